@@ -20,10 +20,10 @@ export default defineConfig({
       sequencer: slowestFirst([
         'torture/torture.test.ts',
         'server/backups/backups.test.ts',
-        'mobile-money/notice-matrix.test.ts',
+        'prompts/callback-matrix.test.ts',
         'tests/shop-model.test.ts',
         'tests/money-without-a-prompt.test.ts',
-        'mobile-money/mobile-money.test.ts',
+        'prompts/prompts.test.ts',
         'database/kill.test.ts',
         'conformance/realtime.test.ts',
       ]),

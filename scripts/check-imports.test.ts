@@ -72,7 +72,7 @@ const rules: Record<string, Rule> = {
     inTests: ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts', 'supabase/tests'],
   },
   'supabase/tests': {
-    modules: ['supabase', 'backend/database', 'scripts', 'domain'],
+    modules: ['supabase', 'supabase/functions', 'backend/database', 'backend/data', 'simulators', 'scripts', 'domain'],
     packages: 'any',
   },
   supabase: { modules: [], packages: [] },
@@ -233,7 +233,7 @@ describe('the import rules', () => {
       ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
       ['web/ui/price.tsx', 'web/root.tsx'],
       ['web/ui/price.tsx', 'supabase/types.ts'],
-      ['simulators/daraja/ledger.ts', 'supabase/functions/mobile-money/daraja-client.ts'],
+      ['simulators/daraja/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
     ];
     expect(forbidden.filter(([from, to]) => isAllowed({ from, to }))).toEqual([]);
     expect(isPackageAllowed({ from: 'web/storefront/home/home-page.tsx', to: 'recharts' })).toBe(false);

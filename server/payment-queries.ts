@@ -1,7 +1,7 @@
 // The payment function's queries of the database, in the fair queue of all other work.
 import type { FairQueue } from '../backend/fair-queue.ts';
 import { visitorAt } from '../backend/fair-share.ts';
-import { visitorHeaders } from '../supabase/functions/mobile-money/sender.ts';
+import { visitorHeaders } from '../supabase/functions/mobile-money/caller-address.ts';
 
 /** Cost of such a query; 1 is a plain read of a table. */
 const queryCost = 3;

@@ -16,8 +16,8 @@ import { renderedSides } from '../domain/product-picture.ts';
 import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
 import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
+import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
 import { createMobileMoney, type DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
-import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/sender.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { createBackups } from './backups/backups.ts';
@@ -130,14 +130,14 @@ async function wire(
   const servicesUrl = config.supabase?.url ?? config.publicUrl;
   if (database) {
     const mobileMoney = createMobileMoney({
-      store: {
+      database: {
         url: servicesUrl,
         secretKey: keys.secret,
         fetch: createPaymentFetch(fairShare.work, serviceFetch ?? fetch),
       },
       daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulator?.url),
-      noticeBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
-      publicNoticeBaseUrl: () =>
+      callbackBaseUrl: () => `${simulator ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
+      publicCallbackBaseUrl: () =>
         `${config.port === 0 ? ownUrl : config.publicUrl}/functions/v1/mobile-money/notice`,
       requestIdOf: ({ headers }) => headers.get(requestIdHeader),
       log: ({ level, ...event }) => log[level](event, 'mobile money'),

@@ -1,39 +1,45 @@
 // The payment function `mobile-money`: collects an order's money by M-PESA. Web-standard, for Node and Deno alike.
-import { checkStatus } from './check-status.ts';
-import { connectDaraja } from './daraja-client.ts';
-import { initiatePayment } from './initiate.ts';
-import { parseFields, readText } from './json-body.ts';
-import { receiveNotice, takeUpFailedNotices } from './notice.ts';
-import { openPaymentStore } from './payment-store.ts';
-import { startPaymentTest } from './payment-test.ts';
-import { queryOpenPayments } from './query-open.ts';
-import { type RefundNotice, receiveRefundNotice } from './refund-notice.ts';
-import { sendRefunds } from './refund-send.ts';
-import { openRefundStore } from './refund-store.ts';
-import { createSecretKeyCheck, redactor } from './secret.ts';
-import { createSenderOf } from './sender.ts';
+
+import { createCallerAddress } from './caller-address.ts';
+import type { MobileMoneyContext } from './context.ts';
+import { connectDaraja } from './daraja/client.ts';
+import { openTokenStore } from './database/access-tokens.ts';
+import { connectDatabase } from './database/client.ts';
+import { openPaymentStore } from './database/payments.ts';
+import { openRefundStore } from './database/refunds.ts';
+import { openTillStore } from './database/till.ts';
+import { checkStatus } from './prompts/check-status.ts';
+import { initiatePayment } from './prompts/initiate.ts';
+import { queryOpenPayments } from './prompts/query-open.ts';
+import { receiveCallback, settleStoredCallbacks } from './prompts/receive-callback.ts';
+import { startPaymentTest } from './prompts/start-test.ts';
+import { type RefundResultKind, receiveRefundResult } from './refunds/receive-result.ts';
+import { sendRefunds } from './refunds/send.ts';
+import { parseObject, readText } from './request-body.ts';
+import { createRedactor, createSecretKeyCheck } from './secrets.ts';
 import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
-import { answerReach, checkPublicAddress, describeSetup } from './setup-check.ts';
+import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
-import { pullDueStatement } from './statement-pull.ts';
-import { receiveTillMessage, type TillPurpose, takeUpTillMessages } from './till-message.ts';
-import { registerTill } from './till-registration.ts';
-import { openTillStore } from './till-store.ts';
-import { openTokenStore } from './token-store.ts';
-import type { MobileMoneyWorld } from './world.ts';
+import { pullDueStatement } from './till/pull-statement.ts';
+import { receiveTillMessage, settleStoredConfirmations, type TillPurpose } from './till/receive-message.ts';
+import { registerTill } from './till/register.ts';
 
 export type { DarajaSettings, MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 
-const LARGEST_REQUEST_BYTES = 16 * 1024;
+const MAX_REQUEST_BYTES = 16 * 1024;
 // The path is whole in our own runner; a hosted project leaves the prefix out. No "mpesa" in it: Daraja would refuse it.
 const PATH = /^(?:\/functions\/v1)?\/mobile-money(?:\/([a-z]+)\/([^/]+)(?:\/([a-z]+))?)?\/?$/;
 
-// What only the shop itself may have done, with the secret key.
-const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknown>> = {
+// Actions that need the secret key.
+const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<unknown>> = {
   'query-open': queryOpenPayments,
-  'take-up-till': async (world) => {
-    const [messages, notices] = [await takeUpTillMessages(world), await takeUpFailedNotices(world)];
-    return { found: messages.found + notices.found, taken: messages.taken + notices.taken };
+  'take-up-till': async (context) => {
+    const confirmations = await settleStoredConfirmations(context);
+    const callbacks = await settleStoredCallbacks(context);
+    return {
+      found: confirmations.found + callbacks.found,
+      taken: confirmations.taken + callbacks.taken,
+    };
   },
   'pull-statement': pullDueStatement,
   'register-till': registerTill,
@@ -41,50 +47,53 @@ const serviceActions: Record<string, (world: MobileMoneyWorld) => Promise<unknow
 };
 
 /**
- * Makes the function.
+ * Creates the function.
  *
- * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (see initiate.ts)
- * - `POST {action: 'check-status', checkoutRequestId}` (see check-status.ts)
- * - with the secret key: `POST {action: 'query-open'}` (see query-open.ts): `{asked, settled}`; `'take-up-till'` (see
- *   till-message.ts, and notice.ts): `{found, taken}`; `'pull-statement'` (see statement-pull.ts): `{payments, news}` or null;
- *   `'register-till'` (see till-registration.ts): `{till, statement}`; `'send-refunds'` (see refund-send.ts): `{sent,
- *   asked}`
- * - `POST {action: 'describe-setup'}` (with the secret key too), `{action: 'check-address'}` and `{action: 'start-test', phoneNumber}` with a staff
- *   session (see setup-check.ts, payment-test.ts): `{setup}`, `{reach}`, `{test}` or `{error, code}`
- * - `POST /notice/{secret}`: M-PESA's notices of prompts (see notice.ts)
- * - `POST /till/{secret}/validation` and `/confirmation`: of money without a prompt (see till-message.ts)
- * - `POST /reversal/{secret}/result`, `/timeout` and `/status`: what it tells of refunds (see refund-notice.ts)
- * - `POST /reach/{code}`: our own call of our public address (see setup-check.ts)
- * @returns answers a request, never rejects; 400, 401, 403, 404, 405, 413 and 415 with `{error}` when it makes no sense
+ * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (prompts/initiate.ts)
+ * - `POST {action: 'check-status', checkoutRequestId}` (prompts/check-status.ts)
+ * - with the secret key, `POST {action}`: `query-open` (prompts/query-open.ts) `{asked, settled}`; `take-up-till`, which
+ *   settles stored confirmations and callbacks, `{found, taken}`; `pull-statement` (till/pull-statement.ts) `{payments, news}`
+ *   or null; `register-till` (till/register.ts) `{till, statement}`; `send-refunds` (refunds/send.ts) `{sent, asked}`
+ * - with a staff session: `POST {action: 'describe-setup'}` (also with the secret key) and `{action: 'check-address'}`
+ *   (setup-check.ts) `{setup}`, `{reach}`; `{action: 'start-test', phoneNumber}` (prompts/start-test.ts) `{test}` or
+ *   `{error, code}`
+ * - `POST /notice/{secret}`: STK callbacks (prompts/receive-callback.ts)
+ * - `POST /till/{secret}/validation` and `/confirmation`: payments without a prompt, C2B (till/receive-message.ts)
+ * - `POST /reversal/{secret}/result`, `/timeout`, `/status` and `/outcome`: results of refunds (refunds/receive-result.ts)
+ * - `POST /reach/{code}`: our own call of our public URL (setup-check.ts)
+ * @returns answers a request and never rejects; invalid requests are answered with `{error}`: 400, 401, 403, 404, 405, 413, 415
  */
 export function createMobileMoney(settings: MobileMoneySettings): (request: Request) => Promise<Response> {
-  const { store, daraja, noticeBaseUrl, publicNoticeBaseUrl = noticeBaseUrl } = settings;
-  const secretKeys = [store.secretKey, ...(store.otherSecretKeys ?? [])];
-  const redact = redactor([
+  const { daraja, callbackBaseUrl, publicCallbackBaseUrl = callbackBaseUrl } = settings;
+  const { secretKey, otherSecretKeys = [] } = settings.database;
+  const secretKeys = [secretKey, ...otherSecretKeys];
+  const database = connectDatabase(settings.database);
+  const redact = createRedactor([
     ...secretKeys,
     daraja.consumerKey,
     daraja.consumerSecret,
     daraja.passkey,
     daraja.initiator?.password ?? '',
   ]);
-  const shared: MobileMoneyWorld = {
-    store: openPaymentStore(store),
-    till: openTillStore(store),
-    daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(store, daraja) }),
-    refunds: openRefundStore(store),
-    noticeBaseUrl: typeof noticeBaseUrl === 'string' ? () => noticeBaseUrl : noticeBaseUrl,
-    publicNoticeBaseUrl:
-      typeof publicNoticeBaseUrl === 'string' ? () => publicNoticeBaseUrl : publicNoticeBaseUrl,
+  const shared: MobileMoneyContext = {
+    database,
+    payments: openPaymentStore(database),
+    till: openTillStore(database),
+    refunds: openRefundStore(database),
+    daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(database, daraja) }),
+    callbackBaseUrl: typeof callbackBaseUrl === 'string' ? () => callbackBaseUrl : callbackBaseUrl,
+    publicCallbackBaseUrl:
+      typeof publicCallbackBaseUrl === 'string' ? () => publicCallbackBaseUrl : publicCallbackBaseUrl,
     fetch: settings.fetch ?? fetch,
-    secretKey: store.secretKey,
-    carriesSecretKey: createSecretKeyCheck(secretKeys),
-    senderOf: createSenderOf(secretKeys),
+    secretKey,
+    hasSecretKey: createSecretKeyCheck(secretKeys),
+    callerAddress: createCallerAddress(secretKeys),
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),
   };
 
   return async (request) => {
     const requestId = settings.requestIdOf?.(request);
-    const world = requestId
+    const context = requestId
       ? { ...shared, log: (event: MobileMoneyEvent) => shared.log({ ...event, requestId }) }
       : shared;
     try {
@@ -93,87 +102,87 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
       if (request.method !== 'POST') return refuse(405, 'Only POST is answered here', { allow: 'POST' });
       const [, purpose, secret = '', part] = path;
       return purpose === undefined
-        ? await answerAction(world, request)
-        : await answerAddress(world, request, purpose, secret, part);
-    } catch (problem) {
-      // Whoever goes away in the middle of what they send is nothing to look into.
-      const level = String(problem) === 'Error: aborted' ? 'info' : 'error';
-      world.log({ level, event: 'request failed', detail: String(problem) });
+        ? await answerAction(context, request)
+        : await answerSecretUrl(context, request, purpose, secret, part);
+    } catch (error) {
+      // A client that disconnects while sending is not an error.
+      const level = String(error) === 'Error: aborted' ? 'info' : 'error';
+      context.log({ level, event: 'request failed', detail: String(error) });
       return refuse(503, 'The payment service is not available right now');
     }
   };
 }
 
-/** What comes to the addresses that are known to nobody but M-PESA and ourselves. */
-async function answerAddress(
-  world: MobileMoneyWorld,
+/** Answers requests to the secret URLs, which only M-PESA and the shop have. */
+async function answerSecretUrl(
+  context: MobileMoneyContext,
   request: Request,
   purpose: string,
   secret: string,
   part: string | undefined,
 ): Promise<Response> {
-  const address = part === undefined ? purpose : `${purpose}/${part}`;
-  switch (address) {
+  const path = part === undefined ? purpose : `${purpose}/${part}`;
+  switch (path) {
     case 'notice':
-      return receiveNotice(world, request, secret);
+      return receiveCallback(context, request, secret);
     case 'till/validation':
     case 'till/confirmation':
-      return receiveTillMessage(world, request, secret, part as TillPurpose);
+      return receiveTillMessage(context, request, secret, part as TillPurpose);
     case 'reversal/result':
     case 'reversal/timeout':
     case 'reversal/status':
     case 'reversal/outcome':
-      return receiveRefundNotice(world, request, secret, part as RefundNotice);
+      return receiveRefundResult(context, request, secret, part as RefundResultKind);
     case 'reach':
-      return answerReach(world, secret);
+      return answerReachability(context, secret);
     default:
       return refuse(404, 'Not found');
   }
 }
 
-async function answerAction(world: MobileMoneyWorld, request: Request): Promise<Response> {
-  // Another origin's page can send this type only after a preflight.
+async function answerAction(context: MobileMoneyContext, request: Request): Promise<Response> {
+  // Pages of other origins can send this type only after a preflight request.
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     return refuse(415, 'Send application/json');
   }
-  const { text, isCut } = await readText(request, LARGEST_REQUEST_BYTES);
+  const { text, isCut } = await readText(request, MAX_REQUEST_BYTES);
   if (isCut) return refuse(413, 'The request is too large');
-  const fields = parseFields(text);
+  const fields = parseObject(text);
   if (!fields) return refuse(400, 'The body is not a JSON object');
   const serviceAction =
     typeof fields.action === 'string' && Object.hasOwn(serviceActions, fields.action)
       ? serviceActions[fields.action]
       : undefined;
   if (serviceAction) {
-    if (!(await world.carriesSecretKey(request))) return refuse(401, 'This needs the secret key');
-    return Response.json(await serviceAction(world));
+    if (!(await context.hasSecretKey(request))) return refuse(401, 'This needs the secret key');
+    return Response.json(await serviceAction(context));
   }
   switch (fields.action) {
     case 'initiate':
-      return Response.json(await initiatePayment(world, fields, await world.senderOf(request)));
+      return Response.json(await initiatePayment(context, fields, await context.callerAddress(request)));
     case 'check-status':
-      return checkStatus(world, fields, await world.senderOf(request));
+      return checkStatus(context, fields, await context.callerAddress(request));
     case 'describe-setup':
-      // The shop's own server asks too, with the secret key, when it starts on a hosted project.
-      return (await world.carriesSecretKey(request))
-        ? Response.json({ setup: describeSetup(world) })
-        : forStaff(world, request, async () => ({ setup: describeSetup(world) }));
+      // With the secret key, too: the server checks the setup of a hosted project at its start.
+      return (await context.hasSecretKey(request))
+        ? Response.json({ setup: describeSetup(context) })
+        : forStaff(context, request, async () => ({ setup: describeSetup(context) }));
     case 'check-address':
-      return forStaff(world, request, async () => ({ reach: await checkPublicAddress(world) }));
+      return forStaff(context, request, async () => ({ reach: await checkPublicAddress(context) }));
     case 'start-test':
-      return forStaff(world, request, (member) => startPaymentTest(world, fields, member));
+      return forStaff(context, request, (staffId) => startPaymentTest(context, fields, staffId));
     default:
       return refuse(400, 'Unknown action');
   }
 }
 
 async function forStaff(
-  world: MobileMoneyWorld,
+  context: MobileMoneyContext,
   request: Request,
-  answer: (member: string) => Promise<object>,
+  answer: (staffId: string) => Promise<object>,
 ): Promise<Response> {
-  const member = await staffCaller(world, request);
-  return member ? Response.json(await answer(member)) : refuse(403, 'Only staff may do this');
+  const staffId = await staffCaller(context, request);
+  return staffId ? Response.json(await answer(staffId)) : refuse(403, 'Only staff may do this');
 }
 
 function refuse(status: number, error: string, headers: Record<string, string> = {}): Response {

@@ -20,16 +20,16 @@ const read = (changes: Record<string, string> = {}) => {
 
 test('uses the default secret key and accepts every other one of the project', () => {
   const { settings, storefrontOrigin } = read();
-  expect(settings.store).toEqual({
+  expect(settings.database).toEqual({
     url: 'https://abc.supabase.co',
     secretKey: 'sb_secret_1',
     otherSecretKeys: ['sb_secret_2', 'legacy'],
   });
-  expect(settings.noticeBaseUrl).toBe('https://abc.supabase.co/functions/v1/mobile-money/notice');
+  expect(settings.callbackBaseUrl).toBe('https://abc.supabase.co/functions/v1/mobile-money/notice');
   expect(settings.daraja.baseUrl).toBe('https://sandbox.safaricom.co.ke');
   expect(storefrontOrigin).toBe('https://shop.example');
-  expect(read({ SHOP_SECRET_KEY: 'mine' }).settings.store.secretKey).toBe('mine');
-  expect(read({ SUPABASE_SECRET_KEYS: '' }).settings.store.secretKey).toBe('legacy');
+  expect(read({ SHOP_SECRET_KEY: 'mine' }).settings.database.secretKey).toBe('mine');
+  expect(read({ SUPABASE_SECRET_KEYS: '' }).settings.database.secretKey).toBe('legacy');
 });
 
 test.each([

@@ -6,15 +6,15 @@ const darajaUrls: Record<string, string> = {
   production: 'https://api.safaricom.co.ke',
 };
 
-/** A secret is missing or wrong. The message names it and repeats no value. */
+/** A secret is missing or invalid. The message has its name, not its value. */
 export class WrongSecret extends Error {
   override readonly name = 'WrongSecret';
 }
 
 /**
- * Reads the settings.
- * @param read gives the value of an environment variable
- * @returns what the function needs, and the origin of the storefront, whose pages may call it
+ * Reads the settings of the function.
+ * @param read returns the value of an environment variable
+ * @returns the settings, and the origin of the storefront, whose pages may call the function
  * @throws WrongSecret
  */
 export function readHostedSettings(read: (name: string) => string | undefined): {
@@ -55,7 +55,7 @@ export function readHostedSettings(read: (name: string) => string | undefined): 
   if (!secretKey) throw new WrongSecret('SUPABASE_SECRET_KEYS is not set');
   return {
     settings: {
-      store: { url: supabaseUrl, secretKey, otherSecretKeys },
+      database: { url: supabaseUrl, secretKey, otherSecretKeys },
       daraja: {
         baseUrl,
         consumerKey: required('MPESA_CONSUMER_KEY'),
@@ -70,22 +70,22 @@ export function readHostedSettings(read: (name: string) => string | undefined): 
               initiator: {
                 name: initiatorName,
                 password: required('MPESA_INITIATOR_PASSWORD'),
-                // The text of the certificate: a function has no files of its own.
+                // The text of the certificate: hosted functions have no files.
                 certificate: required('MPESA_CERTIFICATE'),
               },
             }
           : {}),
         queriesPerMinute,
       },
-      noticeBaseUrl: `${supabaseUrl}/functions/v1/mobile-money/notice`,
+      callbackBaseUrl: `${supabaseUrl}/functions/v1/mobile-money/notice`,
     },
     storefrontOrigin: new URL(publicUrl).origin,
   };
 }
 
 /**
- * The project's secret keys, the one to use first. The platform sets SUPABASE_SECRET_KEYS (JSON: names and keys) and, until the
- * legacy keys end, SUPABASE_SERVICE_ROLE_KEY. Names of own secrets cannot begin with SUPABASE_: SHOP_SECRET_KEY overrides both.
+ * Returns the project's secret keys; the function uses the first. The platform sets SUPABASE_SECRET_KEYS (JSON: names and keys) and, until the
+ * legacy keys end, SUPABASE_SERVICE_ROLE_KEY. Custom secrets cannot start with SUPABASE_: SHOP_SECRET_KEY overrides both.
  */
 function readSecretKeys(optional: (name: string) => string | undefined): string[] {
   const named = parseKeys(optional('SUPABASE_SECRET_KEYS'));
@@ -110,7 +110,7 @@ function parseKeys(json: string | undefined): Record<string, string> {
       );
     }
   } catch {
-    // The sentence below says it.
+    // Reported by the error below.
   }
   throw new WrongSecret('SUPABASE_SECRET_KEYS is not a JSON object');
 }

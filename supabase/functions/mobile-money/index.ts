@@ -21,7 +21,7 @@ function createAnswer(): (request: Request) => Promise<Response> {
   };
 }
 
-/** Without its secrets the function answers which one is wrong, so that `npm run hosted:check` can say so. */
+/** With invalid secrets the function answers which one is wrong, for `npm run hosted:check`. */
 function answerOrExplain(): (request: Request) => Response | Promise<Response> {
   try {
     return createAnswer();

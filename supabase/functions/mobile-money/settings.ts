@@ -1,66 +1,66 @@
-// What the payment function must be told: where the database is, which merchant it is at M-PESA, what the world calls it.
+// What the payment function must be told: where the database is, which merchant it is at M-PESA, what the context calls it.
 
 /** The database's table API and the key that may call the payment procedures. */
-export interface StoreSettings {
-  /** Origin of the backend's services, without a slash at the end. */
+export interface DatabaseSettings {
+  /** Origin of the backend's services without a trailing slash. */
   url: string;
   secretKey: string;
-  /** Other secret keys of the same project, which callers may use. */
+  /** Other secret keys of the project that callers may use. */
   otherSecretKeys?: readonly string[];
   fetch?: typeof fetch;
 }
 
 /** The merchant's account at Safaricom's Daraja. */
 export interface DarajaSettings {
-  /** Origin without a slash at the end: sandbox, production or a stand-in. */
+  /** Origin without a trailing slash: sandbox, production or the simulator. */
   baseUrl: string;
   consumerKey: string;
   consumerSecret: string;
   shortcode: string;
   passkey: string;
-  /** A paybill takes the first, a till the second. */
+  /** The first for a paybill, the second for a till. */
   transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
-  /** The till of a CustomerBuyGoodsOnline merchant; absent: the shortcode itself. */
+  /** The till of a CustomerBuyGoodsOnline merchant. Default: the shortcode. */
   partyB?: string;
-  /** Who may reverse payments and ask about them; absent: nobody can. */
+  /** The API operator for reversals and status queries. Default: neither is available. */
   initiator?: {
     name: string;
     password: string;
-    /** PEM of the portal's certificate, by which the password is encrypted. */
+    /** PEM of the portal's certificate, which encrypts the password. */
     certificate: string;
   };
-  /** The phone that the shortcode is registered with at M-PESA (`254…`): what its statement is asked for by. */
+  /** The phone with which the shortcode is registered at M-PESA (`254…`), required for statements. */
   nominatedNumber?: string;
-  /** How long an answer is waited for, in milliseconds; default 20 seconds. */
+  /** Request timeout in milliseconds. Default: 20 seconds. */
   timeoutMs?: number;
-  /** How many questions about prompts M-PESA takes from this merchant; default 5, the least that is known. */
+  /** STK queries that M-PESA allows per minute. Default: 5, the lowest known limit. */
   queriesPerMinute?: number;
 }
 
-/** One thing that happened, for the log: no secrets, no personal data. */
+/** A log event without secrets or personal data. */
 export interface MobileMoneyEvent {
   level: 'info' | 'warn' | 'error';
   event: string;
-  /** Of the request that caused it. */
+  /** Id of the request that caused it. */
   requestId?: string;
   paymentId?: string;
   detail?: string;
 }
 
 export interface MobileMoneySettings {
-  store: StoreSettings;
+  database: DatabaseSettings;
   daraja: DarajaSettings;
   /**
-   * Where M-PESA reaches us, without a slash at the end: `…/functions/v1/mobile-money/notice`. Lower-case. A function
-   * when it is known only once we listen.
+   * Base URL of M-PESA's callbacks without a trailing slash: `…/functions/v1/mobile-money/notice`. Lower-case. A function
+   * if it is known only after the server listens.
    */
-  noticeBaseUrl: string | (() => string);
-  /** The same as the outside world would call it; default `noticeBaseUrl`. For the check of the public address. */
-  publicNoticeBaseUrl?: string | (() => string);
-  /** The way to Daraja, and to our own public address; default the global fetch. */
+  callbackBaseUrl: string | (() => string);
+  /** The same as the outside context would call it; default `callbackBaseUrl`. For the check of the public address. */
+  publicCallbackBaseUrl?: string | (() => string);
+  /** Fetches Daraja and our own public URL. Default: the global fetch. */
   fetch?: typeof fetch;
   now?: () => Date;
   log?: (event: MobileMoneyEvent) => void;
-  /** The id of a request, from a header that only the runtime can have set. Default: requests have none. */
+  /** Reads the request id from a header that clients cannot set. Default: no request ids. */
   requestIdOf?: (request: Request) => string | null;
 }

@@ -1,19 +1,19 @@
-// What staff may know of the payment settings, and whether the world reaches us: never a secret.
+// The payment settings as staff see them (without secrets), and the check whether the public URL is reachable.
 import { judgeNoticeAddress } from '../../../domain/notice-address.ts';
 import type { Reach, Setup } from '../../../domain/payment-setup.ts';
-import { addressFor } from './addresses.ts';
-import { readText } from './json-body.ts';
-import { isSameSecret } from './secret.ts';
-import type { MobileMoneyWorld } from './world.ts';
+import { callbackUrlFor } from './callback-urls.ts';
+import type { MobileMoneyContext } from './context.ts';
+import { readText } from './request-body.ts';
+import { isSameSecret } from './secrets.ts';
 
 const TIMEOUT_MS = 10_000;
 const LIFETIME_MS = 60_000;
-const LARGEST_ANSWER_BYTES = 2048;
+const MAX_RESPONSE_BYTES = 2048;
 
 /** Describes the settings for staff. */
-export function describeSetup(world: MobileMoneyWorld): Setup {
-  const { settings } = world.daraja;
-  const noticeAddress = world.publicNoticeBaseUrl();
+export function describeSetup(context: MobileMoneyContext): Setup {
+  const { settings } = context.daraja;
+  const noticeAddress = context.publicCallbackBaseUrl();
   const isTill = settings.transactionType === 'CustomerBuyGoodsOnline';
   return {
     environment: settings.baseUrl.includes('sandbox.safaricom')
@@ -46,13 +46,13 @@ export function describeSetup(world: MobileMoneyWorld): Setup {
 }
 
 /**
- * Calls our own public address as M-PESA would, with a code that only we can answer and that is good for a minute.
+ * Calls our own public URL as M-PESA would, with a signed code that expires after a minute.
  * Never throws.
  */
-export async function checkPublicAddress(world: MobileMoneyWorld): Promise<Reach> {
-  const base = addressFor(world.publicNoticeBaseUrl(), 'reach');
-  const expires = String(world.daraja.now().getTime() + LIFETIME_MS);
-  const code = `${expires}-${await sign(world, `reach ${expires}`)}`;
+export async function checkPublicAddress(context: MobileMoneyContext): Promise<Reach> {
+  const base = callbackUrlFor(context.publicCallbackBaseUrl(), 'reach');
+  const expires = String(context.daraja.now().getTime() + LIFETIME_MS);
+  const code = `${expires}-${await sign(context, `reach ${expires}`)}`;
   const began = Date.now();
   const isHttps = base.startsWith('https:');
   const done = (steps: Reach['steps']): Reach => ({
@@ -69,24 +69,26 @@ export async function checkPublicAddress(world: MobileMoneyWorld): Promise<Reach
     }));
   const names = ['Name', 'Connection', ...(isHttps ? ['Certificate'] : []), 'Status', 'Answer'];
   try {
-    const response = await world.fetch(`${base}/${code}`, {
+    const response = await context.fetch(`${base}/${code}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '{}',
-      // M-PESA does not follow either.
+      // M-PESA does not follow redirects.
       redirect: 'manual',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    const { text } = await readText(response, LARGEST_ANSWER_BYTES);
+    const { text } = await readText(response, MAX_RESPONSE_BYTES);
     if (response.status !== 200) {
       const location = response.headers.get('location');
-      const detail = `HTTP ${response.status}${location ? `, sent on to ${location}` : ''}. ${hintFor(response.status)}`;
+      const detail = `HTTP ${response.status}${location ? `, redirected to ${location}` : ''}. ${hintFor(response.status)}`;
       return done(upTo(names, 'Status', detail));
     }
     const proof = /"proof":"([0-9a-f]{64})"/.exec(text)?.[1] ?? '';
-    if (!(await isSameSecret(proof, await sign(world, `answer ${code}`)))) {
+    if (!(await isSameSecret(proof, await sign(context, `answer ${code}`)))) {
       const seen = text.replace(/\s+/g, ' ').slice(0, 120);
-      return done(upTo(names, 'Answer', `Somebody else answered, not this shop: ${seen || 'an empty page'}`));
+      return done(
+        upTo(names, 'Answer', `Another server answered, not this shop: ${seen || 'an empty page'}`),
+      );
     }
     return done(names.map((name) => ({ name, state: 'ok', detail: name === 'Status' ? 'HTTP 200' : '' })));
   } catch (problem) {
@@ -95,22 +97,22 @@ export async function checkPublicAddress(world: MobileMoneyWorld): Promise<Reach
   }
 }
 
-/** Answers the call of `checkPublicAddress`; 404 for everybody else. */
-export async function answerReach(world: MobileMoneyWorld, code: string): Promise<Response> {
+/** Answers the call of `checkPublicAddress`; 404 for every other caller. */
+export async function answerReachability(context: MobileMoneyContext, code: string): Promise<Response> {
   const [, expires = '', signature = ''] = /^(\d{13})-([0-9a-f]{64})$/.exec(code) ?? [];
   const isGenuine =
-    Number(expires) > world.daraja.now().getTime() &&
-    (await isSameSecret(signature, await sign(world, `reach ${expires}`)));
+    Number(expires) > context.daraja.now().getTime() &&
+    (await isSameSecret(signature, await sign(context, `reach ${expires}`)));
   return isGenuine
-    ? Response.json({ ResultCode: 0, ResultDesc: 'Accepted', proof: await sign(world, `answer ${code}`) })
+    ? Response.json({ ResultCode: 0, ResultDesc: 'Accepted', proof: await sign(context, `answer ${code}`) })
     : Response.json({ error: 'Not found' }, { status: 404 });
 }
 
-async function sign(world: MobileMoneyWorld, text: string): Promise<string> {
+async function sign(context: MobileMoneyContext, text: string): Promise<string> {
   const bytes = new TextEncoder();
   const key = await crypto.subtle.importKey(
     'raw',
-    bytes.encode(world.secretKey),
+    bytes.encode(context.secretKey),
     { name: 'HMAC', hash: 'SHA-256' },
     false,
     ['sign'],
@@ -120,15 +122,15 @@ async function sign(world: MobileMoneyWorld, text: string): Promise<string> {
 }
 
 function hintFor(status: number): string {
-  if (status === 404) return 'The address leads to another server, or to another path of this one.';
+  if (status === 404) return 'The URL belongs to another server, or to another path of this one.';
   if (status === 401 || status === 403)
     return 'Something in front of the shop (a firewall, a password) turned it away.';
-  if (status >= 300 && status < 400) return 'M-PESA does not follow to another address.';
-  if (status >= 500) return 'What stands in front of the shop does not reach it.';
+  if (status >= 300 && status < 400) return 'M-PESA does not follow redirects.';
+  if (status >= 500) return 'The proxy in front of the shop does not reach it.';
   return '';
 }
 
-/** Which step a failed call got to, and why it failed, by the code that Node and Deno name. */
+/** Which step failed and why, by the error codes of Node and Deno. */
 function stepOf(problem: unknown): [step: string, detail: string] {
   const cause = problem instanceof Error && problem.cause ? problem.cause : problem;
   const { code, message } = cause as { code?: unknown; message?: unknown };
@@ -140,7 +142,7 @@ function stepOf(problem: unknown): [step: string, detail: string] {
   if (/CERT|SELF_SIGNED|UNABLE_TO|SSL|TLS|certificate|EPROTO/i.test(word)) {
     return ['Certificate', `The certificate is not trusted, and M-PESA will not trust it either (${said})`];
   }
-  if (/ECONNREFUSED/i.test(word)) return ['Connection', `Nothing listens there (${said})`];
+  if (/ECONNREFUSED/i.test(word)) return ['Connection', `No server listens there (${said})`];
   if (/timeout|aborted/i.test(word)) return ['Connection', 'No answer within 10 seconds'];
   return ['Connection', said || 'The connection failed'];
 }

@@ -1,26 +1,26 @@
-// Who of the staff calls: their session's access token comes along, and the database judges it.
-import { asFields, parseFields } from './json-body.ts';
-import type { MobileMoneyWorld } from './world.ts';
+// The staff member who calls, by the access token of their session.
+import type { MobileMoneyContext } from './context.ts';
+import { parseObject } from './request-body.ts';
 
 /**
- * The member of staff whose session a request carries.
- * @returns their user id; null when the request is nobody's or not of staff; throws StoreFailure
+ * Returns the user id of the calling staff member, or null for any other caller. The database verifies the token.
  */
-export async function staffCaller(world: MobileMoneyWorld, request: Request): Promise<string | null> {
+export async function staffCaller(context: MobileMoneyContext, request: Request): Promise<string | null> {
   const token = /^Bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1];
   const id = token && subjectOf(token);
-  // What the token says of itself counts only once the database has taken it for genuine.
-  return id && (await world.refunds.isStaff(token)) ? id : null;
+  return id && (await context.database.isStaff(token)) ? id : null;
 }
 
+/** Reads the user id of a token that is not verified yet. */
 function subjectOf(token: string): string | null {
   const payload = token.split('.')[1];
   if (!payload) return null;
   try {
-    const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (letter) =>
-      letter.charCodeAt(0),
+    const bytes = Uint8Array.from(
+      atob(payload.replaceAll('-', '+').replaceAll('_', '/')),
+      (character) => character.codePointAt(0) ?? 0,
     );
-    const subject = asFields(parseFields(new TextDecoder().decode(bytes)))?.sub;
+    const subject = parseObject(new TextDecoder().decode(bytes))?.sub;
     return typeof subject === 'string' ? subject : null;
   } catch {
     return null;

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { createCallerAddress, visitorHeaders, visitorToken } from './caller-address.ts';
+
+const secretKey = 'sb_secret_of_the_shop';
+const callerAddress = createCallerAddress(['sb_secret_default', secretKey]);
+const from = (headers: Record<string, string>) =>
+  callerAddress(new Request('https://project.test/', { headers }));
+
+test('takes the address from the network of a hosted project, whatever the client writes', async () => {
+  const seen = { 'cf-connecting-ip': '203.0.113.7' };
+  expect(await from({ ...seen, 'x-forwarded-for': '198.51.100.1, 203.0.113.7' })).toBe('203.0.113.7');
+  expect(await from({ ...seen, [visitorHeaders.address]: '198.51.100.1' })).toBe('203.0.113.7');
+  const guessed = { [visitorHeaders.address]: '198.51.100.1', [visitorHeaders.token]: 'a'.repeat(64) };
+  expect(await from({ ...seen, ...guessed })).toBe('203.0.113.7');
+});
+
+test('takes the last address of a list, which the nearest proxy added', async () => {
+  expect(await from({ 'x-forwarded-for': '198.51.100.1, 203.0.113.7' })).toBe('203.0.113.7');
+  expect(await from({})).toBeNull();
+});
+
+test("takes the visitor whom the shop's own server names with a token of any of the keys", async () => {
+  const named = { 'cf-connecting-ip': '203.0.113.7', [visitorHeaders.address]: '198.51.100.1' };
+  for (const key of ['sb_secret_default', secretKey]) {
+    expect(await from({ ...named, [visitorHeaders.token]: await visitorToken(key) })).toBe('198.51.100.1');
+  }
+  expect(await from({ ...named, [visitorHeaders.token]: await visitorToken('sb_secret_other') })).toBe(
+    '203.0.113.7',
+  );
+});

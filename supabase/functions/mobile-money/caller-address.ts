@@ -1,0 +1,46 @@
+// The caller's IP address, from sources that the client cannot write.
+import { storableText } from './request-body.ts';
+import { isSameSecret } from './secrets.ts';
+
+/** Headers in which our own server sends its visitor's IP address and its proof. */
+export const visitorHeaders = { address: 'x-visitor-address', token: 'x-visitor-token' } as const;
+
+/**
+ * Returns the token that our own server sends with its visitor's IP address to a hosted project. It is derived from the secret key, so every
+ * process and the function compute the same one, and it grants nothing else.
+ */
+export async function visitorToken(secretKey: string): Promise<string> {
+  const bytes = new TextEncoder();
+  const key = await crypto.subtle.importKey(
+    'raw',
+    bytes.encode(secretKey),
+    { name: 'HMAC', hash: 'SHA-256' },
+    false,
+    ['sign'],
+  );
+  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode('visitor address')));
+  return Array.from(signature, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/**
+ * Creates a function that reads the IP address. In this order: our own server's visitor with its token; `cf-connecting-ip`, which the
+ * network in front of a hosted project sets (our own server removes it); the last address of `x-forwarded-for`, which the nearest
+ * proxy added. Everything before that is the client's own text.
+ * @param secretKeys the project's secret keys; our own server has one of them
+ */
+export function createCallerAddress(
+  secretKeys: readonly string[],
+): (request: Request) => Promise<string | null> {
+  const tokens = Promise.all(secretKeys.map(visitorToken));
+  return async ({ headers }) => {
+    const token = headers.get(visitorHeaders.token);
+    const visitor = headers.get(visitorHeaders.address);
+    if (token && visitor) {
+      const matches = await Promise.all((await tokens).map((own) => isSameSecret(token, own)));
+      if (matches.includes(true)) return storableText(visitor.trim(), 64);
+    }
+    const address =
+      headers.get('cf-connecting-ip')?.trim() || headers.get('x-forwarded-for')?.split(',').at(-1)?.trim();
+    return address ? storableText(address, 64) : null;
+  };
+}

@@ -1,0 +1,28 @@
+// The dependencies of every action of the payment function.
+import type { DarajaClient } from './daraja/client.ts';
+import type { DatabaseClient } from './database/client.ts';
+import type { PaymentStore } from './database/payments.ts';
+import type { RefundStore } from './database/refunds.ts';
+import type { TillStore } from './database/till.ts';
+import type { MobileMoneyEvent } from './settings.ts';
+
+export interface MobileMoneyContext {
+  database: DatabaseClient;
+  payments: PaymentStore;
+  till: TillStore;
+  refunds: RefundStore;
+  daraja: DarajaClient;
+  callbackBaseUrl(): string;
+  /** The public form of `callbackBaseUrl`. */
+  publicCallbackBaseUrl(): string;
+  /** Fetches our own public URL. */
+  fetch: typeof fetch;
+  /** Signs the codes of the reachability check. */
+  secretKey: string;
+  /** Whether a request has a secret key of the project, as `apikey` or as bearer token. */
+  hasSecretKey(request: Request): Promise<boolean>;
+  /** The caller's IP address; null if unknown. */
+  callerAddress(request: Request): Promise<string | null>;
+  /** Logs an event, redacted. */
+  log(event: MobileMoneyEvent): void;
+}

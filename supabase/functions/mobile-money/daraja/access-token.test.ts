@@ -1,0 +1,182 @@
+// The access token that several processes share, between a real database and the Daraja simulator.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createDataService } from '../../../../backend/data/service.ts';
+import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { defaultCredentials } from '../../../../simulators/daraja/settings.ts';
+import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
+import { openTokenStore } from '../database/access-tokens.ts';
+import { connectDatabase } from '../database/client.ts';
+import { connectDaraja, type DarajaClient } from './client.ts';
+import { queryPush } from './stk-query.ts';
+
+const service = { claims: { role: 'service_role' }, address: null };
+
+async function openServices(kind: Parameters<typeof throwawayDatabase>[0]) {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const data = await createDataService({ database, schemas: ['public'] });
+  const simulator = await startDarajaSimulator({ queryLimit: { requests: 10_000, perMs: 1 } });
+  let isDatabaseAway = false;
+  const store = {
+    url: 'http://database.test',
+    secretKey: 'secret',
+    fetch: async (input: RequestInfo | URL, init?: RequestInit) => {
+      if (isDatabaseAway) throw new TypeError('fetch failed');
+      return data.fetch(new Request(input, init), service);
+    },
+  };
+  const control = async (path: string, body: unknown) => {
+    const answer = await fetch(`${simulator.url}/simulator/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+  };
+  return {
+    database,
+    control,
+    setDatabaseAway(isAway: boolean) {
+      isDatabaseAway = isAway;
+    },
+    /** A process of the shop: nothing in memory yet. */
+    startProcess(changes: Partial<typeof defaultCredentials> = {}): DarajaClient {
+      const settings = {
+        baseUrl: simulator.url,
+        ...defaultCredentials,
+        transactionType: 'CustomerPayBillOnline' as const,
+        timeoutMs: 10_000,
+        ...changes,
+      };
+      return connectDaraja(settings, { tokenStore: openTokenStore(connectDatabase(store), settings) });
+    },
+    tokensMade: async () =>
+      ((await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as { tokensMade: number })
+        .tokensMade,
+    async close() {
+      await simulator.close();
+      await data.close();
+      await database.close();
+    },
+  };
+}
+
+/** Whether a request went through the door that the token opens. */
+async function isLetIn(daraja: DarajaClient): Promise<boolean> {
+  const { body } = await queryPush(daraja, 'ws_CO_unknown');
+  return body?.includes('does not Exist') === true;
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let context: Awaited<ReturnType<typeof openServices>>;
+  beforeAll(async () => {
+    context = await openServices(kind);
+  });
+  afterAll(() => context.close());
+  beforeEach(async () => {
+    await context.control('reset', {});
+    await context.database.query('delete from private.daraja_tokens');
+  });
+
+  test('many requests of several processes at once need one token', async () => {
+    const processes = [context.startProcess(), context.startProcess(), context.startProcess()];
+    const letIn = await Promise.all(
+      processes.flatMap((daraja) => Array.from({ length: 8 }, () => isLetIn(daraja))),
+    );
+    expect(letIn.every(Boolean)).toBe(true);
+    expect(await context.tokensMade()).toBe(1);
+  });
+
+  test('a token is kept for a process that starts later, until a minute before its end', async () => {
+    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await context.tokensMade()).toBe(1);
+    const { rows } = await context.database.query<{ seconds: number }>(
+      'select extract(epoch from fresh_until - now())::integer as seconds from private.daraja_tokens',
+    );
+    expect(rows[0]?.seconds).toBeGreaterThan(3530);
+    expect(rows[0]?.seconds).toBeLessThanOrEqual(3539);
+    await context.database.query('update private.daraja_tokens set fresh_until = now()');
+    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await context.tokensMade()).toBe(2);
+  });
+
+  test('a token that became invalid is replaced once for all, and every request is sent again', async () => {
+    const processes = [context.startProcess(), context.startProcess()];
+    for (const daraja of processes) expect(await isLetIn(daraja)).toBe(true);
+    await context.control('tokens/invalidate', {});
+    const letIn = await Promise.all(
+      processes.flatMap((daraja) => Array.from({ length: 5 }, () => isLetIn(daraja))),
+    );
+    expect(letIn.every(Boolean)).toBe(true);
+    expect(await context.tokensMade()).toBe(2);
+  });
+
+  test('a request whose token is refused again and again is sent twice, not more', async () => {
+    const daraja = context.startProcess();
+    expect(await isLetIn(daraja)).toBe(true);
+    await context.control('faults', { queries: { next: 2, kind: 'invalid-token' } });
+    expect(await isLetIn(daraja)).toBe(false);
+    expect(await isLetIn(daraja)).toBe(true);
+  });
+
+  test('whoever asked and died is succeeded', async () => {
+    await isLetIn(context.startProcess());
+    await context.database.query(
+      `update private.daraja_tokens
+       set fresh_until = now(), lease = gen_random_uuid(), leased_until = now() + interval '500 milliseconds'`,
+    );
+    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await context.tokensMade()).toBe(2);
+  });
+
+  test('when no token can be had the request is not sent, and the next one may ask at once', async () => {
+    const daraja = context.startProcess();
+    for (const kind of ['forbidden-html', 'unavailable', 'empty-400', 'drop-connection', 'too-many']) {
+      await context.control('faults', { tokens: { next: 1, kind } });
+      expect(await daraja.post('/mpesa/stkpushquery/v1/query', {}), kind).toMatchObject({ kind: 'not sent' });
+    }
+    await context.control('faults', { tokens: { next: 1, kind: 'forbidden-html' } });
+    expect(await daraja.post('/mpesa/stkpushquery/v1/query', {})).toMatchObject({
+      reason: 'no access token: a web page, HTTP 403',
+    });
+    expect(await isLetIn(daraja)).toBe(true);
+    const wrong = context.startProcess({ consumerSecret: 'wrong' });
+    expect(await wrong.post('/mpesa/stkpushquery/v1/query', {})).toEqual({
+      kind: 'not sent',
+      reason: 'no access token: HTTP 400',
+    });
+    expect(await context.tokensMade()).toBe(1);
+  });
+
+  test('without the database a process asks for itself', async () => {
+    context.setDatabaseAway(true);
+    expect(await isLetIn(context.startProcess())).toBe(true);
+    context.setDatabaseAway(false);
+  });
+
+  test('a lease that ran out keeps no token', async () => {
+    const lease = async () =>
+      (
+        await context.database.query<{ answer: { lease?: string } }>(
+          `select public.lease_daraja_token('a') as answer`,
+        )
+      ).rows[0]?.answer.lease;
+    const keep = async (held: string | undefined, token: string) =>
+      (
+        await context.database.query<{ kept: boolean }>(
+          'select public.store_daraja_token($1, $2, $3, 60000) as kept',
+          ['a', held, token],
+        )
+      ).rows[0]?.kept;
+    const first = await lease();
+    expect(await lease(), 'while somebody asks').toBeUndefined();
+    await context.database.query('update private.daraja_tokens set leased_until = now()');
+    const second = await lease();
+    expect(await keep(first, 'late')).toBe(false);
+    expect(await keep(second, 'good')).toBe(true);
+    expect((await context.database.query('select token from private.daraja_tokens')).rows).toEqual([
+      { token: 'good' },
+    ]);
+  });
+});

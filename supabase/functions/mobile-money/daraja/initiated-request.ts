@@ -1,0 +1,85 @@
+// Requests whose result M-PESA sends later to a callback URL: reversals and status queries.
+
+import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
+import type { DarajaClient } from './client.ts';
+import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
+import { initiatorFields } from './security-credential.ts';
+
+export type InitiatedRequest =
+  /** M-PESA will send the result. */
+  | { kind: 'accepted'; conversationId: string; originatorConversationId: string; body: string }
+  | Refused
+  | Unknown;
+
+/** The result, in the fields that every kind of request has. */
+export interface ConversationResult {
+  /** As text, whether sent as a number or a string; null if missing. */
+  resultCode: string | null;
+  resultDescription: string | null;
+  conversationId: string | null;
+  originatorConversationId: string | null;
+  /** M-PESA's receipt; null if nothing was carried out. */
+  receipt: string | null;
+  /** ResultParameters by key. */
+  parameters: JsonObject;
+}
+
+/**
+ * Sends a request as the initiator. Never throws.
+ * @param fields without Initiator and SecurityCredential
+ * @returns refused with `initiator_missing` or `certificate_wrong` if the settings lack it
+ */
+export async function requestAsInitiator(
+  daraja: DarajaClient,
+  path: string,
+  fields: JsonObject,
+): Promise<InitiatedRequest> {
+  let initiator: ReturnType<typeof initiatorFields>;
+  try {
+    initiator = initiatorFields(daraja.settings);
+  } catch {
+    return refusal('certificate_wrong', 'MPESA_CERTIFICATE is no certificate');
+  }
+  if (!initiator) return refusal('initiator_missing', 'MPESA_INITIATOR_NAME is not set');
+  const outcome = classifyReply(await daraja.post(path, { ...initiator, ...fields }));
+  if (outcome.kind !== 'accepted') return outcome;
+  const conversationId = storableText(outcome.fields.ConversationID, 200) ?? '';
+  // Daraja's answers have both spellings.
+  const originator = outcome.fields.OriginatorConversationID ?? outcome.fields.OriginatorCoversationID;
+  return {
+    kind: 'accepted',
+    conversationId,
+    originatorConversationId: storableText(originator, 200) ?? '',
+    body: outcome.body,
+  };
+}
+
+function refusal(code: string, description: string): Refused {
+  return { kind: 'refused', code, description, body: '' };
+}
+
+/**
+ * Reads the body of a result or time-out callback. Missing or malformed values become null, never an exception.
+ * @param text the body as received
+ */
+export function readConversationResult(text: string): ConversationResult {
+  const result = asObject(parseObject(text)?.Result);
+  return {
+    resultCode: storableText(result?.ResultCode, 40)?.trim() || null,
+    resultDescription: storableText(result?.ResultDesc, 500),
+    conversationId: storableText(result?.ConversationID, 200) || null,
+    originatorConversationId: storableText(result?.OriginatorConversationID, 200) || null,
+    receipt: storableText(result?.TransactionID, 40)?.trim() || null,
+    parameters: parametersOf(asObject(result?.ResultParameters)?.ResultParameter),
+  };
+}
+
+/** Reads a list of keys and values; a single one may come without a list. */
+function parametersOf(list: unknown): JsonObject {
+  const parameters: JsonObject = {};
+  for (const item of Array.isArray(list) ? list : [list]) {
+    const fields = asObject(item);
+    if (typeof fields?.Key === 'string') parameters[fields.Key] = fields.Value;
+  }
+  return parameters;
+}

@@ -1,0 +1,384 @@
+// What is concluded from Daraja's answers: refused and final only when that is sure.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { DarajaReply } from './client.ts';
+import { darajaDateTime, darajaTimestamp, merchantFields, readDarajaTime } from './merchant-fields.ts';
+import { classifyReply } from './request-outcome.ts';
+import { readReversalResult } from './reversal.ts';
+import { readStatementLine } from './statement.ts';
+import { centsOf, readStkCallback } from './stk-callback.ts';
+import { readPushReply } from './stk-push.ts';
+import { readQueryReply } from './stk-query.ts';
+import { readTransactionStatus } from './transaction-status.ts';
+
+function answered(status: number, body: unknown): DarajaReply {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return {
+    kind: 'answered',
+    status,
+    body: text,
+    fields: typeof body === 'string' ? null : (body as Record<string, unknown>),
+  };
+}
+const error = (status: number, errorCode: string, errorMessage = '') =>
+  answered(status, { requestId: '1', errorCode, errorMessage });
+const spikeArrest: DarajaReply = answered(429, {
+  fault: {
+    faultstring: 'Spike arrest violation',
+    detail: { errorcode: 'policies.ratelimit.SpikeArrestViolation' },
+  },
+});
+
+describe('a request', () => {
+  test('names the time of Nairobi, which is three hours ahead of UTC', () => {
+    expect(darajaTimestamp(new Date('2026-12-31T21:30:05.999Z'))).toBe('20270101003005');
+  });
+
+  test('holds the same time in its password', () => {
+    const merchant = { shortcode: '174379', passkey: 'pass' };
+    expect(merchantFields(merchant, new Date('2026-11-21T07:08:09Z'))).toEqual({
+      BusinessShortCode: '174379',
+      Password: btoa('174379pass20261121100809'),
+      Timestamp: '20261121100809',
+    });
+  });
+});
+
+describe('the answer to a push', () => {
+  const accepted = {
+    MerchantRequestID: 'm-1',
+    CheckoutRequestID: 'ws_CO_1',
+    ResponseCode: '0',
+    ResponseDescription: 'Success. Request accepted for processing',
+  };
+
+  test('is accepted with a request id', () => {
+    expect(readPushReply(answered(200, accepted))).toMatchObject({
+      kind: 'accepted',
+      checkoutRequestId: 'ws_CO_1',
+      merchantRequestId: 'm-1',
+      body: JSON.stringify(accepted),
+    });
+    expect(readPushReply(answered(200, { ...accepted, ResponseCode: 0 })).kind).toBe('accepted');
+  });
+
+  test.each([
+    [
+      'was never sent',
+      { kind: 'not sent', reason: 'ECONNREFUSED' },
+      'mpesa_unreachable',
+      /cannot be reached/,
+    ],
+    ['has another response code', answered(200, { ...accepted, ResponseCode: '1' }), '1', /did not accept/],
+    [
+      'names a bad phone',
+      error(400, '400.002.02', 'Bad Request - Invalid PhoneNumber'),
+      '400.002.02',
+      /valid phone/,
+    ],
+    [
+      'names a bad address',
+      error(400, '400.002.02', 'Bad Request - Invalid CallBackURL'),
+      '400.002.02',
+      /did not accept/,
+    ],
+    [
+      'refuses the token twice',
+      error(404, '404.001.03', 'Invalid Access Token'),
+      '404.001.03',
+      /did not accept/,
+    ],
+    ['comes from the firewall', answered(403, '<html>Incapsula</html>'), 'http_403', /sent no prompt/],
+    ['is an empty 400', answered(400, ''), 'http_400', /did not accept/],
+    ['is a 405', error(405, '405.001', 'Method Not Allowed'), '405.001', /did not accept/],
+    [
+      'is an amount M-PESA does not take',
+      error(400, '400.002.02', 'Bad Request - Invalid Amount'),
+      '400.002.02',
+      /this amount/,
+    ],
+    ['says there are too many', spikeArrest, 'http_429', /sent no prompt. Please try again in a minute/],
+    [
+      'says there are too many for a while',
+      { ...spikeArrest, retryAfterMs: 121_000 } as DarajaReply,
+      'http_429',
+      /busy right now and sent no prompt. Please try again in 3 minutes/,
+    ],
+    ['says the quota is used up', error(500, '500.003.03', 'Quota Violation'), '500.003.03', /busy/],
+    ['arrests a spike', error(500, '500.003.02', 'Spike Arrest'), '500.003.02', /busy/],
+    [
+      'cannot lock the subscriber',
+      error(500, '500.001.1001', 'Unable to lock subscriber, a transaction is already in process'),
+      '500.001.1001',
+      /Another transaction in progress/,
+    ],
+    [
+      'says the credentials are wrong',
+      error(500, '500.001.1001', 'Wrong credentials'),
+      '500.001.1001',
+      /did not accept/,
+    ],
+    [
+      'knows no such merchant',
+      error(500, '500.001.1001', 'Merchant does not exist'),
+      '500.001.1001',
+      /did not accept/,
+    ],
+  ] satisfies [string, DarajaReply, string, RegExp][])(
+    'is a refusal when it %s',
+    (_, reply, code, sentence) => {
+      expect(readPushReply(reply)).toMatchObject({
+        kind: 'refused',
+        code,
+        sentence: expect.stringMatching(sentence),
+      });
+    },
+  );
+
+  test.each([
+    ['was lost', { kind: 'lost', reason: 'ECONNRESET' }],
+    ['is empty', answered(200, '')],
+    ['is a web page', answered(200, '<html></html>')],
+    ['names no request', answered(200, { ResponseCode: '0' })],
+    ['names no code', answered(200, { CheckoutRequestID: 'ws_CO_1' })],
+    ['says it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
+    ['says nothing with a known code', error(500, '500.001.1001')],
+    ['is an inner error', error(500, '500.003.1001', 'Internal Server Error')],
+    ['says the system is busy', error(500, '500.003.02', 'System is busy')],
+    ['is unavailable', answered(503, '<html></html>')],
+    ['is a time-out of a gateway', answered(504, '')],
+    ['is a time-out of the request', answered(408, '')],
+    ['sends us elsewhere', answered(302, '')],
+    ['is a list', answered(200, '[]')],
+    ['names a code that is none', answered(200, { ...accepted, ResponseCode: {} })],
+  ] satisfies [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
+    expect(readPushReply(reply).kind).toBe('unknown');
+  });
+});
+
+describe('the answer to a query', () => {
+  const result = (ResultCode: unknown) =>
+    answered(200, {
+      ResponseCode: '0',
+      MerchantRequestID: 'm-1',
+      CheckoutRequestID: 'ws_CO_1',
+      ResultCode,
+      ResultDesc: 'said',
+    });
+
+  test.each([
+    ['0', 'succeeded'],
+    [0, 'succeeded'],
+    ['1032', 'failed'],
+    [1037, 'failed'],
+    ['SFC_IC0003', 'failed'],
+    ['4999', 'pending'],
+    ['26', 'pending'],
+    ['31415', 'pending'],
+    ['', 'pending'],
+    [null, 'pending'],
+  ])('with result %j is %s', (code, verdict) => {
+    expect(readQueryReply(result(code))).toMatchObject({ verdict, checkoutRequestId: 'ws_CO_1' });
+  });
+
+  test.each([
+    ['was never sent', { kind: 'not sent', reason: 'ECONNREFUSED' }],
+    ['was lost', { kind: 'lost', reason: 'ECONNRESET' }],
+    ['says it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
+    ['knows no such transaction', error(500, '500.001.1001', 'The transaction does not Exist')],
+    ['came too early', error(400, '400.002.02', 'Bad Request - Invalid CheckoutRequestID')],
+    ['is one too many', spikeArrest],
+    ['comes from the firewall', answered(403, '<html></html>')],
+    ['is no JSON', answered(200, 'OK')],
+    ['is a success with another status', { ...result('0'), status: 500 }],
+    ['has no response code', answered(200, { ResultCode: '0' })],
+  ] as [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
+    expect(readQueryReply(reply).verdict).toBe('pending');
+  });
+});
+
+describe('a notice', () => {
+  const notice = (callback: Record<string, unknown>) => JSON.stringify({ Body: { stkCallback: callback } });
+  const items = (...Item: unknown[]) => ({ CallbackMetadata: { Item } });
+
+  test('is read by the names of its items, whatever their order and company', () => {
+    const text = notice({
+      MerchantRequestID: 'm-1',
+      CheckoutRequestID: 'ws_CO_1',
+      ResultCode: 0,
+      ResultDesc: 'The service request is processed successfully.',
+      ...items(
+        { Name: 'Balance' },
+        null,
+        { Name: 'PhoneNumber', Value: 254712345678 },
+        { Name: 'MpesaReceiptNumber', Value: 'UKL1234567' },
+        { Name: 'Amount', Value: 951.0 },
+      ),
+    });
+    expect(readStkCallback(text)).toEqual({
+      verdict: 'succeeded',
+      resultCode: '0',
+      resultDescription: 'The service request is processed successfully.',
+      receivedCents: 95_100,
+      receipt: 'UKL1234567',
+      merchantRequestId: 'm-1',
+      checkoutRequestId: 'ws_CO_1',
+    });
+  });
+
+  test.each([
+    [951, 95_100],
+    ['951.00', 95_100],
+    [0.1 + 0.2, 30],
+    [951.5, 95_150],
+    [-951, -95_100],
+    [1e308, 2_147_483_647],
+    [-1e308, -2_147_483_648],
+    [951.001, null],
+    ['', null],
+    ['NaN', null],
+    ['0x3b7', null],
+    ['9.51e2', null],
+    ['951 KES', null],
+    [true, null],
+    [[951], null],
+    [null, null],
+    [undefined, null],
+  ])('that names %j shillings names %j cents', (value, cents) => {
+    expect(centsOf(value)).toBe(cents);
+  });
+
+  test('names any amount of whole cents exactly', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2_147_483_647 }), (cents) => {
+        expect(centsOf(cents / 100)).toBe(cents);
+        expect(centsOf((cents / 100).toFixed(2))).toBe(cents);
+      }),
+    );
+  });
+
+  test('never throws and never names what a database cannot keep', () => {
+    const badText = fc.constantFrom('\0', '\ud800', 'a\udc00b', 'x'.repeat(1000), '0');
+    const anything = fc.oneof(fc.jsonValue(), badText);
+    fc.assert(
+      fc.property(anything, anything, anything, anything, (ResultCode, ResultDesc, Value, Item) => {
+        const read = readStkCallback(
+          notice({
+            ResultCode,
+            ResultDesc,
+            CheckoutRequestID: Value,
+            CallbackMetadata: {
+              Item: [{ Name: 'Amount', Value }, { Name: 'MpesaReceiptNumber', Value }, Item],
+            },
+          }),
+        );
+        const texts = [read.resultCode, read.resultDescription, read.receipt, read.checkoutRequestId];
+        for (const text of texts) {
+          expect(text ?? '').not.toMatch(/\0|\p{Surrogate}/u);
+          expect((text ?? '').length).toBeLessThanOrEqual(500);
+        }
+        if (read.receivedCents !== null) expect(read.receivedCents | 0).toBe(read.receivedCents);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+        expect(['pending', 'succeeded', 'failed']).toContain(readStkCallback(text).verdict);
+      }),
+    );
+  });
+});
+
+describe('the result of a reversal', () => {
+  const result = (fields: Record<string, unknown>) => JSON.stringify({ Result: fields });
+
+  test.each([
+    [0, 'reversed'],
+    ['0', 'reversed'],
+    ['R000001', 'already reversed'],
+    ['R000002', 'failed'],
+    [1, 'failed'],
+    ['2001', 'failed'],
+    [8006, 'failed'],
+    ['26', 'unknown'],
+    ['31415', 'unknown'],
+    ['', 'unknown'],
+    [null, 'unknown'],
+  ])('with code %j is %s', (ResultCode, verdict) => {
+    const read = readReversalResult(result({ ResultCode, TransactionID: 'UKL1234567' }));
+    expect(read).toMatchObject({ verdict, receipt: verdict === 'reversed' ? 'UKL1234567' : null });
+  });
+
+  test('may come with one parameter that is no list', () => {
+    const parameter = { Key: 'Amount', Value: '951.00' };
+    const text = result({ ResultCode: 0, ResultParameters: { ResultParameter: parameter } });
+    expect(readReversalResult(text).refundCents).toBe(95_100);
+  });
+
+  test('like every other answer, is read without throwing, and never names what a database cannot keep', () => {
+    const badText = fc.constantFrom('\0', '\ud800', 'a\udc00b', 'x'.repeat(1000), '0');
+    const anything = fc.oneof(fc.jsonValue(), badText);
+    fc.assert(
+      fc.property(anything, anything, anything, anything, (code, id, Key, Value) => {
+        const fields = {
+          ResultCode: code,
+          ResultDesc: Value,
+          TransactionID: id,
+          ConversationID: Value,
+          ResultParameters: {
+            ResultParameter: [{ Key: 'OriginalTransactionID', Value }, { Key, Value }, id],
+          },
+        };
+        const line = { transactionId: id, amount: Value, trxDate: code, msisdn: Value, billreference: Key };
+        const { raw: _, ...read } = readStatementLine(line) ?? { raw: null };
+        const all = [readReversalResult(result(fields)), readTransactionStatus(result(fields)), read];
+        for (const text of all.flatMap((answer) => Object.values(answer))) {
+          if (typeof text === 'string') expect(text).not.toMatch(/\0|\p{Surrogate}/u);
+        }
+      }),
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+        expect(readReversalResult(text).verdict).not.toBe('failed');
+        expect(readTransactionStatus(text).answered).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('any answer', () => {
+  test('of 500 and more decides nothing, unless it names one of the few codes that do', () => {
+    const body = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.record({ errorCode: fc.string(), errorMessage: fc.string(), ResponseCode: fc.jsonValue() }),
+    );
+    fc.assert(
+      fc.property(fc.integer({ min: 500, max: 599 }), body, (status, answer) => {
+        expect(classifyReply(answered(status, answer)).kind).toBe('unknown');
+      }),
+    );
+  });
+});
+
+describe('a time of M-PESA', () => {
+  test.each([
+    ['20261121100000', '2026-11-21T07:00:00.000Z'],
+    [20261121100000, '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21 10:00:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21 10:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00.123', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00Z', '2026-11-21T10:00:00.000Z'],
+    ['2026-11-21T10:00:00+03:00', '2026-11-21T07:00:00.000Z'],
+    ['2026-11-21T10:00:00+0300', '2026-11-21T07:00:00.000Z'],
+  ])('%j is %s', (value, moment) => {
+    expect(readDarajaTime(value)?.toISOString()).toBe(moment);
+  });
+
+  test.each(['', 'today', '20261321100000', '2026-11-21', null, {}, 1e99])('%j is none', (value) => {
+    expect(readDarajaTime(value)).toBeNull();
+  });
+
+  test('of the statement is in Nairobi', () => {
+    expect(darajaDateTime(new Date('2026-12-31T21:30:05.999Z'))).toBe('2027-01-01 00:30:05');
+  });
+});

@@ -1,0 +1,58 @@
+// Reads the body of an STK callback. Missing or malformed values become null, never an exception.
+import { judgeResultCode, type PaymentVerdict } from '../../../../domain/payment-result.ts';
+import { asObject, parseObject, storableText } from '../request-body.ts';
+
+const SMALLEST_INTEGER = -2_147_483_648;
+const LARGEST_INTEGER = 2_147_483_647;
+
+export interface StkCallback {
+  /** `pending` if the body is inconclusive. */
+  verdict: PaymentVerdict;
+  resultCode: string | null;
+  resultDescription: string | null;
+  /** Cents, within 32 bits; null if missing or unreadable, which never equals the expected amount. */
+  receivedCents: number | null;
+  receipt: string | null;
+  merchantRequestId: string | null;
+  checkoutRequestId: string | null;
+}
+
+/**
+ * Reads a callback (Daraja, STK callback). Items are found by name; Balance has no value.
+ * @param text the body as received
+ */
+export function readStkCallback(text: string): StkCallback {
+  const callback = asObject(asObject(parseObject(text)?.Body)?.stkCallback);
+  const items = asObject(callback?.CallbackMetadata)?.Item;
+  const itemValue = (name: string) =>
+    Array.isArray(items) ? items.map(asObject).find((item) => item?.Name === name)?.Value : undefined;
+  return {
+    verdict: judgeResultCode(callback?.ResultCode, 'notice'),
+    resultCode: storableText(callback?.ResultCode, 40),
+    resultDescription: storableText(callback?.ResultDesc, 500),
+    receivedCents: centsOf(itemValue('Amount')),
+    receipt: storableText(itemValue('MpesaReceiptNumber'), 40) || null,
+    merchantRequestId: storableText(callback?.MerchantRequestID, 200) || null,
+    checkoutRequestId: storableText(callback?.CheckoutRequestID, 200) || null,
+  };
+}
+
+/**
+ * Converts shillings of a callback to cents.
+ * @param value a number, or a string with a decimal number
+ * @returns cents, clamped to 32 bits so that a huge amount is a wrong one; null unless it is whole cents
+ */
+export function centsOf(value: unknown): number | null {
+  const shillings =
+    typeof value === 'number'
+      ? value
+      : typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value.trim())
+        ? Number(value)
+        : Number.NaN;
+  if (Number.isNaN(shillings)) return null;
+  const clamped = Math.min(Math.max(shillings * 100, SMALLEST_INTEGER), LARGEST_INTEGER);
+  // Adding 0 turns -0 into 0.
+  const cents = Math.round(clamped) + 0;
+  // Tolerates floating-point rounding.
+  return Math.abs(clamped - cents) < 1e-4 ? cents : null;
+}

@@ -1,0 +1,46 @@
+// The STK query: requests the state of a prompt.
+import { judgeResultCode, type PaymentVerdict } from '../../../../domain/payment-result.ts';
+import { storableText } from '../request-body.ts';
+import type { DarajaClient, DarajaReply } from './client.ts';
+import { merchantFields } from './merchant-fields.ts';
+
+const QUERY_PATH = '/mpesa/stkpushquery/v1/query';
+
+export interface QueryOutcome {
+  /** `pending` also for every inconclusive answer. */
+  verdict: PaymentVerdict;
+  /** The body as received; null without an answer. */
+  body: string | null;
+  resultCode: string | null;
+  resultDescription: string | null;
+  merchantRequestId: string | null;
+  checkoutRequestId: string | null;
+}
+
+/** Sends one query. Never throws. */
+export async function queryPush(daraja: DarajaClient, checkoutRequestId: string): Promise<QueryOutcome> {
+  return readQueryReply(
+    await daraja.post(QUERY_PATH, {
+      ...merchantFields(daraja.settings, daraja.now()),
+      CheckoutRequestID: checkoutRequestId,
+    }),
+  );
+}
+
+/**
+ * Classifies the reply to a query: final only for a result with a code known to be final. "Still processing" in
+ * any spelling, errors, refusals and no reply all mean that nothing is known yet (Daraja, STK query).
+ */
+export function readQueryReply(reply: DarajaReply): QueryOutcome {
+  const fields = reply.kind === 'answered' ? reply.fields : null;
+  const isResult =
+    reply.kind === 'answered' && reply.status === 200 && storableText(fields?.ResponseCode, 40) === '0';
+  return {
+    verdict: isResult ? judgeResultCode(fields?.ResultCode, 'query') : 'pending',
+    body: reply.kind === 'answered' ? storableText(reply.body, 65_536) : null,
+    resultCode: isResult ? storableText(fields?.ResultCode, 40) : null,
+    resultDescription: isResult ? storableText(fields?.ResultDesc, 500) : null,
+    merchantRequestId: isResult ? storableText(fields?.MerchantRequestID, 200) : null,
+    checkoutRequestId: isResult ? storableText(fields?.CheckoutRequestID, 200) : null,
+  };
+}

@@ -1,0 +1,59 @@
+// The access token that all processes share in the database, and the lease of the process that renews it.
+import type { DarajaSettings } from '../settings.ts';
+import type { DatabaseClient } from './client.ts';
+
+export interface AccessToken {
+  value: string;
+  /** How long it may be used, in milliseconds. */
+  freshForMs: number;
+}
+
+type Lease =
+  | { kind: 'fresh'; token: AccessToken }
+  /** The caller must request a token now and store it with this lease. */
+  | { kind: 'request'; lease: string }
+  /** Another process is requesting one. */
+  | { kind: 'wait' };
+
+export interface TokenStore {
+  /** @param stale a token that M-PESA has rejected */
+  lease(stale: string | null): Promise<Lease>;
+  /** @param token the new token; null if the request failed */
+  store(lease: string, token: AccessToken | null): Promise<void>;
+}
+
+/**
+ * Creates the token store. Its methods throw as `DatabaseClient.call`.
+ * @param account the Daraja account of the token: other credentials have another token
+ */
+export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings): TokenStore {
+  let digest: Promise<string> | null = null;
+  const accountKey = () => {
+    digest ??= digestOf(`${account.baseUrl} ${account.consumerKey} ${account.consumerSecret}`);
+    return digest;
+  };
+  return {
+    async lease(stale) {
+      const { token, fresh_for_ms, lease } = (await call('lease_daraja_token', {
+        account: await accountKey(),
+        stale_token: stale,
+      })) as { token?: string; fresh_for_ms?: number; lease?: string };
+      if (token) return { kind: 'fresh', token: { value: token, freshForMs: fresh_for_ms ?? 0 } };
+      return lease ? { kind: 'request', lease } : { kind: 'wait' };
+    },
+    async store(lease, token) {
+      await call('store_daraja_token', {
+        account: await accountKey(),
+        lease,
+        // The generated types do not mark parameters as nullable.
+        token: (token?.value ?? null) as string,
+        fresh_for_ms: token?.freshForMs ?? 0,
+      });
+    },
+  };
+}
+
+async function digestOf(text: string): Promise<string> {
+  const bytes = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,562 @@
+// Every result code in every circumstance, forged and mutilated notices by the thousand, and every way in which M-PESA
+// does not answer a query: on real databases, heard by two instances of the function.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createDataService } from '../../../../backend/data/service.ts';
+import { asRole } from '../../../../backend/database/as-role.ts';
+import type { Database } from '../../../../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { createMobileMoney } from '../handler.ts';
+
+const secretKey = 'sb_secret_for_tests';
+const mango = 'a0000000-0000-4000-8000-000000000001';
+const TOTAL = 95_100;
+
+const finalCodes =
+  '1 2 3 4 8 17 1001 1019 1025 1031 1032 1036 1037 1101 1102 2001 2006 2028 2029 8006 9999 SFC_IC0003'.split(
+    ' ',
+  );
+/** Codes nobody has documented; from a notice, which comes once, they end the attempt. */
+const unknownCodes = ['E3008', '31415', '-1'];
+const undecidedCodes = ['4999', '26', ''];
+type Fate = 'completed' | 'failed' | 'open';
+const matrix: [code: string, fate: Fate][] = [
+  ['0', 'completed'],
+  ...[...finalCodes, ...unknownCodes].map((code): [string, Fate] => [code, 'failed']),
+  ...undecidedCodes.map((code): [string, Fate] => [code, 'open']),
+];
+
+interface Order {
+  id: string;
+  tracking_number: string;
+  total_amount: number;
+}
+interface Attempt {
+  order: Order;
+  /** The path to which M-PESA sends its notice. */
+  path: string;
+  checkoutRequestId: string;
+  receipt: string;
+}
+type Said = Record<string, unknown>;
+
+/** Two instances of the function on one database. Daraja takes every push at once, and answers queries as it is told. */
+async function openTwoInstances(kind: Database['kind']) {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  await database.execute(await readFile('supabase/seed.sql', 'utf8'));
+  await database.query('update public.products set stock_quantity = 1000000');
+  const data = await createDataService({ database, schemas: ['public'] });
+  const paths = new Map<string, { path: string; checkoutRequestId: string }>();
+  let onPush = async () => {};
+  let storeFailures = 0;
+  let answerQuery: () => Response | Promise<Response> = () => new Response(null, { status: 500 });
+
+  const daraja: typeof fetch = async (input, init) => {
+    const { pathname } = new URL(String(input));
+    if (pathname.startsWith('/oauth/')) return Response.json({ access_token: 'token', expires_in: 3599 });
+    if (!pathname.startsWith('/mpesa/stkpush/')) return answerQuery();
+    const push = JSON.parse(String(init?.body));
+    const told = {
+      path: new URL(push.CallBackURL).pathname,
+      checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+    };
+    paths.set(push.AccountReference, told);
+    await onPush();
+    return Response.json({
+      ResponseCode: '0',
+      MerchantRequestID: 'm',
+      CheckoutRequestID: told.checkoutRequestId,
+    });
+  };
+  const instances = [0, 1].map(() =>
+    createMobileMoney({
+      database: {
+        url: 'http://database.test',
+        secretKey,
+        fetch: async (input, init) => {
+          if (storeFailures > 0) {
+            storeFailures -= 1;
+            throw new TypeError('fetch failed');
+          }
+          return data.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null });
+        },
+      },
+      daraja: {
+        baseUrl: 'http://daraja.test',
+        consumerKey: 'k',
+        consumerSecret: 's',
+        shortcode: '174379',
+        passkey: 'p',
+        transactionType: 'CustomerPayBillOnline',
+      },
+      callbackBaseUrl: 'http://shop.test/functions/v1/mobile-money/notice',
+      fetch: daraja,
+    }),
+  );
+  let turn = 0;
+  const post = (path: string, body: BodyInit, headers: Record<string, string> = {}) => {
+    turn += 1;
+    const instance = instances[turn % 2] as (request: Request) => Promise<Response>;
+    return instance(new Request(`http://shop.test${path}`, { method: 'POST', body, headers }));
+  };
+  const act = async (fields: Said) => {
+    const headers = { 'content-type': 'application/json', apikey: secretKey };
+    return (await post('/functions/v1/mobile-money', JSON.stringify(fields), headers)).json();
+  };
+
+  let phones = 0;
+  return {
+    database,
+    post,
+    act,
+    async order(): Promise<Order> {
+      const { rows } = await asRole(database, { role: 'anon' }, (session) =>
+        session.query<{ order: Order }>(
+          `select public.place_order($1, $2, 1, 'Amina', 'amina@example.com', '0712345678', 'Westlands', $3) as order`,
+          [randomUUID(), mango, TOTAL],
+        ),
+      );
+      return rows[0]?.order as Order;
+    },
+    /** Prompts for an order; `meanwhile` happens after M-PESA has the push and before it answers. */
+    async prompt(
+      order: Order,
+      meanwhile: (attempt: Attempt) => Promise<unknown> = async () => {},
+    ): Promise<Attempt> {
+      phones += 1;
+      // Codes that speak of the shop's own settings stop further prompts, which is another test's matter.
+      await database.query('delete from private.prompt_pause');
+      const reference = `JJ${order.tracking_number.slice(5, 11)}${order.tracking_number.slice(12)}`;
+      const attempt = (): Attempt => {
+        const told = paths.get(reference);
+        if (!told) throw new Error('nobody was prompted');
+        return { order, ...told, receipt: receiptOf(told.checkoutRequestId) };
+      };
+      onPush = async () => void (await meanwhile(attempt()));
+      const answer = await act({
+        action: 'initiate',
+        phoneNumber: `07${String(phones).padStart(8, '0')}`,
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: order.id,
+      });
+      onPush = async () => {};
+      expect(answer).toMatchObject({ success: true });
+      return attempt();
+    },
+    /** The database cannot be asked, this many times. */
+    failStore(times: number) {
+      storeFailures = times;
+    },
+    async query(answer: () => Response | Promise<Response>) {
+      answerQuery = answer;
+      await database.query(
+        `update public.payments set next_query_at = now() - interval '1 second' where status = 'processing'`,
+      );
+      await database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
+      return act({ action: 'query-open' });
+    },
+    /** How an order stands: its money, its status, its payments, its deliveries. */
+    async books({ id }: Order) {
+      const { rows } = await database.query<{ books: unknown }>(
+        `select jsonb_build_object(
+           'money', o.payment_status, 'status', o.status,
+           'payments', coalesce((select jsonb_agg(p.status order by p.created_at) from public.payments as p where p.order_id = o.id), '[]'),
+           'deliveries', (select count(*) from public.deliveries as d where d.order_id = o.id)
+         ) as books from public.orders as o where o.id = $1`,
+        [id],
+      );
+      return rows[0]?.books;
+    },
+    /** Everything a forged or broken message could change. */
+    async everything() {
+      const { rows } = await database.query(
+        `select (select json_agg(to_jsonb(o) order by o.id) from public.orders as o) as orders,
+                (select json_agg(to_jsonb(p) order by p.id) from public.payments as p) as payments,
+                (select json_agg(to_jsonb(d) order by d.id) from public.deliveries as d) as deliveries,
+                (select sum(stock_quantity) from public.products) as stock`,
+      );
+      return rows[0];
+    },
+    async close() {
+      await data.close();
+      await database.close();
+    },
+  };
+}
+
+const receiptOf = (checkoutRequestId: string) => `UKL${checkoutRequestId.slice(-7).toUpperCase()}`;
+
+/** M-PESA's notice; `callback` and `items` change what it says. */
+function notice(attempt: Attempt, callback: Said = {}, items: Said = {}): string {
+  const isPaid = String(callback.ResultCode ?? 0) === '0';
+  const named: Said = {
+    Amount: TOTAL / 100,
+    MpesaReceiptNumber: attempt.receipt,
+    Balance: undefined,
+    TransactionDate: 20261121191251,
+    PhoneNumber: 254712345678,
+    ...items,
+  };
+  return JSON.stringify({
+    Body: {
+      stkCallback: {
+        MerchantRequestID: 'm',
+        CheckoutRequestID: attempt.checkoutRequestId,
+        ResultCode: 0,
+        ResultDesc: 'said',
+        ...(isPaid
+          ? { CallbackMetadata: { Item: Object.entries(named).map(([Name, Value]) => ({ Name, Value })) } }
+          : {}),
+        ...callback,
+      },
+    },
+  });
+}
+
+const paid = { money: 'paid', status: 'processing', deliveries: 1 };
+const unpaid = { money: 'unpaid', deliveries: 0 };
+const openOr = (fate: Fate) => (fate === 'open' ? 'processing' : fate);
+const stands = (fate: Fate) => ({ ...(fate === 'completed' ? paid : unpaid), payments: [openOr(fate)] });
+const accepted = { ResultCode: 0, ResultDesc: 'Accepted' };
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let shop: Awaited<ReturnType<typeof openTwoInstances>>;
+  let order: Order;
+  beforeAll(async () => {
+    shop = await openTwoInstances(kind);
+  });
+  afterAll(() => shop.close());
+  beforeEach(async () => {
+    order = await shop.order();
+  });
+
+  const say = async (attempt: Attempt, body: string) => {
+    const answer = await shop.post(attempt.path, body);
+    expect([answer.status, await answer.json()]).toEqual([200, accepted]);
+  };
+  const runOut = async (of: Order) => {
+    await shop.database.query(
+      `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
+      [of.id],
+    );
+    await shop.database.query('select public.expire_reservations()');
+  };
+
+  describe.each(matrix)('a callback with result %j', (ResultCode, fate) => {
+    test(`leaves the attempt ${fate}, whether the code is a text or a number`, async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt, { ResultCode }));
+      expect(await shop.books(order)).toMatchObject(stands(fate));
+      if (!/^-?\d+$/.test(ResultCode)) return;
+      const other = await shop.order();
+      const second = await shop.prompt(other);
+      await say(second, notice(second, { ResultCode: Number(ResultCode) }));
+      expect(await shop.books(other)).toMatchObject(stands(fate));
+    });
+
+    // The embedded database does one thing after the other, however many are asked.
+    const [times, inWords] = kind === 'pglite' ? [10, 'ten'] : [50, 'fifty'];
+    test(`does the same when it comes ${inWords} times at once, to two instances`, async () => {
+      const attempt = await shop.prompt(order);
+      await Promise.all(Array.from({ length: times }, () => say(attempt, notice(attempt, { ResultCode }))));
+      expect(await shop.books(order)).toMatchObject(stands(fate));
+    });
+
+    test('has the same effect before the push is answered', async () => {
+      const attempt = await shop.prompt(order, (early) => say(early, notice(early, { ResultCode })));
+      expect(await shop.books(order)).toMatchObject(stands(fate));
+      // What comes afterwards finds it joined.
+      await say(attempt, notice(attempt, { ResultCode }));
+      expect(await shop.books(order)).toMatchObject(stands(fate));
+    });
+
+    test('reopens a cancelled order only for money', async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt, { ResultCode: 1037 }));
+      await runOut(order);
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', status: 'cancelled' });
+      await say(attempt, notice(attempt, { ResultCode }));
+      expect(await shop.books(order)).toMatchObject(
+        fate === 'completed'
+          ? { ...paid, payments: ['completed'] }
+          : { ...unpaid, status: 'cancelled', payments: ['failed'] },
+      );
+    });
+
+    test('changes nothing after a payment', async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt));
+      await say(attempt, notice(attempt, { ResultCode }));
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+    });
+
+    test('changes nothing after a failure, unless it is a payment', async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt, { ResultCode: 1032 }));
+      await say(attempt, notice(attempt, { ResultCode }));
+      expect(await shop.books(order)).toMatchObject(stands(fate === 'completed' ? fate : 'failed'));
+    });
+
+    test('changes nothing after a callback with a wrong amount, unless it has the right amount', async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt, {}, { Amount: 950 }));
+      await say(attempt, notice(attempt, { ResultCode }));
+      const { payments } = (await shop.books(order)) as { payments: string[] };
+      expect(payments).toEqual([fate === 'completed' ? 'completed' : 'review']);
+    });
+  });
+
+  describe('a callback of a payment', () => {
+    test('pays with every known order and type of its items', async () => {
+      const values: Record<string, fc.Arbitrary<unknown>> = {
+        Amount: fc.constantFrom(951, 951.0, '951', '951.00', '951.0'),
+        Balance: fc.constantFrom(undefined, null, '', 0),
+        TransactionDate: fc.constantFrom(20261121191251, '20261121191251', undefined),
+        PhoneNumber: fc.constantFrom(254712345678, '254712345678', '2547 ***** 678', undefined),
+      };
+      const items = fc.record(values).chain((named) =>
+        fc.shuffledSubarray([...Object.entries(named), ['MpesaReceiptNumber', null], ['Unknown', 7]], {
+          minLength: 6,
+        }),
+      );
+      const code = fc.constantFrom<unknown>(0, '0', 0.0);
+      await fc.assert(
+        fc.asyncProperty(items, code, fc.boolean(), async (entries, ResultCode, isFirst) => {
+          const fresh = await shop.order();
+          const attempt = await shop.prompt(fresh);
+          const Item = entries.map(([Name, Value]) => ({
+            Name,
+            Value: Name === 'MpesaReceiptNumber' ? attempt.receipt : Value,
+          }));
+          const fields = { CheckoutRequestID: attempt.checkoutRequestId, ResultCode, ResultDesc: 'ok' };
+          const stkCallback = isFirst
+            ? { CallbackMetadata: { Item }, ...fields }
+            : { ...fields, CallbackMetadata: { Item } };
+          await say(attempt, JSON.stringify({ Body: { stkCallback } }));
+          expect(await shop.books(fresh)).toMatchObject({ ...paid, payments: ['completed'] });
+        }),
+        { seed: 6, numRuns: kind === 'pglite' ? 20 : 60 },
+      );
+    });
+  });
+
+  test('the answer to a push is recorded after a short outage of the database', async () => {
+    const attempt = await shop.prompt(order, async () => shop.failStore(3));
+    const { rows } = await shop.database.query(
+      'select status, checkout_request_id from public.payments where order_id = $1',
+      [order.id],
+    );
+    expect(rows).toEqual([{ status: 'processing', checkout_request_id: attempt.checkoutRequestId }]);
+  });
+
+  describe('forged', () => {
+    // What a forger may put in the place of any part of a notice.
+    const junk: fc.Arbitrary<unknown> = fc.oneof(
+      fc.constantFrom<unknown>(
+        0,
+        '0',
+        1,
+        '1032',
+        null,
+        true,
+        '',
+        -951,
+        951,
+        95_100,
+        1e300,
+        'NaN',
+        {},
+        [],
+        '\0',
+        '\ud800',
+      ),
+      fc.jsonValue({ maxDepth: 3 }),
+    );
+    interface Mutation {
+      kind: 'replace' | 'drop' | 'double' | 'cut' | 'flip' | 'insert';
+      at: number;
+      junk: unknown;
+    }
+    const mutation: fc.Arbitrary<Mutation> = fc.record({
+      kind: fc.constantFrom('replace', 'replace', 'drop', 'double', 'cut', 'flip', 'insert'),
+      at: fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
+      junk,
+    });
+
+    /** A body with one of its parts replaced, taken away or doubled, or with its bytes spoilt. */
+    function mutate(text: string, { kind, at, junk: given }: Mutation): Uint8Array<ArrayBuffer> {
+      const bytes = new Uint8Array(Buffer.from(text));
+      const index = Math.floor(at * bytes.length);
+      if (kind === 'cut') return bytes.slice(0, index);
+      if (kind === 'flip') {
+        bytes[index] = (bytes[index] ?? 0) ^ (1 << (index % 8));
+        return bytes;
+      }
+      if (kind === 'insert') {
+        const inserted = Buffer.from(JSON.stringify(given) ?? '');
+        return new Uint8Array(Buffer.concat([bytes.slice(0, index), inserted, bytes.slice(index)]));
+      }
+      let parsed: unknown;
+      try {
+        parsed = JSON.parse(text);
+      } catch {
+        return bytes;
+      }
+      const places: [holder: Record<string, unknown>, key: string][] = [];
+      const collect = (value: unknown) => {
+        if (typeof value !== 'object' || value === null) return;
+        for (const key of Object.keys(value)) {
+          places.push([value as Record<string, unknown>, key]);
+          collect((value as Record<string, unknown>)[key]);
+        }
+      };
+      collect(parsed);
+      const place = places[Math.floor(at * places.length)];
+      if (place) {
+        const [holder, key] = place;
+        if (kind === 'replace') holder[key] = given;
+        else if (kind === 'double') holder[`${key}2`] = holder[key];
+        else if (Array.isArray(holder)) holder.splice(Number(key), 1);
+        else delete holder[key];
+      }
+      return new Uint8Array(Buffer.from(JSON.stringify(parsed)));
+    }
+
+    const rounds = (given: number) => (kind === 'pglite' ? Math.ceil(given / 10) : given);
+    const bodies = (text: string, howMany: number, seed: number) =>
+      fc
+        .sample(fc.array(mutation, { minLength: 1, maxLength: 3 }), { seed, numRuns: rounds(howMany) })
+        .map((mutations) =>
+          mutations.reduce(
+            (body, one) => mutate(Buffer.from(body).toString(), one),
+            new Uint8Array(Buffer.from(text)),
+          ),
+        );
+    /** Sends them all, many at a time; gives how often each status was answered. */
+    async function send(path: () => string, all: Uint8Array<ArrayBuffer>[]): Promise<Record<number, number>> {
+      const statuses: Record<number, number> = {};
+      for (let from = 0; from < all.length; from += 20) {
+        await Promise.all(
+          all.slice(from, from + 20).map(async (body) => {
+            const { status } = await shop.post(path(), body);
+            statuses[status] = (statuses[status] ?? 0) + 1;
+          }),
+        );
+      }
+      return statuses;
+    }
+
+    test('by the thousand at addresses that were never given out: no state changes, and nobody is told anything', async () => {
+      const attempt = await shop.prompt(order);
+      const before = await shop.everything();
+      const all = bodies(notice(attempt), 3_000, 1);
+      const stranger = () => attempt.path.replace(/[0-9a-f]{64}$/, randomBytes(32).toString('hex'));
+      expect(await send(stranger, all)).toEqual({ 404: all.length });
+      expect(await shop.everything()).toEqual(before);
+    });
+
+    test('by the thousand at the address of money that came: no state changes, and no 5xx', async () => {
+      const attempt = await shop.prompt(order);
+      await say(attempt, notice(attempt));
+      const before = await shop.everything();
+      // A success with another receipt would be other money, which is never ignored: the forger does not succeed here.
+      const failure = notice(attempt, { ResultCode: 1032 });
+      const all = [
+        ...bodies(failure, 2_000, 2),
+        ...bodies(notice(attempt, {}, { Amount: 950 }), 1_000, 3),
+      ].filter((body) => !tellsOfOtherMoney(body, attempt));
+      expect(all.length).toBeGreaterThan(rounds(2_000));
+      expect(await send(() => attempt.path, all)).toEqual({ 200: all.length });
+      expect(await shop.everything()).toEqual(before);
+    }, 180_000);
+
+    test('by the thousand at the address of an open attempt, but never with the right amount: nobody has paid, and no 5xx', async () => {
+      const attempt = await shop.prompt(order);
+      const all = [950, 952, 95_100, 0, -951]
+        .flatMap((Amount, index) => bodies(notice(attempt, {}, { Amount }), 800, 10 + index))
+        .filter((body) => !/\b951\b(?!\d)/.test(Buffer.from(body).toString().replaceAll('-951', '')));
+      expect(all.length).toBeGreaterThan(rounds(3_500));
+      expect(await send(() => attempt.path, all)).toEqual({ 200: all.length });
+      expect(await shop.books(order)).toMatchObject({ money: 'unpaid', deliveries: 0 });
+      // The control: the truth still pays.
+      await say(attempt, notice(attempt));
+      expect(await shop.books(order)).toMatchObject({ money: 'paid' });
+    }, 180_000);
+
+    /** Whether a body says that money with another receipt came. */
+    function tellsOfOtherMoney(body: Uint8Array, attempt: Attempt): boolean {
+      try {
+        const { ResultCode, CallbackMetadata } = JSON.parse(Buffer.from(body).toString()).Body.stkCallback;
+        if (String(ResultCode).trim() !== '0') return false;
+        const items = CallbackMetadata?.Item as { Name?: unknown; Value?: unknown }[];
+        const receipt = items.find((item) => item?.Name === 'MpesaReceiptNumber')?.Value;
+        return receipt !== undefined && receipt !== attempt.receipt;
+      } catch {
+        return false;
+      }
+    }
+  });
+
+  describe('an inconclusive query', () => {
+    const json = (status: number, body: unknown) => () => Response.json(body, { status });
+    const said = (ResultCode: unknown) =>
+      json(200, { ResponseCode: '0', ResponseDescription: 'ok', ResultCode, ResultDesc: 'said' });
+    const error = (status: number, errorCode: string, errorMessage: string) =>
+      json(status, { requestId: '1', errorCode, errorMessage });
+    const text = (status: number, body: string, type: string) => () =>
+      new Response(body, { status, headers: { 'content-type': type } });
+    const spikeArrest = { errorcode: 'policies.ratelimit.SpikeArrestViolation' };
+
+    const dialects: [string, () => Response][] = [
+      ['still under processing', said('4999')],
+      ['still under processing, as a number', said(4999)],
+      ['being processed', error(500, '500.001.1001', 'The transaction is being processed')],
+      ['no such transaction', error(500, '500.001.1001', 'The transaction does not Exist')],
+      ['wrong credentials', error(500, '500.001.1001', 'Wrong credentials')],
+      ['the subscriber is locked', error(500, '500.001.1001', 'Unable to lock subscriber')],
+      ['queried too early', error(400, '400.002.02', 'Bad Request - Invalid CheckoutRequestID')],
+      ['an internal error', error(500, '500.003.1001', 'Internal Server Error')],
+      ['busy', error(500, '500.003.02', 'System is busy')],
+      ['too often', error(500, '500.003.03', 'Quota Violation')],
+      [
+        'too often, by the gateway',
+        json(429, { fault: { faultstring: 'Spike arrest', detail: spikeArrest } }),
+      ],
+      ['too often, without a word', text(429, '', 'text/plain')],
+      ['the firewall', text(403, '<html><title>Incapsula</title></html>', 'text/html')],
+      ['an empty 400', text(400, '', 'text/plain')],
+      ['a web page', text(200, '<html></html>', 'text/html')],
+      ['a truncated answer', text(200, '{"ResponseCode":"0","ResultCode":"10', 'application/json')],
+      ['nothing', text(200, '', 'application/json')],
+      ['unavailable', text(503, 'upstream connect error', 'text/plain')],
+      ['an unknown code', said('31415')],
+      ['no code', said(null)],
+      ['a code that is an object', said({})],
+      ['the system is busy, as a result', said('26')],
+      ['a failure with another status', json(500, { ResponseCode: '0', ResultCode: '1032' })],
+      ['a failure that was not accepted', json(200, { ResponseCode: '1', ResultCode: '1032' })],
+    ];
+    test.each(dialects)('(%s) fails nobody, and the money is still recognised', async (_, answer) => {
+      const attempt = await shop.prompt(order);
+      await shop.database.query(
+        `update public.payments set status = 'unresolved', next_query_at = null where status = 'processing' and order_id <> $1`,
+        [order.id],
+      );
+      for (let time = 0; time < 2; time += 1) {
+        expect(await shop.query(answer)).toEqual({ asked: 1, settled: 0 });
+        expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['processing'] });
+      }
+      const { checkoutRequestId: CheckoutRequestID } = attempt;
+      expect(
+        await shop.query(
+          json(200, { ResponseCode: '0', CheckoutRequestID, ResultCode: '0', ResultDesc: 'ok' }),
+        ),
+      ).toEqual({ asked: 1, settled: 1 });
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+    });
+  });
+});

@@ -1,0 +1,131 @@
+// STK callbacks: each is stored as received, then settled.
+
+import type { MobileMoneyContext } from '../context.ts';
+import { flagUnknownSource } from '../daraja/known-sources.ts';
+import { readStkCallback } from '../daraja/stk-callback.ts';
+import { ProcedureError, withRetries } from '../database/client.ts';
+import { readText, storableText } from '../request-body.ts';
+import { isCallbackSecret } from '../secrets.ts';
+
+const MAX_CALLBACK_BYTES = 64 * 1024;
+const BATCH_SIZE = 50;
+
+// Outcomes of the settlement that staff or the owner should know about.
+const outcomesToCheck = new Set([
+  'other_request',
+  'wrong_amount',
+  'receipt_replayed',
+  'needs_review',
+  'pending',
+  'goes_back',
+  'fault',
+]);
+
+/**
+ * Receives a callback at the secret URL of a payment. The URL is the only proof of its sender.
+ * @returns 200 once it is stored, whatever its contents; 404 for an unknown URL; 413 when it is too large; 503 when it
+ *   could not be stored, so that M-PESA can send it again
+ */
+export async function receiveCallback(
+  context: MobileMoneyContext,
+  request: Request,
+  callbackSecret: string,
+): Promise<Response> {
+  if (!isCallbackSecret(callbackSecret)) return unknownUrl();
+  let paymentId: string | null = null;
+  try {
+    const address = await context.callerAddress(request);
+    paymentId = await withRetries(() => context.payments.findBySecret(callbackSecret, address));
+    if (!paymentId) return unknownUrl();
+    flagUnknownSource(context, address, 'callback');
+    const { text, isCut } = await readText(request, MAX_CALLBACK_BYTES);
+    const body = storableText(text, MAX_CALLBACK_BYTES) ?? '';
+    const outcome = await settleOrStore(context, paymentId, body, isCut, address);
+    const level = outcomesToCheck.has(outcome) ? 'warn' : 'info';
+    context.log({ level, event: 'callback received', paymentId, detail: outcome });
+    if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
+    return Response.json({ ResultCode: 0, ResultDesc: 'Accepted' });
+  } catch (error) {
+    if (error instanceof ProcedureError && error.status === 404) return unknownUrl();
+    context.log({
+      level: 'error',
+      event: 'callback not stored',
+      ...(paymentId ? { paymentId } : {}),
+      detail: String(error),
+    });
+    return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
+  }
+}
+
+/** Settles a callback. One that cannot be settled is only stored, as M-PESA does not send it again. */
+async function settleOrStore(
+  context: MobileMoneyContext,
+  paymentId: string,
+  body: string,
+  isCut: boolean,
+  address: string | null,
+): Promise<string> {
+  const settlement = settlementOf(paymentId, isCut ? '' : body, body, address);
+  try {
+    return (await withRetries(() => context.payments.settle(settlement))).outcome;
+  } catch (error) {
+    if (error instanceof ProcedureError && error.status === 404) throw error;
+    await context.payments.storeFailedCallback(paymentId, body, address);
+    context.log({
+      level: 'error',
+      event: 'callback stored but not settled',
+      paymentId,
+      detail: String(error),
+    });
+    return 'fault';
+  }
+}
+
+function settlementOf(paymentId: string, text: string, body: string, address: string | null) {
+  const callback = readStkCallback(text);
+  return {
+    payment_id: paymentId,
+    source: 'notice',
+    body,
+    verdict: callback.verdict,
+    result_code: callback.resultCode,
+    result_description: callback.resultDescription,
+    received_cents: callback.receivedCents,
+    receipt: callback.receipt,
+    merchant_request_id: callback.merchantRequestId,
+    checkout_request_id: callback.checkoutRequestId,
+    source_address: address,
+  };
+}
+
+/**
+ * Settles callbacks that were stored while they could not be settled.
+ * @returns how many there were, and how many are settled now
+ * @throws DatabaseUnavailable
+ */
+export async function settleStoredCallbacks(
+  context: MobileMoneyContext,
+): Promise<{ found: number; taken: number }> {
+  const stored = await context.payments.listFailedCallbacks(BATCH_SIZE);
+  let taken = 0;
+  for (const { id, paymentId, body } of stored) {
+    try {
+      const { outcome } = await context.payments.settle(settlementOf(paymentId, body, body, null));
+      await context.payments.finishFailedCallback(id);
+      context.log({ level: 'info', event: 'stored callback settled', paymentId, detail: outcome });
+      taken += 1;
+    } catch (error) {
+      context.log({
+        level: 'error',
+        event: 'stored callback not settled',
+        paymentId,
+        detail: String(error),
+      });
+    }
+  }
+  return { found: stored.length, taken };
+}
+
+function unknownUrl(): Response {
+  return Response.json({ error: 'Not found' }, { status: 404 });
+}

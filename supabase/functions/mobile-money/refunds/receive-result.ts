@@ -1,0 +1,107 @@
+// Results of refunds: each is stored as received, then settled.
+
+import type { MobileMoneyContext } from '../context.ts';
+import { flagUnknownSource } from '../daraja/known-sources.ts';
+import { readReversalResult } from '../daraja/reversal.ts';
+import { readTransactionStatus } from '../daraja/transaction-status.ts';
+import { ProcedureError, withRetries } from '../database/client.ts';
+import { readText, storableText } from '../request-body.ts';
+import { isCallbackSecret } from '../secrets.ts';
+
+const MAX_CALLBACK_BYTES = 64 * 1024;
+
+/**
+ * The callback URL of a refund: the reversal's result or time-out, a status query about the payment (status) or about the
+ * reversal (outcome).
+ */
+export type RefundResultKind = 'result' | 'timeout' | 'status' | 'outcome';
+
+const verdicts = {
+  reversed: 'succeeded',
+  'already reversed': 'already_reversed',
+  failed: 'failed',
+  unknown: 'pending',
+} as const;
+
+/**
+ * Receives a callback at a secret URL of a refund. The URL is the only proof of its sender.
+ * @returns as `receiveCallback`: 200 once it is stored, whatever its contents; 404 for an unknown URL; 413 when it is too
+ *   large; 503 when it could not be stored
+ */
+export async function receiveRefundResult(
+  context: MobileMoneyContext,
+  request: Request,
+  secret: string,
+  kind: RefundResultKind,
+): Promise<Response> {
+  if (!isCallbackSecret(secret)) return unknownUrl();
+  try {
+    const address = await context.callerAddress(request);
+    const refundId = await withRetries(() => context.refunds.findBySecret(secret, address));
+    if (!refundId) return unknownUrl();
+    flagUnknownSource(context, address, 'refund callback');
+    const { text, isCut } = await readText(request, MAX_CALLBACK_BYTES);
+    const settlement = {
+      refund_id: refundId,
+      body: storableText(text, MAX_CALLBACK_BYTES) ?? '',
+      source_address: address,
+      ...read(kind, isCut ? '' : text),
+    };
+    const { outcome } = await withRetries(() => context.refunds.settle(settlement));
+    const isExpected = ['completed', 'already_completed', 'failed', 'pending'].includes(outcome);
+    context.log({
+      level: isExpected ? 'info' : 'warn',
+      event: `refund ${kind} received`,
+      detail: `${refundId} ${outcome}`,
+    });
+    if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
+    return Response.json({ ResultCode: 0, ResultDesc: 'Accepted' });
+  } catch (error) {
+    if (error instanceof ProcedureError && error.status === 404) return unknownUrl();
+    context.log({ level: 'error', event: `refund ${kind} not stored`, detail: String(error) });
+    return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
+  }
+}
+
+function read(kind: RefundResultKind, text: string) {
+  if (kind === 'timeout') return { source: 'reversal_timeout', verdict: 'pending' };
+  if (kind === 'status' || kind === 'outcome') {
+    const status = readTransactionStatus(text);
+    const statusText = status.answered ? (status.status ?? '').trim() : '';
+    const isCompleted = /^completed$/i.test(statusText);
+    // Only the reversal's own receipt and amount show that the reversal is what is completed.
+    const isOfReversal = isCompleted && status.receipt !== null && status.transactionCents !== null;
+    const answer = {
+      source: 'status_result',
+      result_code: status.resultCode,
+      result_description: status.status ?? status.resultDescription,
+    };
+    // Any other status is inconclusive.
+    return kind === 'status'
+      ? {
+          ...answer,
+          verdict: /^reversed$/i.test(statusText) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending',
+        }
+      : {
+          ...answer,
+          verdict: isOfReversal ? 'succeeded' : 'pending',
+          refund_receipt: isOfReversal ? status.receipt : null,
+          refund_cents: isOfReversal ? status.transactionCents : null,
+          originator_conversation_id: status.subjectConversationId,
+        };
+  }
+  const result = readReversalResult(text);
+  return {
+    source: 'reversal_result',
+    verdict: verdicts[result.verdict],
+    result_code: result.resultCode,
+    result_description: result.resultDescription,
+    refund_receipt: result.receipt,
+    refund_cents: result.refundCents,
+    originator_conversation_id: result.originatorConversationId,
+  };
+}
+
+function unknownUrl(): Response {
+  return Response.json({ error: 'Not found' }, { status: 404 });
+}

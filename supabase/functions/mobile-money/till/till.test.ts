@@ -1,0 +1,381 @@
+// Money without a prompt, between a real database and the Daraja simulator: registered, confirmed, judged, and found in the
+// statement when everything else was lost.
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer } from '@hono/node-server';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createDataService } from '../../../../backend/data/service.ts';
+import { asRole } from '../../../../backend/database/as-role.ts';
+import type { Database } from '../../../../backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { defaultCredentials, defaultMerchant } from '../../../../simulators/daraja/settings.ts';
+import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
+import { readTillPayment } from '../daraja/c2b-payment.ts';
+import { isKnownSource } from '../daraja/known-sources.ts';
+import { createMobileMoney, type MobileMoneyEvent } from '../handler.ts';
+
+const secretKey = 'sb_secret_for_tests';
+const mango = 'a0000000-0000-4000-8000-000000000001';
+interface Order {
+  id: string;
+  tracking_number: string;
+  total_amount: number;
+}
+
+async function openTill(kind: Database['kind']) {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  await database.execute(await readFile('supabase/seed.sql', 'utf8'));
+  await database.query('update public.products set stock_quantity = 100000');
+  const data = await createDataService({ database, schemas: ['public'] });
+  const simulator = await startDarajaSimulator({
+    decisionDelayMs: 20,
+    confirmationDelayMs: 10,
+    tooEarlyMs: 0,
+    statementPageSize: 2,
+    queryLimit: { requests: 1_000, perMs: 60_000 },
+  });
+  const logged: MobileMoneyEvent[] = [];
+  let down: RegExp | null = null;
+  const handle = createMobileMoney({
+    database: {
+      url: 'http://database.test',
+      secretKey,
+      fetch: async (input, init) => {
+        const request = new Request(input, init);
+        if (down?.test(request.url)) throw new TypeError('fetch failed');
+        return data.fetch(request, { claims: { role: 'service_role' }, address: null });
+      },
+    },
+    daraja: {
+      baseUrl: simulator.url,
+      ...defaultCredentials,
+      nominatedNumber: defaultMerchant.nominatedNumber,
+      transactionType: 'CustomerPayBillOnline',
+      timeoutMs: 3000,
+    },
+    callbackBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
+    log: (event) => logged.push(event),
+  });
+  const server = createAdaptorServer({ fetch: handle, overrideGlobalObjects: false }) as Server;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const post = async (address: string, body: unknown, headers: Record<string, string> = {}) => {
+    const response = await fetch(address, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text === '' ? null : JSON.parse(text) };
+  };
+  const act = async (action: string, key = secretKey) =>
+    post(`${url}/functions/v1/mobile-money`, { action }, { apikey: key });
+
+  return {
+    database,
+    logged,
+    simulator,
+    url,
+    post,
+    act,
+    setDown(what: RegExp | null) {
+      down = what;
+    },
+    control: (path: string, body: unknown) => post(`${simulator.url}/simulator/${path}`, body),
+    async order(): Promise<Order> {
+      const { rows } = await asRole(database, { role: 'anon' }, (session) =>
+        session.query<{ order: Order }>(
+          `select public.place_order($1, $2, 1, 'Amina', 'amina@example.com', '0712345678', 'Westlands', 95100) as order`,
+          [randomUUID(), mango],
+        ),
+      );
+      return rows[0]?.order as Order;
+    },
+    initiate: (order: Order, phoneNumber: string) =>
+      post(`${url}/functions/v1/mobile-money`, {
+        action: 'initiate',
+        phoneNumber,
+        amount: order.total_amount,
+        trackingNumber: order.tracking_number,
+        orderId: order.id,
+      }),
+    async money(order: Order) {
+      const { rows } = await database.query<{ money: string; payments: string[] }>(
+        `select o.payment_status as money,
+                coalesce((select json_agg(p.method || ' ' || p.status order by p.created_at)
+                          from public.payments as p where p.order_id = o.id), '[]') as payments
+         from public.orders as o where o.id = $1`,
+        [order.id],
+      );
+      return rows[0];
+    },
+    async secret() {
+      const { rows } = await database.query<{ secret: string }>('select public.read_till_secret() as secret');
+      return rows[0]?.secret ?? '';
+    },
+    /** Makes a statement due whenever the last one was. */
+    forgetPulls: () => database.query('delete from public.statement_pulls'),
+    async close() {
+      await simulator.close();
+      await new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      });
+      await data.close();
+      await database.close();
+    },
+  };
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let till: Awaited<ReturnType<typeof openTill>>;
+  let order: Order;
+  beforeAll(async () => {
+    till = await openTill(kind);
+  });
+  afterAll(() => till.close());
+  beforeEach(async () => {
+    order = await till.order();
+  });
+
+  const payByHand = (change: Record<string, unknown> = {}) =>
+    till.control('payments', {
+      phone: '0712345678',
+      number: defaultCredentials.shortcode,
+      amount: 951,
+      reference: order.tracking_number,
+      ...change,
+    });
+  const becomes = (state: Record<string, unknown>, of = order) =>
+    vi.waitFor(async () => expect(await till.money(of)).toMatchObject(state), 5000);
+  const told = (change: Record<string, unknown> = {}) =>
+    JSON.stringify({
+      TransactionType: 'Pay Bill',
+      TransID: `UKL${randomUUID().replaceAll('-', '').slice(0, 7).toUpperCase()}`,
+      TransTime: '20261121121500',
+      TransAmount: '951.00',
+      BusinessShortCode: defaultCredentials.shortcode,
+      BillRefNumber: order.tracking_number,
+      MSISDN: '2547 ***** 678',
+      FirstName: 'AMINA',
+      LastName: 'KAMAU',
+      ...change,
+    });
+  const tillAddress = async (purpose: string, secret?: string) =>
+    `${till.url}/functions/v1/mobile-money/till/${secret ?? (await till.secret())}/${purpose}`;
+
+  test('its actions need the secret key', async () => {
+    for (const action of ['register-till', 'pull-statement', 'take-up-till', 'query-open']) {
+      expect((await till.act(action, 'sb_publishable')).status, action).toBe(401);
+    }
+    expect((await till.act('constructor')).status).toBe(400);
+  });
+
+  test('before registration no confirmation is received and no statement pulled', async () => {
+    expect((await till.act('pull-statement')).body).toBeNull();
+    expect((await payByHand()).status).toBe(200);
+    expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+  });
+
+  test('registers URLs that M-PESA accepts, and can repeat it', async () => {
+    for (const _ of [1, 2]) {
+      expect((await till.act('register-till')).body).toMatchObject({
+        till: { kind: 'registered' },
+        statement: { kind: expect.stringMatching(/registered/) },
+      });
+    }
+    const { rows } = await till.database.query('select kind from private.mpesa_registrations order by kind');
+    expect(rows).toEqual([{ kind: 'statement' }, { kind: 'till' }]);
+  });
+
+  test('a payment without a prompt pays the order of its reference, in either spelling', async () => {
+    await payByHand();
+    await becomes({ money: 'paid', payments: ['till completed'] });
+    order = await till.order();
+    const { tracking_number: number } = order;
+    await payByHand({ reference: `jj${number.slice(5, 11)} ${number.slice(12)}` });
+    await becomes({ money: 'paid', payments: ['till completed'] });
+  });
+
+  test('a payment at a till, without a reference, needs review', async () => {
+    const { body } = await payByHand({ number: defaultMerchant.tillNumber, reference: '' });
+    await vi.waitFor(async () => {
+      const { rows } = await till.database.query(
+        'select receipt, received_cents, reference, payment_id from public.mpesa_transactions where receipt = $1',
+        [body.receipt],
+      );
+      expect(rows).toEqual([
+        { receipt: body.receipt, received_cents: 95_100, reference: '', payment_id: null },
+      ]);
+    }, 5000);
+  });
+
+  test('a confirmation completes a prompt whose callback is lost', async () => {
+    await till.control('faults', { callbacks: { next: 1, kind: 'drop' } });
+    await till.initiate(order, '0711000111');
+    await becomes({ money: 'paid', payments: ['prompt completed'] });
+  });
+
+  test('a prompt and its confirmation are one payment', async () => {
+    await till.initiate(order, '0711000222');
+    await becomes({ money: 'paid', payments: ['prompt completed'] });
+    await vi.waitFor(async () => {
+      const { rows } = await till.database.query(
+        `select from public.mpesa_transactions as t join public.payments as p on p.id = t.payment_id
+         where p.order_id = $1 and t.reported_by_confirmation_at is not null`,
+        [order.id],
+      );
+      expect(rows).toHaveLength(1);
+    }, 5000);
+    expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
+  });
+
+  test('a callback with a wrong amount needs review, and the statement corrects it', async () => {
+    await till.initiate(order, '0711009005');
+    await becomes({ money: 'unpaid', payments: ['prompt review'] });
+    await till.forgetPulls();
+    await till.act('pull-statement');
+    expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
+    const { rows } = await till.database.query<{ charge_cents: number }>(
+      `select p.charge_cents from public.payments as p
+       join public.mpesa_transactions as t on t.payment_id = p.id and t.received_cents = p.charge_cents where p.order_id = $1`,
+      [order.id],
+    );
+    expect(rows).toEqual([{ charge_cents: 95_100 }]);
+  });
+
+  test('the statement finds lost payments, page by page, once', async () => {
+    await till.forgetPulls();
+    await till.act('pull-statement');
+    const orders = [order, await till.order(), await till.order(), await till.order(), await till.order()];
+    for (const of of orders) {
+      await till.control('faults', { confirmations: { next: 1, kind: 'drop' } });
+      expect((await payByHand({ reference: of.tracking_number })).status).toBe(200);
+    }
+    expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+    await till.forgetPulls();
+    expect((await till.act('pull-statement')).body).toMatchObject({ news: 5 });
+    for (const of of orders) {
+      expect(await till.money(of)).toEqual({ money: 'paid', payments: ['till completed'] });
+    }
+    // Not again before it is due, and then nothing is news.
+    expect((await till.act('pull-statement')).body).toBeNull();
+    await till.forgetPulls();
+    expect((await till.act('pull-statement')).body).toMatchObject({ news: 0 });
+  });
+
+  test('a failed pull is repeated', async () => {
+    await till.forgetPulls();
+    await till.control('faults', { statements: { next: 1, kind: 'unavailable' } });
+    await till.act('pull-statement');
+    const { rows } = await till.database.query('select outcome, problem from public.statement_pulls');
+    expect(rows).toEqual([{ outcome: 'failed', problem: expect.stringMatching(/\S/) }]);
+    await till.forgetPulls();
+  });
+
+  test('a confirmation that cannot be settled is stored, answered and settled later', async () => {
+    till.setDown(/receive_mpesa_transaction/);
+    expect((await till.post(await tillAddress('confirmation'), told())).status).toBe(200);
+    till.setDown(null);
+    expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+    await till.database.query(
+      `update public.payment_messages set received_at = received_at - interval '1 minute' where outcome is null`,
+    );
+    expect((await till.act('take-up-till')).body).toEqual({ found: 1, taken: 1 });
+    expect(await till.money(order)).toEqual({ money: 'paid', payments: ['till completed'] });
+    expect((await till.act('take-up-till')).body).toEqual({ found: 0, taken: 0 });
+  });
+
+  test('a confirmation that cannot be stored is requested again', async () => {
+    till.setDown(/./);
+    expect((await till.post(await tillAddress('confirmation'), told())).status).toBe(503);
+    till.setDown(null);
+  });
+
+  test.each(['', 'null', '[]', '{', '{"TransID": {}}', 'x'.repeat(70_000)])(
+    'a confirmation that is none (%#) is kept and changes nothing',
+    async (body) => {
+      const before = await till.money(order);
+      expect(await till.post(await tillAddress('confirmation'), body)).toEqual({
+        status: 200,
+        body: { ResultCode: 0, ResultDesc: 'Accepted' },
+      });
+      expect(await till.money(order)).toEqual(before);
+    },
+  );
+
+  test.each([
+    ['another secret', () => 'f'.repeat(64)],
+    ['no secret', () => 'x'],
+  ])('%s opens nothing', async (_, secret) => {
+    for (const purpose of ['validation', 'confirmation']) {
+      const answer = await till.post(await tillAddress(purpose, secret()), told());
+      expect(answer.status).toBe(404);
+    }
+    expect((await till.post(await tillAddress('result'), told())).status).toBe(404);
+    expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+  });
+
+  describe('before a payment is made', () => {
+    const validate = async (change: Record<string, unknown> = {}) =>
+      (await till.post(await tillAddress('validation'), told(change))).body.ResultCode;
+    const refuseUnknown = (refuses: boolean) =>
+      till.database.query('update public.store_settings set refuses_unknown_payments = $1', [refuses]);
+
+    test('every payment is accepted, unless the settings validate', async () => {
+      expect(await validate({ BillRefNumber: 'rent', TransAmount: '12.50' })).toBe('0');
+      await refuseUnknown(true);
+      expect(await validate()).toBe('0');
+      expect(await validate({ BillRefNumber: 'rent' })).toBe('C2B00012');
+      expect(await validate({ TransAmount: '952.00' })).toBe('C2B00013');
+      expect(await validate({ TransAmount: '0' })).toBe('C2B00013');
+      // A till asks nobody for a reference.
+      expect(await validate({ TransactionType: 'Buy Goods', BillRefNumber: '' })).toBe('0');
+      expect((await payByHand({ reference: 'rent' })).status).toBe(409);
+      await refuseUnknown(false);
+    });
+
+    test('our errors stop no payment', async () => {
+      await refuseUnknown(true);
+      till.setDown(/judge_till_payment/);
+      expect(await validate({ BillRefNumber: 'rent' })).toBe('0');
+      till.setDown(null);
+      await refuseUnknown(false);
+    });
+  });
+
+  test('logs no secrets or personal data', async () => {
+    const told = JSON.stringify(till.logged);
+    expect(till.logged.length).toBeGreaterThan(10);
+    expect(told).not.toContain(await till.secret());
+    expect(told).not.toMatch(/AMINA|KAMAU|2547|0712345678/i);
+  });
+});
+
+test('reads a confirmation with missing and malformed fields', () => {
+  expect(
+    readTillPayment('{"TransID":" UKL1 ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500}'),
+  ).toEqual({
+    receipt: 'UKL1',
+    receivedCents: 500,
+    reference: '12',
+    hasReference: true,
+    transactedAt: new Date('2026-11-21T09:15:00Z'),
+    payerPhone: null,
+    payerName: null,
+  });
+  expect(readTillPayment('nothing')).toMatchObject({ receipt: null, receivedCents: null, reference: '' });
+});
+
+test.each([
+  ['196.201.214.200', true],
+  ['::ffff:196.201.212.69', true],
+  ['203.0.113.7', false],
+  [null, false],
+])('%s is an address of M-PESA: %s', (address, is) => {
+  expect(isKnownSource(address, 'https://api.safaricom.co.ke')).toBe(is);
+  expect(isKnownSource(address, 'http://127.0.0.1:4000')).toBe(true);
+});
