@@ -72,7 +72,15 @@ const rules: Record<string, Rule> = {
     inTests: ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts', 'supabase/tests'],
   },
   'supabase/tests': {
-    modules: ['supabase', 'supabase/functions', 'backend/database', 'backend/data', 'simulators', 'scripts', 'domain'],
+    modules: [
+      'supabase',
+      'supabase/functions',
+      'backend/database',
+      'backend/data',
+      'simulators',
+      'scripts',
+      'domain',
+    ],
     packages: 'any',
   },
   supabase: { modules: [], packages: [] },
