@@ -38,7 +38,7 @@ test('brand and flavor sort alphabetically, without one last', () => {
 });
 test('price sorts the cheapest first', () =>
   expect(names({ sort: 'price' })).toEqual(['Amber', 'Mist', 'Zest']));
-test('a search lists what was found, best first unless sorted otherwise', () => {
+test('a search lists its matches, best first unless sorted otherwise', () => {
   const found = ['amber', 'zest', 'gone'];
   expect(names({ sort: 'match' }, found)).toEqual(['Amber', 'Zest']);
   expect(names({ sort: 'popularity' }, found)).toEqual(['Zest', 'Amber']);

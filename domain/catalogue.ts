@@ -39,9 +39,9 @@ const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => n
 };
 
 /**
- * The products that match, in order (specification §2, Shop). Equal ones keep the order of `products`.
+ * Returns the matching products in order (specification §2, Shop). Equal ones stay in the order of `products`.
  * @param products as the server lists them
- * @param query its search text is not read: `found` says what it matches
+ * @param query its search text is ignored: `found` has its matches
  * @param found slugs that the search matches, best first; null without a search
  */
 export function selectProducts<Entry extends CatalogueEntry>(

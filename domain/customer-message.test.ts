@@ -11,7 +11,7 @@ const shop = 'https://jani.example';
 const write = (body: string, facts: Partial<MessageFacts> = {}) =>
   writeMessage({ subject: null, body }, 'text', { ...exampleFacts, ...facts }, shop).body;
 
-test('placeholders are filled with what they stand for, amounts as shoppers read them', () => {
+test('placeholders are replaced by their values, with formatted amounts', () => {
   expect(write('{shop}: {order}, {items}, {total}, {paid} {receipt}')).toBe(
     'Jani Juice: ORD-1042, 2 x Mango Khat Juice, KSh 1,901.00, KSh 1,901.00 UKL3AB12CD',
   );
@@ -24,7 +24,7 @@ test('a part in brackets is left out where one of its placeholders is empty', ()
   expect(write(body, { payment: null })).toBe('Paid by Amina Kamau.');
 });
 
-test('what a customer wrote is no template', () => {
+test("a customer's text is not a template", () => {
   expect(write('{name}!', { customer_name: '{total} [x] $& {link}' })).toBe('{total} [x] $& {link}!');
 });
 
@@ -41,7 +41,7 @@ test.each([
   expect(write('{name}', { customer_name })).toBe(expected);
 });
 
-test('a text has the short link and plain letters, a mail the whole link and its lines', () => {
+test('a text message has the short link and plain characters, an e-mail the full link and its lines', () => {
   expect(write('{name} {link}', { customer_name: 'Wanjirũ' })).toMatch(
     /^Wanjiru https:\/\/jani\.example\/t\/20261121-1234-[\w-]{22}$/,
   );
@@ -104,7 +104,7 @@ describe('a template', () => {
   });
 });
 
-test('a newsletter mail has links with its tokens, and none in the record of what was sent', () => {
+test('a newsletter e-mail has links with tokens, its stored copy has none', () => {
   const template = { subject: 'News from {shop}', body: '{confirm_link}\n{unsubscribe_link}' };
   const facts = { shop: exampleFacts.shop, tokens: { confirm: 'a1', unsubscribe: 'b2' } };
   expect(writeMessage(template, 'mail', facts, shop)).toEqual({

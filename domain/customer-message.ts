@@ -1,4 +1,4 @@
-// Messages to customers: what can be said in them, and how a template becomes the words of one order or newsletter mail.
+// Messages to customers: their placeholders, and how a template becomes the text of one order or newsletter e-mail.
 import { chargeCents, formatKsh } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
@@ -7,7 +7,7 @@ import { plainText } from './text-message.ts';
 
 export type MessageChannel = 'mail' | 'text';
 
-/** The kinds, in the order in which an order goes through them, as staff read them. */
+/** The kinds of message in the order of an order's life, with their names for staff. */
 export const messageKinds: Record<string, string> = {
   order_received: 'Order received',
   order_paid: 'Payment received',
@@ -36,7 +36,7 @@ export interface MessageFacts {
 /** Values for a newsletter mail. */
 export interface NewsletterFacts {
   shop: MessageFacts['shop'];
-  /** Null where the link is shown but must not work: in the record of what was sent, and in examples. */
+  /** Null where the link must not work: in stored copies and examples. */
   tokens: { confirm: string; unsubscribe: string } | null;
 }
 
@@ -51,7 +51,7 @@ const shopPlaceholders = {
   shop_phone: 'the phone of the shop',
   shop_email: 'the mail address of the shop',
 } as const;
-/** The placeholders of an order's messages and what each stands for; `private.check_message_template` lists the same ones. */
+/** The placeholders of order messages with their meanings; `private.check_message_template` lists the same ones. */
 export const placeholders = {
   ...shopPlaceholders,
   name: 'the name of the customer',
@@ -78,7 +78,7 @@ export type Placeholder = keyof typeof placeholders | keyof typeof newsletterPla
 /** Whether a message kind belongs to the newsletter instead of an order. */
 export const isNewsletter = (kind: string): boolean => kind === 'newsletter_confirmation';
 
-/** Placeholders that a kind of message knows, with what each stands for. */
+/** The placeholders of a kind of message, with their meanings. */
 export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholder, string>>> =>
   isNewsletter(kind) ? newsletterPlaceholders : placeholders;
 
@@ -97,7 +97,7 @@ export const exampleFacts: MessageFacts = {
 
 /**
  * The words of a message.
- * @param publicUrl what the outside calls the shop
+ * @param publicUrl the shop's public URL
  * @returns with a subject for mails, null for texts; texts are written in the networks' alphabet where that can be
  */
 export function writeMessage(
@@ -141,7 +141,7 @@ function orderValues(
 ): Record<keyof typeof placeholders, string> {
   const { shop, payment, tracking_number, access_key, items } = facts;
   const linkTo = channel === 'text' ? shortOrderLink : orderLink;
-  // Before there is a payment: what will be charged.
+  // Before a payment: the amount that will be charged.
   const money = formatKsh(payment?.charge_cents ?? chargeCents(facts.total_amount));
   const lines = items.map(({ name, quantity, unit_price }) =>
     channel === 'text'
@@ -176,7 +176,7 @@ const harmless = (written: string): string =>
     .replace(/\s+/g, ' ')
     .trim();
 
-/** What stands in `[ ]` is left out when one of its placeholders is empty. What is filled in is not looked into again. */
+/** Text in `[ ]` is omitted if one of its placeholders is empty. Inserted values are not parsed as templates. */
 function filled(text: string, values: Record<string, string>): string {
   const fill = (part: string) => part.replace(/\{([a-z_]+)\}/g, (_, name: string) => values[name] ?? '');
   return text

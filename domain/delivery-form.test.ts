@@ -28,7 +28,7 @@ test('reports all problems at once', () => {
   });
 });
 
-test('what only looks too long is not: spaces around it, and characters of two halves', () => {
+test('surrounding spaces do not count, and a surrogate pair counts as one character', () => {
   expect(checkDeliveryForm({ ...good, person: ` ${'🛵'.repeat(120)} ` })).toBeNull();
 });
 

@@ -16,7 +16,7 @@ const required = {
   vehicle: 'Vehicle information is required',
 } as const;
 
-/** How many characters the database keeps of each. */
+/** Maximum lengths in characters, as in the database. */
 export const deliveryFormLimits = { person: 120, phone: 40, vehicle: 120, notes: 500 } as const;
 
 const tooLong = {

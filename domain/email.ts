@@ -4,7 +4,7 @@
 export const maxEmailLength = 254;
 
 /**
- * Whether a text looks like an email address: something before one `@`, and behind it a dot with something on both sides. Whether
+ * Whether a text has the form of an e-mail address: text before one `@`, and after it a dot with text on both sides. Whether
  * the address exists, only a mail can show.
  * @param text without white space at its ends; of any length, as strangers write it
  */

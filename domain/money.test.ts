@@ -25,7 +25,7 @@ test('amounts are written as Kenyans write numbers', () => {
   );
 });
 
-test('M-PESA is asked for whole shillings, rounded up', () => {
+test('charges whole shillings, rounded up', () => {
   expect([100, 101, 199, 200].map(chargeCents)).toEqual([100, 200, 200, 200]);
 });
 

@@ -21,7 +21,7 @@ export function formatKes(cents: number): string {
 }
 
 /**
- * What M-PESA is asked for: it takes whole shillings, so a fraction is rounded up.
+ * Rounds an amount up to whole shillings, as M-PESA charges no cents.
  * @param totalCents the order's total in cents
  * @returns the charge in cents, a multiple of 100
  */

@@ -4,7 +4,7 @@ export type NewsletterStep = 'confirm' | 'unsubscribe';
 
 /**
  * Address of a newsletter page. Opening it changes nothing: mail scanners follow links.
- * @param publicUrl what the outside calls the shop, without a slash at its end
+ * @param publicUrl the shop's public URL without a trailing slash
  * @param token from the mail; null leaves it out
  */
 export function newsletterLink(publicUrl: string, step: NewsletterStep, token: string | null): string {

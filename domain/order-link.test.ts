@@ -20,7 +20,7 @@ test.each(['0123456789abcdef0123456789abcdef', 'ffffffffffffffffffffffffffffffff
   },
 );
 
-test('writes in full what has no short form', () => {
+test('uses the full link without a short form', () => {
   expect(shortOrderLink(shop, number, null)).toBe(orderLink(shop, number, null));
   expect(shortOrderLink(shop, number, 'a key of another kind')).toContain('?key=a%20key');
 });

@@ -4,7 +4,7 @@ export type OrderPage = 'tracking' | 'receipt';
 
 /**
  * The address of an order's page.
- * @param publicUrl what the outside calls the shop, without a slash at its end
+ * @param publicUrl the shop's public URL without a trailing slash
  * @param trackingNumber `JJ-YYYYMMDD-NNNN`
  * @param accessKey shows the order's personal data; null where there is none
  */
@@ -37,7 +37,7 @@ export function shortOrderLink(
 }
 
 /**
- * What the last part of a short link stands for.
+ * Reads the last part of a short link.
  * @returns null when it is none
  */
 export function readShortOrderLink(code: string): { trackingNumber: string; accessKey: string } | null {

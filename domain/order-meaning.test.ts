@@ -143,7 +143,7 @@ test('nothing that left the shop is called reserved', () => {
   }
 });
 
-test('a cancelled order says what happens to money that came for it', () => {
+test('a cancelled order explains what happens to its payment', () => {
   expect(meaningOf(isOver)).toMatchObject({ title: 'Nothing to pay' });
   expect(meaningOf({ ...isOver, partPaid: 5000 }).text).toContain('KSh 50.00 reached us for it');
   for (const paymentCheck of ['review', 'goes_back', 'prompted', 'unresolved'] as const) {

@@ -1,4 +1,4 @@
-// What an order's state means for its customer, and what they can do next. Every screen of the storefront shows this.
+// What an order's state means for the customer, and the next action. Used by every screen of the storefront.
 import { chargeCents, formatKsh } from './money.ts';
 import { formatOrderTime } from './order-date.ts';
 

@@ -2,22 +2,22 @@ import { expect, test } from 'vitest';
 import { describePaymentFailure, judgeResultCode } from './payment-result.ts';
 
 test('0 succeeded, as a number or as text', () => {
-  expect([judgeResultCode(0, 'notice'), judgeResultCode('0', 'query')]).toEqual(['succeeded', 'succeeded']);
+  expect([judgeResultCode(0, 'callback'), judgeResultCode('0', 'query')]).toEqual(['succeeded', 'succeeded']);
 });
 
 test.each([1, '1', 1001, 1019, 1025, 1032, 1037, 2001, 'SFC_IC0003'])(
   '%j is a final failure wherever it comes from',
   (code) => {
-    expect([judgeResultCode(code, 'notice'), judgeResultCode(code, 'query')]).toEqual(['failed', 'failed']);
+    expect([judgeResultCode(code, 'callback'), judgeResultCode(code, 'query')]).toEqual(['failed', 'failed']);
   },
 );
 
 test.each([4999, '4999', 26, null, undefined, '', {}, []])('%j never ends an attempt', (code) => {
-  expect([judgeResultCode(code, 'notice'), judgeResultCode(code, 'query')]).toEqual(['pending', 'pending']);
+  expect([judgeResultCode(code, 'callback'), judgeResultCode(code, 'query')]).toEqual(['pending', 'pending']);
 });
 
-test('an unknown code ends an attempt only when the one notice brings it', () => {
-  expect([judgeResultCode(7777, 'notice'), judgeResultCode(7777, 'query')]).toEqual(['failed', 'pending']);
+test('an unknown code ends a payment only in a callback', () => {
+  expect([judgeResultCode(7777, 'callback'), judgeResultCode(7777, 'query')]).toEqual(['failed', 'pending']);
 });
 
 test('each code has its words, and any other the general ones', () => {

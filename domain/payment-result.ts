@@ -22,7 +22,7 @@ export const holdAfter = (code: string | null): number => (code === '17' ? 120 :
 
 /**
  * The customer's message about a failed payment (specification §8, Payment failure result codes).
- * @param code M-PESA's result code; absent or unknown gives the general text
+ * @param code M-PESA's result code; the general text if missing or unknown
  */
 export function describePaymentFailure(code: string | number | null | undefined): string {
   const key = String(code ?? '');
@@ -38,15 +38,15 @@ const finalFailures = new Set(
 );
 
 /**
- * What a result code means for the attempt. A payment is failed only on a code known to be final.
- * @param code ResultCode of a notice or a query, number or string
- * @param source a notice comes once, so an unknown code in one ends the attempt; in a query it means "no answer"
+ * Classifies a result code. A payment fails only with a code known to be final.
+ * @param code ResultCode of a callback or a query, number or string
+ * @param source a callback is sent once, so an unknown code in it ends the payment; in a query it means "no answer"
  */
-export function judgeResultCode(code: unknown, source: 'notice' | 'query'): PaymentVerdict {
+export function judgeResultCode(code: unknown, source: 'callback' | 'query'): PaymentVerdict {
   if (typeof code !== 'string' && typeof code !== 'number') return 'pending';
   const key = String(code).trim();
   if (key === '0') return 'succeeded';
   if (finalFailures.has(key)) return 'failed';
   if (key === '' || key === '4999' || key === '26') return 'pending';
-  return source === 'notice' ? 'failed' : 'pending';
+  return source === 'callback' ? 'failed' : 'pending';
 }

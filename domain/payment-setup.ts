@@ -1,22 +1,22 @@
 // The payment function's report to staff about its settings and its public URL.
-import type { AddressProblem } from './notice-address.ts';
+import type { CallbackUrlProblem } from './callback-url.ts';
 
-/** The settings, without what is secret in them. */
+/** The settings without secrets. */
 export interface Setup {
   environment: 'simulator' | 'sandbox' | 'production';
   mode: 'paybill' | 'till';
   shortcode: string;
   till: string | null;
-  /** What is set, by what it is called. */
+  /** The settings by name. */
   configured: { name: string; isSet: boolean; what: string }[];
-  /** Whether money can be sent back by M-PESA. */
+  /** Whether M-PESA can send refunds. */
   canReverse: boolean;
-  /** The callback URL, without the secret at its end. */
-  noticeAddress: string;
-  addressProblems: AddressProblem[];
+  /** The callback URL without its secret. */
+  callbackUrl: string;
+  callbackUrlProblems: CallbackUrlProblem[];
 }
 
-/** What came of calling our own public address, step by step as far as it got. */
+/** The result of calling our own public URL, step by step. */
 export interface Reach {
   address: string;
   isReached: boolean;

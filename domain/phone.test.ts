@@ -34,7 +34,7 @@ test.each([
   '+١٢٣٤٥٦٧٨٩٠١٢',
 ])('%j is no Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
 
-test('every spelling of a number comes to the same one, which M-PESA gets without the plus', () => {
+test('normalises every spelling of a number; M-PESA receives it without the plus', () => {
   const local = fc
     .tuple(fc.constantFrom('7', '1'), fc.stringMatching(/^\d{8}$/))
     .map(([first, rest]) => first + rest);
@@ -66,7 +66,7 @@ test.each([
   expect(normaliseAnyPhone(written)).toBe(number);
 });
 
-test('looks at no more of a long text than its length', () => {
+test('checks the length of a long text before its contents', () => {
   const text = ' '.repeat(10_000_000);
   for (let call = 0; call < 1000; call += 1) {
     expect([normalisePhone(text), normaliseAnyPhone(text)]).toEqual([null, null]);

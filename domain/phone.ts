@@ -56,8 +56,8 @@ export function formatPhone(phone: string): string {
 }
 
 /**
- * A number as it is told to who need not know it, but may recognise it: as `track_order` tells it. Nothing of its end, whose
- * last four digits open an order.
+ * Masks a number so that its owner can recognise it, as `track_order` does. Without its end, whose
+ * last four digits reveal an order.
  * @param phone a number as `normalisePhone` gives it
  * @returns such as `0712 ••• •••`
  */

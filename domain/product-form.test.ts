@@ -117,7 +117,7 @@ describe('shillings', () => {
   });
 });
 
-test('a form becomes columns, trimmed and with null for what was left empty, and back', () => {
+test('converts a form to columns, trimmed and with null for empty fields, and back', () => {
   const values = productValues({
     ...good,
     name: ' Embu Fresh Mango ',
@@ -151,7 +151,7 @@ test('fields that differ are named in their order, spaces at the ends aside', ()
   ]);
 });
 
-test('of two edits each keeps what only it has changed, and mine wins where both have', () => {
+test('merges two edits; the later save wins where both changed a field', () => {
   const theirs = { ...good, price: '900', stock: '10', tagline: 'Theirs' };
   const mine = { ...good, name: 'Mine', tagline: 'Mine' };
   expect(mergedForm(good, mine, theirs)).toEqual({
@@ -188,7 +188,7 @@ describe('slugs', () => {
   });
 });
 
-describe('what the database says', () => {
+describe('an error of the database', () => {
   const refusal = (code: string, constraint: string) => ({
     code,
     message: `duplicate key value violates unique constraint "${constraint}"`,
@@ -206,7 +206,7 @@ describe('what the database says', () => {
     );
   });
 
-  test('what is about no field is left to the message', () => {
+  test('without a field is shown as a message', () => {
     expect(productProblemOf({ code: '42501', message: 'permission denied for table products' })).toBeNull();
     expect(productProblemOf({ message: 'Failed to fetch' })).toBeNull();
     expect(productProblemOf(refusal('23505', 'something else'))).toBeNull();

@@ -1,6 +1,6 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
 
-/** A product as it stands in the form: what was typed, not yet what it means. */
+/** A product in the form, as typed. */
 export interface ProductForm {
   name: string;
   slug: string;
@@ -115,7 +115,7 @@ export function productValues(form: ProductForm): ProductValues {
   };
 }
 
-/** A product's columns as they stand in its form. */
+/** Converts a product's columns to form fields. */
 export function productFormOf(product: ProductValues): ProductForm {
   return {
     name: product.name,
@@ -218,7 +218,7 @@ export function checkCategoryName(name: string, others: readonly string[]): stri
   return others.some((other) => other.toLowerCase() === tidy.toLowerCase()) ? categoryTaken : null;
 }
 
-/** A category's name as the database keeps it: no spaces around it, single ones inside. */
+/** Normalises a category's name as the database does: trimmed, with single spaces. */
 export function tidyCategoryName(name: string): string {
   return name.trim().replace(/\s+/g, ' ');
 }
@@ -232,7 +232,7 @@ interface Refusal {
   message: string;
 }
 
-// Constraints are named by what they promise; the message quotes the one that was broken.
+// The error message contains the name of the violated constraint.
 const brokenPromises: [string, ProductField, string][] = [
   ['product slugs are unique', 'slug', 'Another product has this slug already'],
   ['a product has a name', 'name', `Product name takes 1 to ${productLimits.nameLength} characters`],
@@ -248,7 +248,7 @@ const brokenPromises: [string, ProductField, string][] = [
 ];
 
 /**
- * The field an answer of the database is about, and what to say beside it.
+ * Returns the field of a database error, and its message.
  * @returns null when it is about none of them
  */
 export function productProblemOf(refusal: Refusal): { field: ProductField; text: string } | null {

@@ -1,4 +1,4 @@
-// M-PESA's result codes in plain words for staff: what happened, and what to do about it.
+// M-PESA's result codes for staff: what happened, and what to do.
 
 export interface ResultAdvice {
   what: string;
@@ -84,7 +84,7 @@ const known: Record<string, ResultAdvice> = {
 /**
  * A result or error code for staff.
  * @param code M-PESA's, Daraja's or ours; null when there is none
- * @param description what came with it
+ * @param description M-PESA's description
  */
 export function adviseOnResult(code: string | null | undefined, description?: string | null): ResultAdvice {
   const text = description ?? '';

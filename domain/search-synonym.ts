@@ -1,8 +1,8 @@
-// The staff's form of a search word: what customers type, and the words of the catalogue that it stands for.
+// The form of a search synonym: the word that customers type, and the catalogue's words for it.
 
 export interface SynonymForm {
   word: string;
-  /** Empty: the word stands for any drink. */
+  /** Empty: the word matches any drink. */
   means: string;
 }
 export type SynonymProblems = Partial<Record<keyof SynonymForm, string>>;

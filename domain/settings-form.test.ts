@@ -97,7 +97,7 @@ test.each<[SettingsField, string, RegExp]>([
   expect(problems[field]).toMatch(words);
 });
 
-test('a till number is kept without the spaces it is written with', () =>
+test('a till number is stored without spaces', () =>
   expect(settingsValues({ ...good, till_number: ' 512 34 56 ' }).till_number).toBe('5123456'));
 
 test('a fee of 0 is free and no problem', () => {
@@ -124,7 +124,7 @@ describe('columns', () => {
   });
 });
 
-test('when two members changed the settings, each keeps what they changed', () => {
+test("concurrent edits keep each other's changes", () => {
   const mine = { ...good, store_name: 'Mine ', delivery_fee: '5' };
   const theirs = { ...good, delivery_fee: '9', chat_phone: '0711111111' };
   expect(changedSettings(good, { ...good, store_name: ' Jani Juice' })).toEqual([]);

@@ -50,7 +50,7 @@ type Amount = (typeof amounts)[number];
 type Flag = (typeof flags)[number];
 type WholeNumber = keyof typeof wholeNumbers;
 
-/** The settings as they stand in the form: what was typed, not yet what it means. Amounts are in shillings. */
+/** The settings in the form, as typed. Amounts are in shillings. */
 export type SettingsForm = Record<SettingsField, string>;
 
 /** The columns that the form holds. Amounts are in cents. */
@@ -137,7 +137,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
   };
 }
 
-/** The columns as they stand in the form. */
+/** Converts the columns to form fields. */
 export function settingsFormOf(values: SettingsValues): SettingsForm {
   return {
     ...mapFields(settingsFields, (field) => String(values[field])),

@@ -1,4 +1,4 @@
-// The picture that goes along when a product's link is shared: its address, which changes with what is on it.
+// The URL of a product's share image, which changes with its contents.
 
 export interface SharedProduct {
   slug: string;
@@ -13,7 +13,7 @@ export const sharePictureSize = { width: 1200, height: 630 } as const;
 
 /**
  * A short word that changes when the picture would look different.
- * @param storeName stands on the picture too
+ * @param storeName shown on the image
  */
 export function sharePictureVersion({ name, price, image_url }: SharedProduct, storeName: string): string {
   // FNV-1a: nothing secret, only short.

@@ -17,7 +17,7 @@ export interface ShopTextFacts {
   payment_messages_months: number;
 }
 
-/** The placeholders and what each stands for. */
+/** The placeholders with their meanings. */
 export const shopTextPlaceholders = {
   shop: 'the name of the shop',
   phone: 'the support phone, as a link',

@@ -2,7 +2,7 @@
 
 // In a link, a message or a sentence too; without its hyphens or its JJ; never a part of something longer.
 const written = /(?<![A-Z0-9])(?:JJ\W{0,3})?(\d{8})\W{0,3}(\d{4,6})(?![0-9])/;
-/** As `accountReference` writes it, for who copies it from M-PESA's message. */
+/** The form of `accountReference`, which customers may copy from M-PESA's message. */
 const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
 
 /**

@@ -1,4 +1,4 @@
-// Uploaded product pictures: which files are accepted, what is done to them first, and their names in storage.
+// Uploaded product images: accepted files, their conversion, and their names in storage.
 import { storedPicture } from './product-picture.ts';
 
 /** The bucket of products' pictures, and the folder in it that staff write to (specification §7, Admin management). */
@@ -21,7 +21,7 @@ const extensions: Record<(typeof pictureTypes)[number], readonly string[]> = {
 /** What is known of a file before it is sent: the browser's `File` is one. */
 export interface PictureFile {
   name: string;
-  /** The media type, as far as its owner knows. */
+  /** The media type as the browser reports it. */
   type: string;
   /** Bytes. */
   size: number;
@@ -30,7 +30,7 @@ export interface PictureFile {
 /** Maximum bytes of a file that is picked: a phone's photo, which the browser then makes smaller. */
 export const largestPhoto = 25 * 1024 * 1024;
 
-/** Whether a file is a photo of an iPhone, as it is when nothing converts it. Not every system knows its media type. */
+/** Whether a file is an HEIC photo. Not every system reports its media type. */
 export const isHeic = ({ name, type }: Pick<PictureFile, 'name' | 'type'>): boolean =>
   /^image\/hei[cf]/.test(type) || (type === '' && /\.hei[cf]$/i.test(name));
 
@@ -58,7 +58,7 @@ function tooLarge(size: number, limit: number): string | null {
   return `The image has ${megabytes} MB. At most ${limit / 1024 / 1024} MB are accepted.`;
 }
 
-/** Pixels of the longer side of a picture that is uploaded: twice what the shop's largest rendering needs. */
+/** Longer side of an uploaded image in pixels: twice the shop's largest rendering. */
 export const uploadedSide = 2000;
 /** A file up to this many bytes is uploaded as it is, unless it has to be turned or made smaller. */
 const largeFile = 2 * 1024 * 1024;
@@ -111,7 +111,7 @@ export function exifOrientation(start: Uint8Array): number {
 }
 
 /**
- * Where in the bucket a new picture goes: a random name with the extension of the file (specification §7).
+ * Returns the path of a new image in the bucket: a random name with the extension of the file (specification §7).
  * @param random a unique name, such as a UUID
  */
 export function newPictureName({ name, type }: PictureFile, random: string): string {

@@ -136,7 +136,7 @@ async function checkFunction(
       'set both to the same',
     );
   } else {
-    const fatal = answer.body.setup.addressProblems.find(({ isFatal }) => isFatal);
+    const fatal = answer.body.setup.callbackUrlProblems.find(({ isFatal }) => isFatal);
     const problem = environment === 'simulator' ? null : (fatal?.sentence ?? null);
     report(name, problem, 'M-PESA must reach the project by https');
   }

@@ -1,5 +1,5 @@
 // The payment settings as staff see them (without secrets), and the check whether the public URL is reachable.
-import { judgeNoticeAddress } from '../../../domain/notice-address.ts';
+import { checkCallbackUrl } from '../../../domain/callback-url.ts';
 import type { Reach, Setup } from '../../../domain/payment-setup.ts';
 import { callbackUrlFor } from './callback-urls.ts';
 import type { MobileMoneyContext } from './context.ts';
@@ -13,7 +13,7 @@ const MAX_RESPONSE_BYTES = 2048;
 /** Describes the settings for staff. */
 export function describeSetup(context: MobileMoneyContext): Setup {
   const { settings } = context.daraja;
-  const noticeAddress = context.publicCallbackBaseUrl();
+  const callbackUrl = context.publicCallbackBaseUrl();
   const isTill = settings.transactionType === 'CustomerBuyGoodsOnline';
   return {
     environment: settings.baseUrl.includes('sandbox.safaricom')
@@ -40,8 +40,8 @@ export function describeSetup(context: MobileMoneyContext): Setup {
       },
     ],
     canReverse: Boolean(settings.initiator),
-    noticeAddress,
-    addressProblems: judgeNoticeAddress(noticeAddress),
+    callbackUrl,
+    callbackUrlProblems: checkCallbackUrl(callbackUrl),
   };
 }
 

@@ -26,10 +26,10 @@ export function AddressCheck({ setup }: { setup: Setup }) {
       title="Public address"
       description="M-PESA reports each payment to this address, followed by a secret that differs for each payment. If M-PESA can't reach it, the shop has to ask, and payments show up late."
     >
-      <p className="font-semibold break-all">{setup.noticeAddress}/…</p>
-      {setup.addressProblems.length > 0 ? (
+      <p className="font-semibold break-all">{setup.callbackUrl}/…</p>
+      {setup.callbackUrlProblems.length > 0 ? (
         <ul className="mt-3 grid gap-2 text-sm">
-          {setup.addressProblems.map(({ isFatal, sentence }) => (
+          {setup.callbackUrlProblems.map(({ isFatal, sentence }) => (
             <li key={sentence} className={isFatal ? 'text-danger' : 'text-ink-soft'}>
               <strong>{isFatal ? 'M-PESA cannot use it: ' : 'Worth knowing: '}</strong>
               {sentence}

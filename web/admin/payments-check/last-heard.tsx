@@ -1,15 +1,15 @@
 // What was last sent to M-PESA and heard from it.
-import { type SenderKind, senderKind } from '../../../domain/notice-address.ts';
+import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
 import { formatDateTime } from '../dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
-const senders: Record<SenderKind, string> = {
+const senders: Record<CallbackSource, string> = {
   mpesa: "an address on M-PESA's published list",
   'mpesa network': "M-PESA's network, though not on its published list",
   'this machine': 'this machine (the simulator)',
   'private network': "a private network: a proxy that doesn't pass on the caller's address (TRUSTED_PROXIES)",
-  'somebody else': "an address that is not M-PESA's: check what it sent before you trust it",
+  'unknown source': "an address that is not M-PESA's: check what it sent before you trust it",
   unknown: 'an unknown address',
 };
 const outcomes: Record<string, string> = {
@@ -38,7 +38,7 @@ export function LastHeard() {
           </Line>
           <Line term="Last callback">
             {health.last_notice
-              ? `${formatDateTime(health.last_notice.at)}, from ${senders[senderKind(health.last_notice.address)]}`
+              ? `${formatDateTime(health.last_notice.at)}, from ${senders[callbackSource(health.last_notice.address)]}`
               : 'None yet. If customers pay and no callback arrives, test the public address below.'}
           </Line>
         </dl>

@@ -27,7 +27,7 @@ export function readStkCallback(text: string): StkCallback {
   const itemValue = (name: string) =>
     Array.isArray(items) ? items.map(asObject).find((item) => item?.Name === name)?.Value : undefined;
   return {
-    verdict: judgeResultCode(callback?.ResultCode, 'notice'),
+    verdict: judgeResultCode(callback?.ResultCode, 'callback'),
     resultCode: storableText(callback?.ResultCode, 40),
     resultDescription: storableText(callback?.ResultDesc, 500),
     receivedCents: centsOf(itemValue('Amount')),

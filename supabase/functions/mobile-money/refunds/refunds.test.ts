@@ -477,7 +477,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         mode: 'paybill',
         shortcode: defaultCredentials.shortcode,
         canReverse: true,
-        addressProblems: expect.arrayContaining([expect.objectContaining({ isFatal: true })]),
+        callbackUrlProblems: expect.arrayContaining([expect.objectContaining({ isFatal: true })]),
       });
       const told = JSON.stringify(body);
       for (const secret of [

@@ -1,25 +1,25 @@
-// Whether M-PESA could reach a callback URL, judged by the URL alone.
+// Checks whether M-PESA can use a callback URL, by the URL alone.
 
-export interface AddressProblem {
-  /** Whether M-PESA refuses it or cannot reach it; otherwise it is only worth knowing. */
+export interface CallbackUrlProblem {
+  /** Whether M-PESA rejects the URL or cannot reach it; otherwise a warning. */
   isFatal: boolean;
   sentence: string;
 }
 
-// Daraja, C2B: words that no address may contain.
+// Daraja, C2B: words that URLs must not contain.
 const forbiddenWords = ['mpesa', 'm-pesa', 'safaricom', 'exec', 'exe', 'cmd', 'sql', 'query'];
 const tunnels = ['ngrok', 'requestbin', 'mockbin', 'localtunnel', 'loca.lt', 'trycloudflare'];
 
 /**
- * Problems of a callback URL (Daraja, STK push and C2B: CallBackURL).
- * @param address in full, without its secret
- * @returns the problems, in words for staff; none when nothing can be said against it
+ * Returns the problems of a callback URL (Daraja, STK push and C2B: CallBackURL).
+ * @param address full URL without its secret
+ * @returns problems with messages for staff
  */
-export function judgeNoticeAddress(address: string): AddressProblem[] {
+export function checkCallbackUrl(address: string): CallbackUrlProblem[] {
   if (!URL.canParse(address)) return [{ isFatal: true, sentence: 'This is not a valid address.' }];
   const { protocol, hostname, port } = new URL(address);
   const host = hostname.replace(/^\[|\]$/g, '');
-  const problems: AddressProblem[] = [];
+  const problems: CallbackUrlProblem[] = [];
   const fatal = (sentence: string) => problems.push({ isFatal: true, sentence });
   if (protocol !== 'https:') {
     fatal('It begins with http://. M-PESA only calls https:// addresses.');
@@ -56,7 +56,7 @@ const isOwnMachine = (host: string) =>
   host === '::1' ||
   host === '0.0.0.0';
 
-/** Whether a host is a number of a private network, or a name that is only used in one. */
+/** Whether a host is a private IP address or a name of a private network. */
 function isPrivate(host: string): boolean {
   return (
     /^(10\.|192\.168\.|169\.254\.|172\.(1[6-9]|2\d|3[01])\.|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)/.test(
@@ -67,16 +67,16 @@ function isPrivate(host: string): boolean {
   );
 }
 
-/** What kind of sender a network address is. */
-export type SenderKind =
+/** The kind of an IP address that sent a callback. */
+export type CallbackSource =
   | 'mpesa'
   | 'mpesa network'
   | 'this machine'
   | 'private network'
-  | 'somebody else'
+  | 'unknown source'
   | 'unknown';
 
-// The list of Daraja's portal, "Callback and IP Whitelisting", and the historical two.
+// Daraja's portal, "Callback and IP Whitelisting", and two historical addresses.
 const published = new Set([
   ...[200, 206, 207, 208].map((last) => `196.201.214.${last}`),
   ...[44, 114].map((last) => `196.201.213.${last}`),
@@ -84,14 +84,14 @@ const published = new Set([
 ]);
 
 /**
- * The sender of a callback by its IP address: a hint, no proof. The secret in the URL is the proof.
- * @param address as the proxy saw it; null when unknown
+ * Classifies the IP address of a callback. It is only a hint: the secret in the URL is the proof.
+ * @param address as the proxy reports it; null if unknown
  */
-export function senderKind(address: string | null): SenderKind {
+export function callbackSource(address: string | null): CallbackSource {
   const plain = address?.replace(/^::ffff:/i, '') ?? '';
   if (plain === '') return 'unknown';
   if (published.has(plain)) return 'mpesa';
   if (/^196\.201\.21[2-4]\./.test(plain)) return 'mpesa network';
   if (isOwnMachine(plain)) return 'this machine';
-  return isPrivate(plain) ? 'private network' : 'somebody else';
+  return isPrivate(plain) ? 'private network' : 'unknown source';
 }

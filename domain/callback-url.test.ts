@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { judgeNoticeAddress, senderKind } from './notice-address.ts';
+import { callbackSource, checkCallbackUrl } from './callback-url.ts';
 
 const path = '/functions/v1/mobile-money/notice';
-const sentences = (origin: string) => judgeNoticeAddress(`${origin}${path}`).map(({ sentence }) => sentence);
+const sentences = (origin: string) => checkCallbackUrl(`${origin}${path}`).map(({ sentence }) => sentence);
 
-test('nothing can be said against a public https address', () => {
+test('a public https URL has no problems', () => {
   expect(sentences('https://shop.janijuice.co.ke')).toEqual([]);
 });
 
@@ -26,24 +26,24 @@ test.each([
   ['https://Shop.co.ke', /capital letters/],
   ['nothing', /not a valid address/],
 ])('explains why M-PESA does not reach %s', (origin, sentence) => {
-  const problems = judgeNoticeAddress(`${origin}${path}`);
+  const problems = checkCallbackUrl(`${origin}${path}`);
   expect(problems.some((problem) => problem.isFatal && sentence.test(problem.sentence))).toBe(true);
 });
 
-test('another port is only worth knowing', () => {
-  expect(judgeNoticeAddress(`https://shop.co.ke:8443${path}`)).toMatchObject([{ isFatal: false }]);
+test('another port is a warning', () => {
+  expect(checkCallbackUrl(`https://shop.co.ke:8443${path}`)).toMatchObject([{ isFatal: false }]);
 });
 
-describe('a sender is', () => {
+describe('the source of a callback is', () => {
   test.each([
     ['196.201.212.69', 'mpesa'],
     ['::ffff:196.201.214.200', 'mpesa'],
     ['196.201.213.9', 'mpesa network'],
     ['127.0.0.1', 'this machine'],
     ['10.1.2.3', 'private network'],
-    ['8.8.8.8', 'somebody else'],
+    ['8.8.8.8', 'unknown source'],
     [null, 'unknown'],
   ] as const)('%s: %s', (address, kind) => {
-    expect(senderKind(address)).toBe(kind);
+    expect(callbackSource(address)).toBe(kind);
   });
 });
