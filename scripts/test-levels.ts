@@ -7,9 +7,9 @@ const root = join(import.meta.dirname, '..');
 /** Run by `npm run test:long` alone. */
 export const longTests = [
   'torture/torture.test.ts',
+  'torture/pooled.test.ts',
   'backend/database/kill.test.ts',
   'backend/storage/kill.test.ts',
-  'server/pooled-shops.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
 ];
 

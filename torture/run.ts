@@ -1,14 +1,17 @@
 // `npm run torture`: long tests that no money is lost and that strangers cannot stop the shop. Options: --seed N,
-// --only soak|kill|postgres-stop|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --matching TEXT (of abuse).
+// --only soak|kill|postgres-stop|pooled|trackers|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --orders N,
+// --trackers N, --updates N (per second), --matching TEXT (of abuse).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { abuse } from './abuse/abuse.ts';
 import { kill } from './kill.ts';
+import { pooled } from './pooled.ts';
 import { stopPostgresql } from './postgresql-stop.ts';
 import { describe, type Outcome, type Report, writeReport } from './report.ts';
 import { root } from './shop-process.ts';
 import { soak } from './soak.ts';
+import { trackers } from './trackers.ts';
 
 const { values } = parseArgs({
   options: {
@@ -17,6 +20,9 @@ const { values } = parseArgs({
     payments: { type: 'string', default: '10000' },
     kills: { type: 'string', default: '200' },
     stops: { type: 'string', default: '50' },
+    orders: { type: 'string', default: '300' },
+    trackers: { type: 'string', default: '2000' },
+    updates: { type: 'string', default: '100' },
     matching: { type: 'string', default: '' },
   },
 });
@@ -31,6 +37,14 @@ const parts: Record<string, () => Promise<Outcome>> = {
   kill: () => kill({ seed, kills: Number(values.kills), logs: join(folder, 'kill') }),
   'postgres-stop': () =>
     stopPostgresql({ seed, stops: Number(values.stops), logs: join(folder, 'postgres-stop') }),
+  pooled: () => pooled({ orders: Number(values.orders), logs: join(folder, 'pooled') }),
+  trackers: () =>
+    trackers({
+      trackers: Number(values.trackers),
+      updatesPerSecond: Number(values.updates),
+      p95LimitMs: 2_000,
+      logs: join(folder, 'trackers'),
+    }),
   abuse: () => abuse({ kind: 'pglite', matching: values.matching, logs: join(folder, 'abuse') }),
   'abuse-postgresql': () =>
     abuse({ kind: 'postgresql', matching: values.matching, logs: join(folder, 'abuse-postgresql') }),
