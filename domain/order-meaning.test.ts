@@ -136,6 +136,15 @@ test('after payment the charge is shown, which is whole shillings', () => {
   );
 });
 
+test('an order on hold says whether the amount or the stock is the reason', () => {
+  const held = { ...isPaid, paymentStatus: 'needs_decision' };
+  expect(meaningOf(held).text).toMatch(/^Your KSh 921\.00 reached us, but your drinks were sold/);
+  expect(meaningOf({ ...held, paid: 142_100 }).text).toMatch(
+    /^Your KSh 1,421\.00 reached us, but your order comes to KSh 921\.00\./,
+  );
+  expect(meaningOf({ ...held, paid: null }).text).toMatch(/^Your money reached us/);
+});
+
 test('nothing that left the shop is called reserved', () => {
   for (const status of ['processing', 'out_for_delivery', 'delivered']) {
     const { title, text, summary } = meaningOf({ status });

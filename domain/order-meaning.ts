@@ -142,7 +142,7 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
   on_hold: (facts) => ({
     summary: "Payment received, order on hold. We'll call you.",
     title: 'Payment received, order on hold',
-    text: `${facts.paid === null ? 'Your money' : `Your ${formatKsh(facts.paid)}`} reached us, but after your drinks were sold or in another amount. Our team will call you to sort it out.`,
+    text: `${whyOnHold(facts)} Our team will call you to sort it out.`,
     announcement: 'Your payment was received. Our team will contact you about the order.',
   }),
   cancelled: describeCancelled,
@@ -167,6 +167,15 @@ const charge = ({ total }: OrderFacts): string =>
 /** What was charged for an order that was paid, in cents; null where that is hidden. Without proof it follows from the total. */
 export const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
   paid ?? (total === null ? null : chargeCents(total));
+
+/** Money that came in another amount, or for units that were given back in the meantime. */
+function whyOnHold({ paid, total }: OrderFacts): string {
+  if (paid === null) return 'Your money reached us, but after your drinks were sold or in another amount.';
+  const came = `Your ${formatKsh(paid)} reached us`;
+  return total === null || paid === chargeCents(total)
+    ? `${came}, but your drinks were sold in the meantime.`
+    : `${came}, but your order comes to ${formatKsh(chargeCents(total))}.`;
+}
 
 const paidAmount = (facts: OrderFacts): string => {
   const cents = chargedCents(facts);

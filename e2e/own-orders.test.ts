@@ -188,6 +188,19 @@ describe.each([
       await page.goto(`${shop.url}/track-order/${second}`);
       await page.getByText("This order was cancelled because it wasn't paid in time.").waitFor();
       await page.getByRole('link', { name: 'Order again' }).waitFor();
+
+      // Cancelled while its prompt is open.
+      await order(page, shop.url, 'mango-can', customer);
+      const third = await trackingNumberIn(page);
+      await holdPrompts(customer.phone);
+      await payButton(page).click();
+      await dialogOf(page).getByText('Enter your M-PESA PIN in the prompt to confirm.').waitFor();
+      await changeOrder(third, { status: 'cancelled' });
+      await page.evaluate(() => window.dispatchEvent(new Event('online')));
+      await dialogOf(page)
+        .getByText(/A prompt may still be open on your phone: please don't confirm it/)
+        .waitFor();
+      expect(await dialogOf(page).getByText('Enter your M-PESA PIN').count()).toBe(0);
     },
   );
 

@@ -145,6 +145,14 @@ describe.each([
     await page.getByRole('button', { name: 'Order Now' }).waitFor();
     await page.goBack();
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
+
+    // A price or a tracking number names no drink, and leads on all the same.
+    await box.fill('jj202601311234');
+    await page.getByRole('link', { name: 'Track JJ-20260131-1234' }).waitFor();
+    await box.fill('under 1000');
+    await page.getByRole('link', { name: 'See all drinks, cheapest first' }).click();
+    await page.waitForURL(/sort=price$/);
+    await count(page, '27 drinks');
   });
 
   story('brands and flavors lead to groups with headings', async ({ newVisitor }) => {

@@ -539,7 +539,21 @@ describe('paying by hand', () => {
       else expect(copied).toBe(text);
     }
     const charge = await page.evaluate(() => navigator.clipboard.readText());
+    await dialog.getByRole('button', { name: 'Try Again' }).click();
+    await dialog.getByRole('button', { name: 'Pay another way' }).click();
+    await dialog.getByRole('button', { name: 'I have paid: track my order' }).click();
+    await page.waitForURL(`**/track-order/${number}`);
+    await page.getByRole('heading', { name: 'Waiting for your payment' }).waitFor();
+    await page.getByText(/Please don't pay again/).waitFor();
+    // Also after a reload. Only who comes without having said so is asked to pay.
+    await page.reload();
+    await page.getByRole('heading', { name: 'Waiting for your payment' }).waitFor();
+    const offering = await context.newPage();
+    await offering.goto(`${shop.url}/shop/passion-bottle`);
+    await offering.getByRole('button', { name: 'Pay now' }).click();
+    await payButton(offering).waitFor();
     await page.goto(`${shop.url}/track-order/${number}`);
+    await page.getByRole('heading', { name: 'Payment due: KSh 1,201.00' }).waitFor();
     await page.getByText('Pay another way').click();
     await page.getByText('Buy Goods', { exact: true }).waitFor();
     await expectAccessible(page, 'an unpaid order that may be paid by hand');
@@ -565,6 +579,8 @@ describe('paying by hand', () => {
     await panel.getByText('The payment is confirmed: the order is paid').waitFor();
     await whole.getByText('By till · Receipt UKL3AB12CD').waitFor();
     await page.getByText('Paid with M-PESA').waitFor();
+    await dialogOf(offering).getByRole('heading', { name: 'Payment received' }).waitFor();
+    expect(await payButton(offering).count(), 'what is paid is not asked for again').toBe(0);
     await expectAccessible(panel, 'a till payment that is confirmed');
   });
 

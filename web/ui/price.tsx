@@ -11,6 +11,19 @@ export function PreviousPrice({ cents, className = '' }: { cents: number; classN
   );
 }
 
+/** A sentence in which no line ends between a currency and its figure. */
+export function TextWithAmounts({ children }: { children: string }) {
+  return children.split(/(KSh [\d,]+\.\d\d)/).map((part, index) =>
+    index % 2 === 1 ? (
+      <span key={index} className="whitespace-nowrap">
+        {part}
+      </span>
+    ) : (
+      part
+    ),
+  );
+}
+
 export function Price({ cents, className = '' }: { cents: number; className?: string }) {
   const [currency, figure] = formatKsh(cents).split(' ');
   return (

@@ -122,7 +122,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         <h2 id="ways" className="sr-only">
           Ways to reach us
         </h2>
-        <ul className="grid gap-4 md:grid-cols-3 md:gap-6">
+        <ul className="grid grid-cols-[minmax(0,1fr)] gap-4 md:grid-cols-3 md:gap-6">
           <Way icon="phone" title="Phone" text="Speak to a person, 24/7." link={call} label={phone} />
           <Way
             icon="chat"
@@ -234,7 +234,7 @@ function Way({
   label: string;
 }) {
   return (
-    <li className="group relative grid content-start gap-1 rounded-xl bg-card p-6 shadow-lg has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-2 has-[a:focus-visible]:outline-(--ring) transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
+    <li className="group relative grid grid-cols-[minmax(0,1fr)] content-start gap-1 rounded-xl bg-card p-6 shadow-lg has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-2 has-[a:focus-visible]:outline-(--ring) transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
       <span className="mb-3 grid size-12 place-items-center rounded-pill bg-ember-100 text-ember-800">
         <Icon name={icon} className="size-6" />
       </span>

@@ -5,6 +5,7 @@ import { formatOrderDate } from '../../../domain/order-date.ts';
 import { forgetOrders } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { TextWithAmounts } from '../../ui/price.tsx';
 import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
 import { useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
@@ -45,6 +46,8 @@ export default function LastOrder() {
   const { order, meaning } = own;
   const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
   const isDue = meaning?.canPay === true;
+  // Staff still decide what becomes of its money: another order would be paid on top.
+  const isHeld = meaning?.kind === 'checking' || meaning?.kind === 'on_hold';
   return (
     <section
       ref={card}
@@ -78,7 +81,7 @@ export default function LastOrder() {
               </strong>
             </p>
             <p role="status" className={`min-h-[1lh] ${isDue ? 'font-semibold' : 'text-ink-soft'}`}>
-              {meaning?.summary ?? withoutAnswer[answer]}
+              <TextWithAmounts>{meaning?.summary ?? withoutAnswer[answer]}</TextWithAmounts>
             </p>
           </div>
           <span className="flex grow items-center gap-2 sm:grow-0">
@@ -92,7 +95,7 @@ export default function LastOrder() {
             <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
               Track
             </Link>
-            {ordered && !isDue && answer !== 'waiting' ? (
+            {ordered && !isDue && !isHeld && answer !== 'waiting' ? (
               <Link
                 to={`/shop/${ordered.slug}`}
                 state={{ orderAgain: ordered.quantity }}

@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
 import { describeOrderChange } from '../../../domain/order-change.ts';
+import { TextWithAmounts } from '../../ui/price.tsx';
 import type { OrderFailure } from './place-order.ts';
 import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
@@ -30,8 +31,12 @@ function describeFailure(
     case 'total_changed':
       return (
         <Callout title={`New total ${formatKsh(failure.now.total)}`}>
-          {failure.shown ? describeOrderChange(failure.shown, failure.now).join(' ') : null} Nothing was
-          ordered yet.
+          <TextWithAmounts>
+            {[
+              ...(failure.shown ? describeOrderChange(failure.shown, failure.now) : []),
+              'Nothing was ordered yet.',
+            ].join(' ')}
+          </TextWithAmounts>
         </Callout>
       );
     case 'not_enough_stock':

@@ -60,7 +60,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           label="Delivery location"
           required
           autoComplete="street-address"
-          placeholder="Estate or street, such as Westlands, Mpaka Road"
+          placeholder="Such as: Westlands, Mpaka Road"
           maxLength={orderFormLimits.location}
           {...field('location')}
         />

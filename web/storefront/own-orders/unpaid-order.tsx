@@ -1,6 +1,7 @@
 // An order that waits to be paid, on the page of a product: the one of this product, else the newest.
 import { useState } from 'react';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import { TextWithAmounts } from '../../ui/price.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useUnpaidOrder } from './order-states.ts';
 
@@ -30,7 +31,9 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
               <span className="block truncate text-xs leading-5 text-ink-soft">
                 Your order {ordered ? `of ${ordered.quantity} × ${ordered.name}` : trackingNumber}
               </span>
-              <strong>{unpaid.meaning.summary}</strong>
+              <strong>
+                <TextWithAmounts>{unpaid.meaning.summary}</TextWithAmounts>
+              </strong>
             </>
           ) : null}
         </p>

@@ -20,7 +20,6 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
   const { till_number: till, paybill_number: paybill } = settings;
   const charge = chargeCents(order.total);
   const amount = { name: 'Amount', value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
-  const message = `I have paid order ${order.trackingNumber} by hand. The M-PESA receipt is `;
   return (
     <div className="@container grid gap-4">
       <div className="grid items-start gap-4 @2xl:grid-cols-2">
@@ -45,18 +44,25 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
       </div>
       <p className="text-sm text-ink-soft">
         Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking
-        page shows it at once. To speed it up,{' '}
-        <a
-          href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
-          target="_blank"
-          rel="noreferrer"
-          className="font-semibold text-dusk-600 underline underline-offset-2"
-        >
-          send us the receipt in a chat
-        </a>
-        .
+        page shows it at once. To speed it up, <ReceiptChat trackingNumber={order.trackingNumber} />.
       </p>
     </div>
+  );
+}
+
+/** Opens a chat with the message begun. */
+export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
+  const { settings } = useShop();
+  const message = `I have paid order ${trackingNumber} by hand. The M-PESA receipt is `;
+  return (
+    <a
+      href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
+      target="_blank"
+      rel="noreferrer"
+      className="font-semibold text-dusk-600 underline underline-offset-2"
+    >
+      send us the receipt in a chat
+    </a>
   );
 }
 

@@ -4,7 +4,8 @@ import { useNavigate } from 'react-router';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
-import { useOwnMeaning } from '../own-orders/order-states.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { askForOrders, useOwnMeaning } from '../own-orders/order-states.ts';
 import { useTakesTill } from './pay-by-till.tsx';
 import type { PaymentState } from './payment-machine.ts';
 import {
@@ -16,6 +17,9 @@ import {
   WaitingForMpesa,
 } from './payment-states.tsx';
 import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts';
+
+/** In ms. */
+const askInterval = 5000;
 
 interface PaymentPanelProps {
   order: PayableOrder;
@@ -43,6 +47,7 @@ export function PaymentPanel({
   const takesTill = useTakesTill();
   const [isByHand, setByHand] = useState(false);
   const headingRef = useHeadingFocus(over ? over.kind : isByHand ? 'by hand' : state.phase);
+  useFrequentAnswers(state.phase === 'idle' || state.phase === 'failed');
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };
@@ -50,7 +55,8 @@ export function PaymentPanel({
   function track() {
     leave();
     onClose();
-    void navigate(trackingPageOf(order), { replace });
+    // What the page says in the first moments: staff find money that was paid by hand.
+    void navigate(trackingPageOf(order), { replace, state: isByHand ? { isPaidByHand: true } : null });
   }
 
   if (over && over.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;
@@ -115,7 +121,9 @@ function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning
     case 'held':
       return checking;
     case 'processing':
-      return state.standing === 'review' ? checking : null;
+      if (state.standing === 'review') return checking;
+      // Cancelled while its prompt is open: the customer must not confirm it.
+      return meaning?.kind === 'cancelled' ? meaning : null;
     case 'cancelled':
       return meaning?.kind === 'cancelled' ? meaning : describeOrder(cancelledFacts, 0);
     case 'initiating':
@@ -124,6 +132,19 @@ function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning
     case 'failed':
       return meaning && !meaning.canPay ? meaning : null;
   }
+}
+
+/** While it offers to pay: the order may be paid by hand or from another device, and must not be paid twice. */
+function useFrequentAnswers(isOffered: boolean) {
+  const { config } = useShop();
+  useEffect(() => {
+    if (!isOffered) return;
+    const timer = setInterval(
+      () => document.visibilityState === 'visible' && void askForOrders(config),
+      askInterval,
+    );
+    return () => clearInterval(timer);
+  }, [config, isOffered]);
 }
 
 const checking = describeOrder({ ...cancelledFacts, status: 'pending', paymentCheck: 'review' }, 0);

@@ -2,7 +2,7 @@
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { Price } from '../../ui/price.tsx';
+import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { PayableOrder } from './use-payment.ts';
 import './payment-movement.css';
@@ -22,7 +22,7 @@ export function Amount({
       </p>
       {charge === order.total ? null : (
         <p className="mt-1 text-right text-sm text-dusk-200">
-          Your total of {formatKsh(order.total)}, rounded up to whole shillings
+          <TextWithAmounts>{`Your total of ${formatKsh(order.total)}, rounded up to whole shillings`}</TextWithAmounts>
         </p>
       )}
       <p className="mt-3 flex items-baseline justify-between gap-4 border-t border-white/15 pt-3 text-sm text-dusk-200">

@@ -9,7 +9,7 @@ import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-draw
 import { TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Price } from '../../ui/price.tsx';
+import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { PayByTill } from './pay-by-till.tsx';
 import { type PaymentState, takesLong } from './payment-machine.ts';
 import {
@@ -224,7 +224,7 @@ export function OrderOver({ order, headingRef, meaning, onTrack, onClose, onOrde
       <DialogBody>
         <div className="grid justify-items-center gap-5 pt-2 text-center">
           <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
-            {meaning.text}
+            <TextWithAmounts>{meaning.text}</TextWithAmounts>
           </p>
           <TrackingNumber number={order.trackingNumber} />
         </div>

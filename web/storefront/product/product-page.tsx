@@ -13,7 +13,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { PreviousPrice, Price } from '../../ui/price.tsx';
+import { PreviousPrice, Price, TextWithAmounts } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
@@ -241,13 +241,17 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               {quantity > product.stock_quantity && !isOutOfStock ? (
                 <strong className="text-ink">Only {product.stock_quantity} left. </strong>
               ) : null}
-              {quantity > 1
-                ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
-                : ''}
-              {settings.delivery_fee > 0
-                ? `Delivery adds ${formatKsh(settings.delivery_fee)}.`
-                : 'Delivery is free.'}{' '}
-              Pay by M-PESA, no account needed.
+              <TextWithAmounts>
+                {`${
+                  quantity > 1
+                    ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
+                    : ''
+                }${
+                  settings.delivery_fee > 0
+                    ? `Delivery adds ${formatKsh(settings.delivery_fee)}.`
+                    : 'Delivery is free.'
+                } Pay by M-PESA, no account needed.`}
+              </TextWithAmounts>
             </p>
             {product.description ? (
               <p className="max-w-prose leading-relaxed whitespace-pre-line text-ink-soft">

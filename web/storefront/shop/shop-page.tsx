@@ -26,6 +26,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { cardColumns, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
+import { SearchHint } from './search-hint.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
 
 /** As many as `find_products` gives at most. */
@@ -232,6 +233,7 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
       ) : (
         <NothingFound
           others={products}
+          search={wanted}
           // It goes with the words around it: the focus moves to the number of drinks.
           onShowAll={() => status.current?.focus({ preventScroll: true })}
         />
@@ -317,7 +319,13 @@ function othersOf(products: Products): Products {
   return [...new Set([...[...first.values()].reverse(), ...inStock])].slice(0, othersCount);
 }
 
-function NothingFound({ others, onShowAll }: { others: Products; onShowAll: () => void }) {
+interface NothingFoundProps {
+  others: Products;
+  search: string;
+  onShowAll: () => void;
+}
+
+function NothingFound({ others, search, onShowAll }: NothingFoundProps) {
   return (
     <>
       <div className="grid justify-items-center gap-2 rounded-2xl bg-paper-deep px-6 py-8 text-center md:py-12">
@@ -326,6 +334,7 @@ function NothingFound({ others, onShowAll }: { others: Products; onShowAll: () =
         </p>
         <h2 className="text-3xl">No products found</h2>
         <p className="text-ink-soft">Try adjusting your search or filter criteria</p>
+        <SearchHint search={search} onSortByPrice={onShowAll} />
         <Link to="/shop" onClick={onShowAll} className={`${buttonStyle('outline')} mt-2`}>
           Show everything
         </Link>

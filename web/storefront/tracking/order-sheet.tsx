@@ -272,7 +272,7 @@ function Item({ item }: { item: TrackedItem }) {
       <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-36 flex-1 wrap-anywhere">
           {item.slug ? (
-            <Link to={`/shop/${item.slug}`} className="inline-block py-0.5 font-bold hover:underline">
+            <Link to={`/shop/${item.slug}`} className="-my-2 inline-block py-2.5 font-bold hover:underline">
               {item.name}
             </Link>
           ) : (

@@ -1,10 +1,12 @@
 // Whether an order is paid, in words, and the way to pay it while it is not.
-import { Link } from 'react-router';
+import { useEffect, useState } from 'react';
+import { Link, useLocation } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { PayByTill, useTakesTill } from '../payment/pay-by-till.tsx';
+import { TextWithAmounts } from '../../ui/price.tsx';
+import { PayByTill, ReceiptChat, useTakesTill } from '../payment/pay-by-till.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useRememberedOrder } from '../payment/use-remembered-order.ts';
 import type { TrackedOrder } from './tracked-order.ts';
@@ -31,7 +33,8 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
   const orderId = order.id ?? known?.orderId ?? null;
   const total = order.total ?? known?.total ?? null;
   const phone = known?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
-  const { tone, title, text, canPay, hasReceipt } = meaning;
+  const { kind, tone, title, text, canPay, hasReceipt } = meaning;
+  const isPaidByHand = useIsPaidByHand() && kind === 'unpaid';
   // Until the device's memory is read, a device that has placed orders is taken for the one that placed this order.
   const isUnread = known === undefined && order.isMasked;
 
@@ -52,9 +55,20 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
               <Icon name="check" className="size-4" />
             </span>
           ) : null}
-          {title}
+          <span>
+            <TextWithAmounts>{isPaidByHand ? 'Waiting for your payment' : title}</TextWithAmounts>
+          </span>
         </h3>
-        <p className="mt-1 text-ink-soft">{text}</p>
+        <p className="mt-1 text-ink-soft">
+          {isPaidByHand ? (
+            <>
+              If you've paid by hand, your payment shows here as soon as our team has found it. Please don't
+              pay again. To speed it up, <ReceiptChat trackingNumber={order.trackingNumber} />.
+            </>
+          ) : (
+            <TextWithAmounts>{text}</TextWithAmounts>
+          )}
+        </p>
       </div>
       {hasReceipt ? (
         <Link
@@ -74,7 +88,8 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
       {canPay && orderId === null ? (
         <div className={`basis-full ${isUnread ? 'in-data-[orders]:hidden' : ''}`}>{reveal}</div>
       ) : null}
-      {canPay && takesTill && total !== null ? (
+      {/* Not while a prompt is open: both could be paid. */}
+      {kind === 'unpaid' && takesTill && total !== null ? (
         <details className="group basis-full border-t border-ember-200 pt-2">
           <summary className="inline-flex min-h-11 list-none items-center gap-2 rounded-md font-semibold text-dusk-600 underline underline-offset-2 [&::-webkit-details-marker]:hidden">
             Pay another way
@@ -90,4 +105,15 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
       ) : null}
     </section>
   );
+}
+
+/** Whether the customer has come from the figures for paying by hand and said that they paid. */
+function useIsPaidByHand(): boolean {
+  const { state } = useLocation();
+  const [isPaidByHand, setPaidByHand] = useState(false);
+  // The server does not know the state of the history entry.
+  useEffect(() => {
+    setPaidByHand((state as { isPaidByHand?: unknown } | null)?.isPaidByHand === true);
+  }, [state]);
+  return isPaidByHand;
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { redirect, useNavigate, useNavigation } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
+import { normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
@@ -103,10 +104,15 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
   return (
     <>
       <section className="bg-(image:--gradient-dusk) text-white">
-        <div className="page grid gap-6 pt-10 pb-24 md:pt-16 md:pb-32">
+        {/* Low above an order: what it shows belongs on the first screen of a phone. */}
+        <div
+          className={`page grid grid-cols-[minmax(0,1fr)] ${found ? 'gap-3 pt-5 pb-18' : 'gap-6 pt-10 pb-24'} md:gap-6 md:pt-16 md:pb-32`}
+        >
           <div className="grid gap-2">
-            <h1 className="text-4xl font-extrabold">Track Your Order</h1>
-            <p className="max-w-prose text-dusk-100">
+            <h1 className={found ? 'text-2xl font-extrabold md:text-4xl' : 'text-4xl font-extrabold'}>
+              Track Your Order
+            </h1>
+            <p className={`max-w-prose text-dusk-100 ${found ? 'max-md:sr-only' : ''}`}>
               Your tracking number came with your order. It begins with JJ.
             </p>
           </div>
@@ -128,6 +134,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
             </span>
             <h2 className="text-2xl">No Order Found</h2>
             <p className="text-ink-soft">Please check your tracking number and try again</p>
+            <NumberHint asked={asked} />
           </Card>
         ) : null}
         {lookUp?.kind === 'failed' && !order ? (
@@ -213,7 +220,7 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
           // A whole link may be pasted.
           maxLength={300}
           enterKeyHint="search"
-          className={`${inputStyle} on-dusk min-w-56 flex-1 font-semibold tabular-nums placeholder:font-normal`}
+          className={`${inputStyle} on-dusk min-w-[min(14rem,100%)] flex-1 font-semibold tabular-nums placeholder:font-normal`}
         />
         <Button type="submit" tone="ember" size="large" className="on-dusk grow sm:grow-0">
           {isSearching ? 'Looking…' : 'Track Order'}
@@ -244,6 +251,21 @@ function Card({ children }: { children: React.ReactNode }) {
     <section className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-12 text-center shadow-lg">
       {children}
     </section>
+  );
+}
+
+/** Numbers that customers take for their tracking number. */
+function NumberHint({ asked }: { asked: string }) {
+  const what = /^ORD\W{0,3}\d+$/.test(asked)
+    ? `${asked} is an order number. Your`
+    : normalisePhone(asked)
+      ? 'That is a phone number. Your'
+      : null;
+  return what === null ? null : (
+    <p className="max-w-prose">
+      {what} tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text message
+      about your order, and on its receipt.
+    </p>
   );
 }
 

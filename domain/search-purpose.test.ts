@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { readSearchPurpose } from './search-purpose.ts';
+
+test.each(['JJ-20261123-4209', 'jj202611234209', 'order JJ 20261123 4209'])('%s names an order', (search) => {
+  expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: 'JJ-20261123-4209' });
+});
+
+test.each(['ord1040', 'ORD-1040', 'track my order', 'where is my parcel'])(
+  '%s is about an order',
+  (search) => {
+    expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: null });
+  },
+);
+
+test.each(['950', '1,200', 'under 1000', 'KSh 950', '950/=', '500 bob', 'less than 800', 'chini ya 1000'])(
+  '%s is about a price',
+  (search) => {
+    expect(readSearchPurpose(search)).toEqual({ kind: 'price' });
+  },
+);
+
+test.each(['vodka', '500ml', '7up', '🥭', 'o’brien', '%', '', '1 litre', 'border mango'])(
+  '%s is about neither',
+  (search) => {
+    expect(readSearchPurpose(search)).toBeNull();
+  },
+);
+
+test('reads no more than a search text can be long', () => {
+  expect(readSearchPurpose(`${'x '.repeat(200)}under 1000`)).toBeNull();
+});
