@@ -5,7 +5,7 @@ import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 const linkStyle =
   '-my-2 inline-block py-2.5 font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800';
 
-export function SearchHint({ search, onSortByPrice }: { search: string; onSortByPrice: () => void }) {
+export default function SearchHint({ search, onSortByPrice }: { search: string; onSortByPrice: () => void }) {
   const purpose = readSearchPurpose(search);
   if (!purpose) return null;
   if (purpose.kind === 'price') {

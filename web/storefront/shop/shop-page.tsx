@@ -1,6 +1,6 @@
 // The product list: search, brand, flavour, sort. The server searches; the browser has the whole list and filters and sorts
 // it at once.
-import { useId, useRef, useState } from 'react';
+import { lazy, Suspense, useId, useRef, useState } from 'react';
 import { data, Link, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import {
   type CatalogueQuery,
@@ -26,7 +26,6 @@ import { useShop } from '../layout/use-shop.ts';
 import { cardColumns, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
-import { SearchHint } from './search-hint.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
 
 /** As many as `find_products` gives at most. */
@@ -310,6 +309,9 @@ function Groups({ products, by }: { products: Products; by: 'brand' | 'flavor' }
   );
 }
 
+// An empty result goes without where it does not come.
+const SearchHint = lazy(() => import('./search-hint.tsx').catch(() => ({ default: () => null })));
+
 const othersCount = 4;
 
 /** A few drinks to go on with: in stock, the newest, of different flavours first. */
@@ -334,7 +336,9 @@ function NothingFound({ others, search, onShowAll }: NothingFoundProps) {
         </p>
         <h2 className="text-3xl">No products found</h2>
         <p className="text-ink-soft">Try adjusting your search or filter criteria</p>
-        <SearchHint search={search} onSortByPrice={onShowAll} />
+        <Suspense fallback={null}>
+          <SearchHint search={search} onSortByPrice={onShowAll} />
+        </Suspense>
         <Link to="/shop" onClick={onShowAll} className={`${buttonStyle('outline')} mt-2`}>
           Show everything
         </Link>
