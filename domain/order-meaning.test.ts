@@ -145,6 +145,12 @@ test('an order on hold says whether the amount or the stock is the reason', () =
   expect(meaningOf({ ...held, paid: null }).text).toMatch(/^Your money reached us/);
 });
 
+test('money that came twice is said to go back', () => {
+  expect(meaningOf({ ...isPaid, surplus: 92_100 }).text).toBe(
+    'We received KSh 921.00. Asante! Another KSh 921.00 came for this order: it goes back to the phone that paid.',
+  );
+});
+
 test('nothing that left the shop is called reserved', () => {
   for (const status of ['processing', 'out_for_delivery', 'delivered']) {
     const { title, text, summary } = meaningOf({ status });

@@ -19,6 +19,8 @@ export interface OrderFacts {
   paid: number | null;
   /** Cents that came under its number and are less than its charge. */
   partPaid: number | null;
+  /** Cents that came beyond what was due and go back. Null without proof and where there are none. */
+  surplus: number | null;
   /** ISO date-times, both null without proof. Null when no units are held for it. */
   reservedUntil: string | null;
   expiresAt: string | null;
@@ -83,6 +85,7 @@ export const cancelledFacts: OrderFacts = {
   total: null,
   paid: null,
   partPaid: null,
+  surplus: null,
   reservedUntil: null,
   expiresAt: null,
 };
@@ -182,12 +185,17 @@ const paidAmount = (facts: OrderFacts): string => {
   return cents === null ? 'your payment' : formatKsh(cents);
 };
 
+const describeSurplus = ({ surplus }: OrderFacts): string =>
+  surplus === null
+    ? ''
+    : ` Another ${formatKsh(surplus)} came for this order: it goes back to the phone that paid.`;
+
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const paid = (summary: string, facts: OrderFacts): Words => ({
   summary,
   title: 'Paid with M-PESA',
-  text: `We received ${paidAmount(facts)}. Asante!`,
+  text: `We received ${paidAmount(facts)}. Asante!${describeSurplus(facts)}`,
   announcement: 'Your payment was received.',
 });
 

@@ -306,6 +306,12 @@ begin
     if cents > 0 then
       answer := answer || jsonb_build_object('paid_cents', cents);
     end if;
+    select sum(p.charge_cents) into cents
+    from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null;
+    if cents > 0 then
+      answer := answer || jsonb_build_object('surplus_cents', cents);
+    end if;
   end if;
   -- Less than the charge that came under the order's number: shown to the customer alone, because anyone can send it.
   select sum(t.received_cents) into cents
@@ -318,7 +324,7 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_cents) and what came in part (part_paid_cents).';
+  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_cents), what came beyond it and goes back (surplus_cents) and what came in part (part_paid_cents).';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer

@@ -268,7 +268,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('an order that waits for a decision about another amount', () => {
-    test('is paid by the whole charge; what came first is sent back', async () => {
+    test('is paid by the whole charge; what came first is sent back, and its customer alone sees that', async () => {
       const payment = await prompt();
       const part = receipt();
       await confirm(part, 50_000);
@@ -283,6 +283,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         payments: [`prompt completed ${code} 951`, `till completed ${part} 500, needs refund`],
         stock: 4,
       });
+      const look = (proof: Record<string, unknown>) =>
+        call(database, 'visitor', 'track_order', { tracking_number: order.tracking_number, ...proof });
+      expect(await look({ access_key: order.access_key })).toMatchObject({
+        payment_status: 'paid',
+        paid_cents: 95_100,
+        surplus_cents: 50_000,
+      });
+      expect(await look({})).not.toHaveProperty('surplus_cents');
     });
 
     test('tells who wants to pay it that somebody will call, not that it is paid', async () => {

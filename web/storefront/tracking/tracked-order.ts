@@ -118,6 +118,7 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     total: cents(answer.total_amount),
     paid: cents(answer.paid_cents),
     partPaid: cents(answer.part_paid_cents),
+    surplus: cents(answer.surplus_cents),
     reservedUntil: text(answer.reserved_until),
     expiresAt: text(answer.expires_at),
   };
