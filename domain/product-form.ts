@@ -30,7 +30,7 @@ export interface ProductValues {
 export type ProductProblems = Partial<Record<ProductField, string>>;
 
 /** What the database, and the addresses of product pages, can hold. */
-const productLimits = {
+export const productLimits = {
   nameLength: 160,
   slugLength: 200,
   categoryLength: 80,

@@ -181,3 +181,11 @@ describe('a payment', () => {
     expect(await paid.json()).toEqual([{ payment_status: 'unpaid' }]);
   });
 });
+
+test.each(['', '/order'])(
+  'a product page with an address of 4,000 characters%s is not found',
+  async (end) => {
+    const status = async (slug: string) => (await fetch(`${shop.url}/shop/${slug}${end}`)).status;
+    expect([await status('a'.repeat(4000)), await status('mango-bottle')]).toEqual([404, 200]);
+  },
+);

@@ -95,6 +95,57 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    name: 'H1: orders of many networks ring one phone 20 times, and its owner still pays by prompt',
+    async check(visit) {
+      // The simulator declines the prompts of this phone, and refuses others while one is open, as M-PESA does.
+      const victim = '0712441032';
+      let rings = 0;
+      let isBounded = false;
+      for (let network = 0; network < 120 && !isBounded && rings <= 20; network += 1) {
+        const { order } = await place(visit, `102.7.${network}.1`, `07450${10_000 + network}`);
+        if (!order) return 'the stranger could not order, so nothing was tried';
+        const { success, code } = JSON.parse(
+          (await initiate(visit, `102.7.${network}.1`, order, victim)).body,
+        );
+        if (success) rings += 1;
+        isBounded = code === 'too_many_unanswered_prompts';
+        await new Promise((done) => setTimeout(done, 500));
+      }
+      if (!isBounded) return `it rang ${rings} times, and nothing ended it`;
+      const { order } = await place(visit, '102.8.1.1', victim);
+      if (!order) return 'the owner could not order';
+      const answers: string[] = [];
+      // M-PESA takes one prompt at a time per phone, and the last of the stranger may still be open.
+      for (let second = 0; second < 20; second += 1) {
+        const { body } = await initiate(visit, '102.8.1.1', order, victim);
+        if (JSON.parse(body).success) return undefined;
+        answers.push(body);
+        await new Promise((done) => setTimeout(done, 1000));
+      }
+      return `the owner was refused: ${answers.at(-1)}`;
+    },
+  },
+  {
+    name: "wrong payment ids of a neighbour do not hide the customer's payment",
+    async check(visit) {
+      const neighbours = '102.9.1.1';
+      const { order } = await place(visit, neighbours, '0712004000');
+      if (!order) return 'the customer could not order';
+      const { checkoutRequestId } = JSON.parse((await initiate(visit, neighbours, order, '0712004000')).body);
+      const ask = (id: string) =>
+        visit.post(neighbours, '/functions/v1/mobile-money', {
+          action: 'check-status',
+          checkoutRequestId: id,
+        });
+      let refused = 0;
+      for (let guess = 0; guess < 70; guess += 1)
+        if ((await ask(`ws_CO_${guess}`)).status === 429) refused += 1;
+      if (refused === 0) return 'a stranger may guess on and on';
+      const { status, body } = await ask(checkoutRequestId);
+      return status === 200 ? undefined : `the customer was refused: ${body}`;
+    },
+  },
+  {
     name: 'H2: 26 orders from 26 /64s of a /48 do not take every unit of 26 drinks',
     async check(visit) {
       const { body } = await visit.own('GET', '/rest/v1/products?select=id,price&is_active=is.true&limit=26');
