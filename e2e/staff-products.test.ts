@@ -150,7 +150,10 @@ describe.each([
       ]);
     }
     await rowOf(page, 'Meru Gold Tamarind').getByText('Out of stock').waitFor();
-    await rowOf(page, 'Embu Fresh Mango').getByText('KES 950', { exact: true }).waitFor();
+    const mango = rowOf(page, 'Embu Fresh Mango').filter({ hasText: 'KES 950' });
+    await mango.getByText('KES 950', { exact: true }).waitFor();
+    // A card took 250 px of a phone.
+    expect((await mango.boundingBox())?.height).toBeLessThanOrEqual(110);
     await expectAccessible(page);
 
     const search = page.getByRole('searchbox', { name: 'Search products' });

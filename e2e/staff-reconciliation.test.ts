@@ -204,7 +204,7 @@ story.for([
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');
     expect(file).toMatch(
-      /^\uFEFFTime,Receipt,Comparison,Open,State,Our books \(KES\),M-PESA \(KES\),Order #/,
+      /^\uFEFFTime \(Nairobi\),Receipt,Comparison,Open,State,Our books \(KES\),M-PESA \(KES\),Order #/,
     );
     expect(file).toContain(`,${double},Double,no,`);
     expect(file).not.toContain(good);

@@ -31,6 +31,8 @@ declare
   written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
   typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
 begin
+  -- ord1040, ORD 1040 and #1040 are ORD-1040.
+  written := regexp_replace(regexp_replace(written, '\mord[\s.:#-]*(?=\d)', 'ord-', 'g'), '#(?=\d)', '', 'g');
   if coalesce(written, '') = '' then
     return;
   end if;

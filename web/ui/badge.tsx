@@ -15,12 +15,12 @@ const tones: Record<BadgeTone, string> = {
 interface BadgeProps {
   tone: BadgeTone;
   /** In a row of a list. */
-  isSmall?: boolean;
+  isSmall?: boolean | undefined;
   children: React.ReactNode;
 }
 
 export function Badge({ tone, isSmall = false, children }: BadgeProps) {
-  const size = isSmall ? 'px-2 py-px text-left text-xs leading-4.5' : 'px-3 py-1 text-sm';
+  const size = isSmall ? 'px-2 py-px text-xs leading-4.5 whitespace-nowrap' : 'px-3 py-1 text-sm';
   return (
     <span
       className={`inline-flex items-center gap-1.5 rounded-pill font-bold forced-colors:border ${size} ${tones[tone]}`}

@@ -204,14 +204,14 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
       <span className="truncate table:block" title={delivery_person}>
         {delivery_person}
       </span>
-      <span className="flex gap-2 text-xs leading-6 cards:ml-2 cards:inline cards:text-sm cards:leading-5">
+      <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:inline rows:text-sm rows:leading-5">
         {delivery_phone ? (
-          <a href={callTo(delivery_phone)} className="whitespace-nowrap underline cards:py-1">
+          <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:py-1">
             {delivery_phone}
           </a>
         ) : null}
         {delivery_notes ? (
-          <span className="truncate text-ink-soft cards:ml-2 cards:inline" title={delivery_notes}>
+          <span className="truncate text-ink-soft rows:ml-2 rows:inline" title={delivery_notes}>
             <span className="sr-only">Instructions: </span>
             {delivery_notes}
           </span>

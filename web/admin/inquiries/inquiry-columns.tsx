@@ -22,7 +22,6 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
   return [
     {
       title: 'Name',
-      card: 'heading',
       show: ({ name, is_read }) => (
         <span className={`flex max-w-60 items-center gap-2.5 ${is_read ? '' : 'font-bold'}`}>
           {is_read ? null : (
@@ -34,7 +33,6 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Email',
-      card: 'alone',
       show: ({ email }) => (
         <a
           href={mailTo(email)}
@@ -46,7 +44,6 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Subject',
-      card: 'alone',
       show: (inquiry) => (
         <span
           className={`line-clamp-2 max-w-80 wrap-anywhere ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${inquiry.is_read ? '' : 'font-semibold'}`}
@@ -63,10 +60,9 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
         </time>
       ),
     },
-    { title: 'Status', card: 'corner', show: ({ is_read }) => <ReadBadge isRead={is_read} /> },
+    { title: 'Status', show: ({ is_read }) => <ReadBadge isRead={is_read} /> },
     {
       title: 'Actions',
-      card: 'actions',
       show: (inquiry) => (
         <span className="flex items-center gap-2">
           <ViewButton inquiry={inquiry} />
@@ -101,15 +97,15 @@ export function InquiryRow({
         <p className="flex items-center gap-2">
           <span className={`truncate ${is_read ? '' : 'font-bold'}`}>{name}</span>
           <Age at={created_at} />
-          <ReadBadge isRead={is_read} isSmall />
         </p>
         <p
           className={`truncate ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${is_read ? '' : 'font-semibold'}`}
         >
           {subjectOf(inquiry)}
         </p>
-        <p className="truncate">
-          <a href={mailTo(email)} className="py-0.5 text-ink-soft underline">
+        <p className="flex items-center gap-2">
+          <ReadBadge isRead={is_read} isSmall />
+          <a href={mailTo(email)} className="truncate py-0.5 text-ink-soft underline">
             {email}
           </a>
         </p>

@@ -9,6 +9,7 @@ import type { Cursor, ReadPage } from './use-rows.ts';
 
 /** A file of more would fill a phone's memory: days narrow the list. */
 const exportLimit = 20_000;
+const doubleClickMs = 600;
 
 interface ExportButtonProps<Row> {
   /** Of the file, to which the date is added: 'orders'. */
@@ -20,12 +21,14 @@ interface ExportButtonProps<Row> {
 export function ExportButton<Row extends Cursor>({ name, columns, read }: ExportButtonProps<Row>) {
   const [done, setDone] = useState<number | null>(null);
   const running = useRef<AbortController | null>(null);
+  const startedAt = useRef(0);
   useEffect(() => () => running.current?.abort(), []);
 
   async function start() {
     running.current = new AbortController();
     const { signal } = running.current;
     setDone(0);
+    startedAt.current = Date.now();
     try {
       const [{ toCsv }, rows] = [
         await import('./csv.ts'),
@@ -53,8 +56,12 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
   return (
     <Button
       tone="quiet"
-      onClick={() => (done === null ? void start() : running.current?.abort())}
-      className="max-sm:grow"
+      onClick={() => {
+        if (done === null) void start();
+        // The second click of a double click cancels nothing.
+        else if (Date.now() - startedAt.current > doubleClickMs) running.current?.abort();
+      }}
+      className="max-sm:grow max-sm:px-4"
     >
       {done === null ? 'Export CSV' : `Cancel export (${done.toLocaleString('en-KE')})`}
     </Button>

@@ -1,4 +1,4 @@
-// Rows as a table where there is room for one, as cards or compact rows where there is not, and every state of a list without rows.
+// Rows as a table where there is room for one, as compact rows where there is not, and every state of a list without rows.
 import { type ReactNode, type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import type { Rows } from './use-rows.ts';
@@ -8,11 +8,6 @@ export interface Column<Row> {
   isNumber?: boolean;
   /** Share of the table's width, such as '6rem'. With one, columns keep their widths and long text is cut off. */
   width?: string;
-  /**
-   * Where a card shows it: as its heading, opposite the heading, as a line with its title (when not told), alone in a
-   * line, among the actions at its foot, or not at all.
-   */
-  card?: 'heading' | 'corner' | 'line' | 'alone' | 'actions' | 'nowhere';
   show(row: Row): ReactNode;
 }
 
@@ -28,8 +23,8 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   skeletons?: number;
   /** Of a row that stands out. */
   rowStyle?(row: Row): string;
-  /** A row in a few short lines, for lists that are worked through: used instead of cards. */
-  compact?(row: Row): ReactNode;
+  /** A row in a few short lines. */
+  compact(row: Row): ReactNode;
 }
 
 /** Width of the list from which a table fits, in px. */
@@ -54,7 +49,7 @@ export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
   const element = useRef<HTMLDivElement>(null);
   const isWide = useIsWide(element);
   return (
-    <div ref={element} data-shape={isWide ? 'table' : 'cards'}>
+    <div ref={element} data-shape={isWide ? 'table' : 'rows'}>
       <Content {...list} isWide={isWide} />
     </div>
   );
@@ -84,7 +79,7 @@ function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<R
       </div>
     );
   }
-  const Shape = isWide ? Table : list.compact ? CompactRows : Cards;
+  const Shape = isWide ? Table : CompactRows;
   return (
     <div aria-busy={isLoading || isOutdated || undefined} className="aria-busy:cursor-progress">
       {isLoading ? (
@@ -173,80 +168,6 @@ function Table<Row extends { id: string }>({
   );
 }
 
-function Cards<Row extends { id: string }>({
-  label,
-  columns,
-  rows,
-  isLoading,
-  skeletons = 3,
-  rowStyle,
-}: RowListProps<Row>) {
-  const inPlace = (place: NonNullable<Column<Row>['card']>) =>
-    columns.filter(({ card = 'line' }) => card === place);
-  const [headings, corners, alone, lines, actions] = (
-    ['heading', 'corner', 'alone', 'line', 'actions'] as const
-  ).map(inPlace) as [Column<Row>[], Column<Row>[], Column<Row>[], Column<Row>[], Column<Row>[]];
-  const card = 'grid content-start gap-3 border-t border-line px-4 py-4 sm:px-5';
-  if (isLoading) {
-    return (
-      <div aria-hidden="true">
-        {Array.from({ length: skeletons }, (_, index) => (
-          <div key={index} className={card}>
-            <Bone />
-            <Bone />
-            <Bone />
-          </div>
-        ))}
-      </div>
-    );
-  }
-  return (
-    <ul aria-label={label} className="lg:cards:grid lg:cards:grid-cols-2">
-      {rows.map((row) => (
-        <li
-          key={row.id}
-          className={`${card} grid-cols-[minmax(0,1fr)] lg:cards:odd:border-r ${rowStyle?.(row) ?? ''}`}
-        >
-          <div className="flex items-start justify-between gap-3">
-            <div className="min-w-0 wrap-anywhere">
-              {headings.map(({ title, show }) => (
-                <div key={title}>{show(row)}</div>
-              ))}
-            </div>
-            {corners.map(({ title, show }) => (
-              <div key={title} className="shrink-0">
-                {show(row)}
-              </div>
-            ))}
-          </div>
-          {alone.map(({ title, show }) => (
-            <div key={title} className="min-w-0 text-sm wrap-anywhere">
-              {show(row)}
-            </div>
-          ))}
-          {lines.length > 0 ? (
-            <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1.5 text-sm">
-              {lines.map(({ title, show }) => (
-                <div key={title} className="contents">
-                  <dt className="text-ink-soft">{title}</dt>
-                  <dd className="min-w-0 text-right wrap-anywhere tabular-nums">{show(row)}</dd>
-                </div>
-              ))}
-            </dl>
-          ) : null}
-          {actions.length > 0 ? (
-            <div className="flex flex-wrap items-center justify-end gap-2">
-              {actions.map(({ title, show }) => (
-                <div key={title}>{show(row)}</div>
-              ))}
-            </div>
-          ) : null}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
 function CompactRows<Row extends { id: string }>({
   label,
   rows,
@@ -274,7 +195,7 @@ function CompactRows<Row extends { id: string }>({
           key={row.id}
           className={`relative border-t border-line px-3 py-0.5 sm:px-4 sm:py-1 ${rowStyle?.(row) ?? ''}`}
         >
-          {compact?.(row)}
+          {compact(row)}
         </li>
       ))}
     </ul>

@@ -39,15 +39,21 @@ export function useNotices(): (change: RowChange) => void {
       const orderId = String(row.order_id);
       void tables
         .from('orders')
-        .select('order_number, customer_name, total_amount')
+        .select('order_number, customer_name, payment_status')
         .eq('id', orderId)
         .maybeSingle()
         .then(({ data }) => {
           if (!data) return;
+          const isInDoubt = data.payment_status === 'needs_decision';
           showToast({
             kind: 'info',
-            title: 'New paid order',
-            text: `${data.order_number}, ${formatKes(data.total_amount)}, ${data.customer_name}`,
+            title: row.needs_refund
+              ? 'Paid once more'
+              : isInDoubt
+                ? 'Payment needs review'
+                : 'New paid order',
+            // The amount does not break at the space after the currency.
+            text: `${data.order_number}, ${formatKes(Number(row.charge_cents)).replace(' ', '\u00a0')}, ${data.customer_name}`,
             topic: 'paid order',
             action: { label: 'View', run: () => void go.current(`/admin/orders/${orderId}`) },
           });

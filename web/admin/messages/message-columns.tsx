@@ -3,16 +3,21 @@ import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { formatDateTime } from '../dates.ts';
+import { Age } from '../age.tsx';
+import { formatDateTime, formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import { channelWords, type Message, type useSendAgain } from './message-queries.ts';
 import { kindWords, messageStatuses } from './message-words.ts';
 
-export const MessageBadge = ({ status }: { status: string }) => {
+export const MessageBadge = ({ status, isSmall }: { status: string; isSmall?: boolean }) => {
   const [words, tone] = messageStatuses[status] ?? [status, 'grey'];
-  return <Badge tone={tone}>{words}</Badge>;
+  return (
+    <Badge tone={tone} isSmall={isSmall}>
+      {words}
+    </Badge>
+  );
 };
 
 /** Whether only staff can have it sent. Without its recipient, which is removed after a time, no one can. */
@@ -26,16 +31,16 @@ export const needsLook = (message: Message): boolean =>
 export const sendLabel = ({ status }: Pick<Message, 'status'>): string =>
   status === 'over_budget' ? 'Send now' : 'Send again';
 
-export function messageColumns({ send, isSending }: ReturnType<typeof useSendAgain>): Column<Message>[] {
+type SendingAgain = ReturnType<typeof useSendAgain>;
+
+export function messageColumns(again: SendingAgain): Column<Message>[] {
   return [
     {
       title: 'Message',
-      card: 'heading',
       show: ({ kind }) => <span className="font-semibold">{kindWords(kind)}</span>,
     },
     {
       title: 'Customer',
-      card: 'alone',
       show: ({ customer_name, recipient }) => (
         <span className="block max-w-72 wrap-anywhere">
           {customer_name}
@@ -63,30 +68,77 @@ export function messageColumns({ send, isSending }: ReturnType<typeof useSendAga
         </time>
       ),
     },
-    { title: 'Status', card: 'corner', show: ({ status }) => <MessageBadge status={status} /> },
+    { title: 'Status', show: ({ status }) => <MessageBadge status={status} /> },
     {
       title: 'Actions',
-      card: 'actions',
       show: (message) => (
         <span className="flex items-center gap-2">
           <ViewButton message={message} />
-          {canSend(message) ? (
-            <Button
-              tone="quiet"
-              isBusy={isSending(message)}
-              onClick={() => send(message)}
-              className="whitespace-nowrap"
-            >
-              {sendLabel(message)}
-              <span className="sr-only">
-                : {kindWords(message.kind)}, {subjectOf(message)}
-              </span>
-            </Button>
-          ) : null}
+          <SendButton message={message} again={again} />
         </span>
       ),
     },
   ];
+}
+
+/** On a phone: what was sent to whom, beside what is pressed. */
+export function MessageRow({ message, again }: { message: Message; again: SendingAgain }) {
+  const { kind, status, channel, customer_name, order_id, order_number, recipient } = message;
+  const at = message.sent_at ?? message.created_at;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
+      <div className="grid min-w-0 grid-cols-1 gap-x-6 text-sm leading-5.5 md:grid-cols-2">
+        <p className="flex items-center gap-2">
+          <span className="truncate font-semibold" title={kindWords(kind)}>
+            {kindWords(kind)}
+          </span>
+          <Age at={at} />
+        </p>
+        <p className="flex gap-2">
+          {order_id === null ? null : (
+            <Link to={`/admin/orders/${order_id}`} className="shrink-0 py-px underline">
+              {order_number}
+            </Link>
+          )}
+          <bdi className="truncate">{customer_name}</bdi>
+        </p>
+        <p className="flex items-center gap-2 md:col-span-2">
+          <MessageBadge status={status} isSmall />
+          <span className="truncate text-ink-soft" title={recipient}>
+            {channelWords[channel] ?? channel}
+            {recipient ? `: ${formatPhone(recipient)}` : ''}
+          </span>
+        </p>
+      </div>
+      <div className="grid sm:flex sm:flex-row-reverse sm:gap-2">
+        <ViewButton message={message} />
+        <SendButton message={message} again={again} className="bg-transparent! px-2!" />
+      </div>
+    </div>
+  );
+}
+
+interface SendButtonProps {
+  message: Message;
+  again: SendingAgain;
+  className?: string;
+}
+
+function SendButton({ message, again: { send, isSending }, className = '' }: SendButtonProps) {
+  if (!canSend(message)) return null;
+  return (
+    <Button
+      tone="quiet"
+      isBusy={isSending(message)}
+      onClick={() => send(message)}
+      className={`whitespace-nowrap ${className}`}
+    >
+      {sendLabel(message)}
+      <span className="sr-only">
+        : {kindWords(message.kind)}, {subjectOf(message)}
+      </span>
+    </Button>
+  );
 }
 
 /** What the message is about: its order, or the reader's address for a newsletter mail. */
@@ -113,6 +165,6 @@ export const exportColumns: CsvColumn<Message>[] = [
   { title: 'Recipient', value: ({ recipient }) => recipient },
   { title: 'Status', value: ({ status }) => messageStatuses[status]?.[0] ?? status },
   { title: 'Problem', value: ({ problem }) => problem },
-  { title: 'Made', value: ({ created_at }) => created_at },
-  { title: 'Sent', value: ({ sent_at }) => sent_at },
+  { title: 'Made (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
+  { title: 'Sent (Nairobi time)', value: ({ sent_at }) => formatForFile(sent_at) },
 ];

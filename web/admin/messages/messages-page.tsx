@@ -2,13 +2,14 @@
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { ExportButton } from '../list/export-button.tsx';
+import { MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/messages-page.ts';
-import { exportColumns, messageColumns, needsLook } from './message-columns.tsx';
+import { exportColumns, MessageRow, messageColumns, needsLook } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';
 import { channelWords, readMessages, useMessages, useSendAgain } from './message-queries.ts';
 import { messageStatuses } from './message-words.ts';
@@ -48,20 +49,22 @@ export default function MessagesPage() {
               ]}
               onChoose={(value) => filters.set('status', value)}
             />
-            <FilterSelect
-              label="Sent by"
-              value={channel}
-              options={[
-                { value: '', label: 'Mail and text' },
-                ...Object.entries(channelWords).map(([value, label]) => ({ value, label })),
-              ]}
-              onChoose={(value) => filters.set('channel', value)}
-            />
-            <ExportButton
-              name="messages"
-              read={readMessages(tables, { search, status, channel })}
-              columns={exportColumns}
-            />
+            <MoreFilters setCount={channel ? 1 : 0}>
+              <FilterSelect
+                label="Sent by"
+                value={channel}
+                options={[
+                  { value: '', label: 'Mail and text' },
+                  ...Object.entries(channelWords).map(([value, label]) => ({ value, label })),
+                ]}
+                onChoose={(value) => filters.set('channel', value)}
+              />
+              <ExportButton
+                name="messages"
+                read={readMessages(tables, { search, status, channel })}
+                columns={exportColumns}
+              />
+            </MoreFilters>
           </ListToolbar>
         }
       >
@@ -69,6 +72,7 @@ export default function MessagesPage() {
           {...messages}
           label="Messages"
           columns={messageColumns(again)}
+          compact={(message) => <MessageRow message={message} again={again} />}
           rowStyle={(message) =>
             needsLook(message) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
           }

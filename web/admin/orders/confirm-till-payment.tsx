@@ -23,9 +23,9 @@ const correctedOutcomes: Record<string, string> = {
   unchanged: 'Nothing was changed',
 };
 
-/** Whole shillings, as typed, in cents; null for anything else. */
+/** Whole shillings, as typed or as M-PESA's message writes them (`Ksh1,201.00`), in cents; null for anything else. */
 const readAmount = (text: string): number | null => {
-  const shillings = /^\d{1,7}$/.exec(text.trim().replaceAll(',', ''))?.[0];
+  const shillings = /^(?:ksh|kes)?\.?\s*(\d{1,7})(?:\.00?)?$/i.exec(text.trim().replaceAll(',', ''))?.[1];
   return shillings && Number(shillings) > 0 ? Number(shillings) * 100 : null;
 };
 const readReceipt = (text: string): string => text.replace(/\s/g, '').toUpperCase();
@@ -156,7 +156,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
         required
         inputMode="numeric"
         autoComplete="off"
-        maxLength={9}
+        maxLength={16}
         value={shillings}
         onChange={(event) => setShillings(event.target.value)}
         disabled={save.isPending || isAsked}

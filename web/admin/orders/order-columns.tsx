@@ -62,7 +62,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
       ),
     },
     { title: 'Total', width: '5.75rem', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
-    { title: 'Payment', width: '7.25rem', show: (order) => <PaymentBadge order={order} /> },
+    { title: 'Payment', width: '7.5rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
       width: '10rem',

@@ -283,7 +283,9 @@ function Payments({ order }: { order: WholeOrder }) {
       <Parts order={order} />
       <InReview order={order} />
       {order.payments.length === 0 ? (
-        <p className="text-sm text-ink-soft">The customer has not tried to pay yet.</p>
+        order.parts.length === 0 ? (
+          <p className="text-sm text-ink-soft">The customer has not tried to pay yet.</p>
+        ) : null
       ) : (
         <ul className="grid gap-3">
           {order.payments.map((payment) => {

@@ -7,10 +7,10 @@ import type { ExportedOrder, ListedOrder } from './order-queries.ts';
 import { describePayment } from './payment-badge.tsx';
 import { areaOf, drinksOf } from './place.ts';
 
-/** Receipts of the money the order was paid with. */
+/** Receipts of the money the order was paid with, without what came once more. */
 const receiptsOf = ({ payments }: ExportedOrder): string =>
   payments
-    .filter(({ status, receipt }) => status === 'completed' && receipt)
+    .filter(({ status, receipt, needs_refund }) => status === 'completed' && receipt && !needs_refund)
     .map(({ receipt }) => receipt)
     .join('; ');
 

@@ -149,7 +149,7 @@ function Line({ name, children }: { name: string; children: ReactNode }) {
   return (
     <p className="flex justify-between gap-3 tabular-nums">
       <span>{name}</span>
-      <span className="text-right">{children}</span>
+      <span className="text-right whitespace-nowrap">{children}</span>
     </p>
   );
 }

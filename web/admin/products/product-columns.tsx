@@ -20,79 +20,127 @@ interface Handlers {
   onDelete(product: ListedProduct): void;
 }
 
-export function productColumns({ isToggling, onToggle, onDelete }: Handlers): Column<ListedProduct>[] {
+export function productColumns(handlers: Handlers): Column<ListedProduct>[] {
   return [
-    { title: 'Image', card: 'nowhere', show: (product) => <Thumbnail product={product} /> },
+    { title: 'Image', show: (product) => <Thumbnail product={product} /> },
     {
       title: 'Name',
-      card: 'heading',
       show: (product) => (
-        <span className="flex items-center gap-3">
-          <span className="contents table:hidden">
-            <Thumbnail product={product} />
-          </span>
-          <span className="min-w-0">
-            <span className="block font-semibold">{product.name}</span>
-            {product.tagline ? (
-              <span className="mt-0.5 block max-w-96 text-sm text-ink-soft">{product.tagline}</span>
-            ) : null}
-          </span>
+        <span className="block min-w-0 wrap-anywhere">
+          <span className="block font-semibold">{product.name}</span>
+          {product.tagline ? (
+            <span className="mt-0.5 block max-w-96 text-sm text-ink-soft">{product.tagline}</span>
+          ) : null}
         </span>
       ),
     },
     { title: 'Price', isNumber: true, show: (product) => <ProductPrice {...product} /> },
     {
       title: 'Category',
-      show: ({ category }) => (
-        <span className="table:inline-block table:min-w-28">{category || 'Uncategorized'}</span>
-      ),
+      show: ({ category }) => <span className="inline-block min-w-28">{category || 'Uncategorized'}</span>,
     },
     { title: 'Stock', isNumber: true, show: ({ stock_quantity }) => <Stock units={stock_quantity ?? 0} /> },
     {
       title: 'Status',
-      card: 'corner',
-      show: ({ is_active }) => (
-        <Badge tone={is_active ? 'green' : 'grey'}>{is_active ? 'Active' : 'Inactive'}</Badge>
-      ),
+      show: ({ is_active }) => <StatusBadge isActive={is_active} />,
     },
     {
       title: 'Actions',
-      card: 'actions',
       show: (product) => (
-        <div className="flex items-center gap-1 table:-my-1">
-          <Button
-            tone="quiet"
-            isBusy={isToggling(product)}
-            onClick={() => onToggle(product)}
-            className="min-w-30 px-4!"
-          >
-            {product.is_active ? 'Deactivate' : 'Activate'}
-            <span className="sr-only"> {product.name}</span>
-          </Button>
+        <div className="-my-1 flex items-center gap-1">
+          <ToggleButton product={product} {...handlers} />
           <EditLink product={product} />
-          <button
-            type="button"
-            aria-label={`Delete ${product.name}`}
-            title="Delete"
-            onClick={() => onDelete(product)}
-            className={`${iconButton} hover:bg-danger-soft hover:text-danger`}
-          >
-            <ActionIcon name="bin" />
-          </button>
+          <DeleteButton product={product} {...handlers} />
         </div>
       ),
     },
   ];
 }
 
+/** On a phone: what it is, costs and how many are left, beside what is pressed. */
+export function ProductRow({ product, handlers }: { product: ListedProduct; handlers: Handlers }) {
+  const { name, tagline, is_active, category, stock_quantity, price, previous_price } = product;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 py-0.5">
+      <div className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-3 text-sm leading-5.5">
+        <Thumbnail product={product} />
+        <div className="grid min-w-0 grid-cols-1 items-center gap-x-6 sm:grid-cols-2">
+          <div className="min-w-0">
+            <p className="line-clamp-2 leading-5 font-semibold wrap-anywhere" title={name}>
+              {name}
+            </p>
+            {tagline ? <p className="truncate text-xs leading-5 text-ink-soft">{tagline}</p> : null}
+          </div>
+          <div className="min-w-0">
+            <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
+              <StatusBadge isActive={is_active} isSmall />
+              <span>{formatKes(price)}</span>
+              {previous_price === null ? null : <PreviousPrice cents={previous_price} />}
+            </p>
+            <p className="flex gap-2 whitespace-nowrap">
+              <Stock units={stock_quantity ?? 0} isInline />
+              <span className="truncate text-ink-soft">{category || 'Uncategorized'}</span>
+            </p>
+          </div>
+        </div>
+      </div>
+      <div className="grid justify-items-center sm:flex sm:items-center sm:gap-1">
+        <ToggleButton product={product} {...handlers} />
+        <span className="flex">
+          <EditLink product={product} />
+          <DeleteButton product={product} {...handlers} />
+        </span>
+      </div>
+    </div>
+  );
+}
+
+const StatusBadge = ({ isActive, isSmall }: { isActive: boolean; isSmall?: boolean }) => (
+  <Badge tone={isActive ? 'green' : 'grey'} isSmall={isSmall}>
+    {isActive ? 'Active' : 'Inactive'}
+  </Badge>
+);
+
+type ActionProps = Handlers & { product: ListedProduct };
+
+const ToggleButton = ({ product, isToggling, onToggle }: ActionProps) => (
+  <Button
+    tone="quiet"
+    isBusy={isToggling(product)}
+    onClick={() => onToggle(product)}
+    className="min-w-30 px-4!"
+  >
+    {product.is_active ? 'Deactivate' : 'Activate'}
+    <span className="sr-only"> {product.name}</span>
+  </Button>
+);
+
+const DeleteButton = ({ product, onDelete }: ActionProps) => (
+  <button
+    type="button"
+    aria-label={`Delete ${product.name}`}
+    title="Delete"
+    onClick={() => onDelete(product)}
+    className={`${iconButton} hover:bg-danger-soft hover:text-danger`}
+  >
+    <ActionIcon name="bin" />
+  </button>
+);
+
+const PreviousPrice = ({ cents }: { cents: number }) => (
+  <span className="text-xs leading-5.5 whitespace-nowrap text-ink-soft">
+    <span className="sr-only">Previous price </span>
+    <s>{formatKes(cents)}</s>
+  </span>
+);
+
 function ProductPrice({ price, previous_price }: ListedProduct) {
   if (previous_price === null) return formatKes(price);
   return (
     <>
       {formatKes(price)}
-      <span className="block text-xs whitespace-nowrap text-ink-soft">
-        <span className="sr-only">Previous price </span>
-        <s>{formatKes(previous_price)}</s>
+      <span className="block">
+        <PreviousPrice cents={previous_price} />
       </span>
     </>
   );
@@ -122,7 +170,7 @@ function EditLink({ product }: { product: ListedProduct }) {
 
 function Thumbnail({ product }: { product: ListedProduct }) {
   return (
-    <span className="@container grid size-14 shrink-0 table:size-12 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
+    <span className="@container grid size-12 shrink-0 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
       {product.image_url ? (
         <ProductImage src={product.image_url} alt="" sizes="56px" className="size-full text-2xl!" />
       ) : (
@@ -132,13 +180,15 @@ function Thumbnail({ product }: { product: ListedProduct }) {
   );
 }
 
-function Stock({ units }: { units: number }) {
-  const figure = units.toLocaleString('en-KE');
+function Stock({ units, isInline = false }: { units: number; isInline?: boolean }) {
+  const figure = `${units.toLocaleString('en-KE')}${isInline ? ' left' : ''}`;
   if (units >= enough) return figure;
   return (
     <span className={`font-bold ${units === 0 ? 'text-danger' : 'text-tone-orange'}`}>
-      {figure}
-      <span className="block text-xs whitespace-nowrap">{units === 0 ? 'Out of stock' : 'Low'}</span>
+      {isInline ? (units === 0 ? null : `${figure} · `) : figure}
+      <span className={isInline ? '' : 'block text-xs whitespace-nowrap'}>
+        {units === 0 ? 'Out of stock' : 'Low'}
+      </span>
     </span>
   );
 }

@@ -14,7 +14,7 @@ import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/products-page.ts';
 import { CategoriesDialog } from './categories-dialog.tsx';
 import { DeleteProduct } from './delete-product.tsx';
-import { productColumns } from './product-columns.tsx';
+import { ProductRow, productColumns } from './product-columns.tsx';
 import { ProductDialog, withProductDialog } from './product-dialog.tsx';
 import { type ListedProduct, readProducts, useCategories, useProducts } from './product-queries.ts';
 import { SynonymsDialog } from './synonyms-dialog.tsx';
@@ -46,11 +46,11 @@ export default function ProductsPage() {
   const [isEditingSearch, setEditingSearch] = useState(false);
   const [deleted, setDeleted] = useState<{ product: ListedProduct; isAsked: boolean } | null>(null);
 
-  const columns = productColumns({
+  const handlers = {
     isToggling,
-    onToggle: (product) => void toggle(product),
-    onDelete: (product) => setDeleted({ product, isAsked: true }),
-  });
+    onToggle: (product: ListedProduct) => void toggle(product),
+    onDelete: (product: ListedProduct) => setDeleted({ product, isAsked: true }),
+  };
   return (
     <>
       <ListFrame
@@ -103,7 +103,8 @@ export default function ProductsPage() {
           {...products}
           rows={products.rows.map(asWanted)}
           label="Products"
-          columns={columns}
+          columns={productColumns(handlers)}
+          compact={(product) => <ProductRow product={product} handlers={handlers} />}
           skeletons={3}
           empty={
             filters.isNarrowed

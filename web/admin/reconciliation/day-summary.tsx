@@ -19,7 +19,7 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
   const { ours, theirs, open, uncompared } = sumsOf(rows);
   const difference = ours - theirs - uncompared;
   return (
-    <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
+    <dl className="grid grid-cols-2 gap-2 sm:gap-3 lg:grid-cols-4">
       <Sum term="Our books" value={formatKes(ours)}>
         {uncompared > 0 ? `${formatKes(uncompared)} of it not compared yet` : ''}
       </Sum>
@@ -50,7 +50,7 @@ interface SumProps {
 function Sum({ term, value, isBad = false, children }: SumProps) {
   return (
     <div
-      className={`@container rounded-md border px-3 py-3 sm:px-4 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
+      className={`@container rounded-md border px-3 py-2 sm:px-4 sm:py-3 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
     >
       <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
       <dd className={isBad ? 'text-danger' : ''}>

@@ -1,7 +1,7 @@
 // The days of a range in both books: which of them have differences that nobody has decided yet.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { Badge } from '../../ui/badge.tsx';
+import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
@@ -85,6 +85,7 @@ export default function DaysPage() {
           retry={() => void days.refetch()}
           label="Days"
           columns={columns}
+          compact={(row) => <DayRowCompact row={row} />}
           rowStyle={(row) => (row.open > 0 ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
           empty={
             show === 'open'
@@ -120,25 +121,11 @@ const differences = ({ missing_here, missing_there, doubles, wrong_amounts }: Da
 const columns: Column<DayRow>[] = [
   {
     title: 'Day',
-    card: 'heading',
     show: ({ day }) => <span className="font-semibold whitespace-nowrap">{nameDayShortly(day)}</span>,
   },
   {
     title: 'State',
-    card: 'corner',
-    show: ({ open, payments, not_compared }) => (
-      <span className="whitespace-nowrap">
-        {open > 0 ? (
-          <Badge tone="red">{open} to decide</Badge>
-        ) : payments === 0 ? (
-          <Badge tone="grey">No payments</Badge>
-        ) : not_compared > 0 ? (
-          <Badge tone="grey">Not compared yet</Badge>
-        ) : (
-          <Badge tone="green">In order</Badge>
-        )}
-      </span>
-    ),
+    show: (row) => <DayBadge row={row} />,
   },
   { title: 'Payments', isNumber: true, show: ({ payments }) => payments.toLocaleString('en-KE') },
   { title: 'Our books', isNumber: true, show: ({ ours }) => formatKes(ours) },
@@ -146,14 +133,56 @@ const columns: Column<DayRow>[] = [
   { title: 'Differences', show: (row) => differences(row) || 'None' },
   {
     title: 'Actions',
-    card: 'actions',
-    show: ({ day }) => (
-      <Link to={`/admin/reconciliation?day=${day}`} className={buttonStyle('quiet')}>
-        Open<span className="sr-only"> {nameDayShortly(day)}</span>
-      </Link>
-    ),
+    show: (row) => <OpenLink row={row} />,
   },
 ];
+
+function DayBadge({ row: { open, payments, not_compared }, isSmall }: { row: DayRow; isSmall?: boolean }) {
+  const [tone, words]: [BadgeTone, string] =
+    open > 0
+      ? ['red', `${open} to decide`]
+      : payments === 0
+        ? ['grey', 'No payments']
+        : not_compared > 0
+          ? ['grey', 'Not compared yet']
+          : ['green', 'In order'];
+  return (
+    <span className="whitespace-nowrap">
+      <Badge tone={tone} isSmall={isSmall}>
+        {words}
+      </Badge>
+    </span>
+  );
+}
+
+const OpenLink = ({ row: { day } }: { row: DayRow }) => (
+  <Link to={`/admin/reconciliation?day=${day}`} className={buttonStyle('quiet')}>
+    Open<span className="sr-only"> {nameDayShortly(day)}</span>
+  </Link>
+);
+
+/** On a phone. */
+function DayRowCompact({ row }: { row: DayRow }) {
+  const { day, payments, ours, theirs } = row;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3">
+      <div className="grid gap-x-6 py-1 text-sm leading-5.5 md:grid-cols-2">
+        <p className="flex flex-wrap items-center gap-x-2 whitespace-nowrap">
+          <span className="font-semibold">{nameDayShortly(day)}</span>
+          <DayBadge row={row} isSmall />
+        </p>
+        {payments > 0 ? (
+          <p className="tabular-nums">
+            {payments.toLocaleString('en-KE')} payments:{' '}
+            {ours === theirs ? formatKes(ours) : `ours ${formatKes(ours)}, M-PESA ${formatKes(theirs)}`}
+          </p>
+        ) : null}
+        {differences(row) ? <p className="text-ink-soft md:col-span-2">{differences(row)}</p> : null}
+      </div>
+      <OpenLink row={row} />
+    </div>
+  );
+}
 
 const exportColumns: CsvColumn<DayRow>[] = [
   { title: 'Day', value: ({ day }) => day },

@@ -4,7 +4,7 @@ import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { formatTime } from '../dates.ts';
+import { formatForFile, formatTime } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import type { BookRow } from './difference-words.ts';
@@ -13,6 +13,7 @@ import {
   decisionsFor,
   decisionWords,
   describeState,
+  isOtherCharge,
   kindOf,
   kinds,
 } from './difference-words.ts';
@@ -21,9 +22,13 @@ import type { Resolve } from './reconciliation-queries.ts';
 export const nameOf = ({ receipt, order_number }: BookRow): string =>
   receipt ?? `payment of ${order_number ?? ''}`;
 
-export function KindBadge({ row }: { row: BookRow }) {
+export function KindBadge({ row, isSmall }: { row: BookRow; isSmall?: boolean }) {
   const { label, tone } = kinds[kindOf(row)];
-  return <Badge tone={row.is_open || row.kind === 'matched' ? tone : 'grey'}>{label}</Badge>;
+  return (
+    <Badge tone={row.is_open || row.kind === 'matched' ? tone : 'grey'} isSmall={isSmall}>
+      {label}
+    </Badge>
+  );
 }
 
 export function OrderLink({ row }: { row: BookRow }) {
@@ -42,11 +47,10 @@ interface ColumnsOptions {
   onAsk(row: BookRow, decision: Decision): void;
 }
 
-export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): Column<BookRow>[] {
+export function differenceColumns(options: ColumnsOptions): Column<BookRow>[] {
   return [
     {
       title: 'Receipt',
-      card: 'heading',
       show: (row) => (
         <span className="block">
           <span className="font-semibold break-all">{row.receipt ?? 'Not known yet'}</span>
@@ -56,11 +60,10 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
     },
     {
       title: 'Comparison',
-      card: 'corner',
       show: (row) => {
         const state = describeState(row);
         return (
-          <span className="flex flex-col items-end gap-1 text-right table:items-start table:text-left">
+          <span className="flex flex-col items-start gap-1">
             <span className="whitespace-nowrap">
               <KindBadge row={row} />
             </span>
@@ -74,14 +77,7 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
       isNumber: true,
       show: (row) => (
         <span className="block">
-          {row.our_cents === null ? (
-            <span className="text-ink-soft">Nothing</span>
-          ) : (
-            <span className={row.payment_status === 'review' ? 'text-ink-soft' : ''}>
-              {formatKes(row.our_cents)}
-              {row.payment_status === 'review' ? ' asked for' : ''}
-            </span>
-          )}
+          <OurAmount row={row} />
           {row.order_id ? (
             <span className="block">
               <OrderLink row={row} />
@@ -95,11 +91,7 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
       isNumber: true,
       show: (row) => (
         <span className="block">
-          {row.their_cents === null ? (
-            <span className="text-ink-soft">Nothing</span>
-          ) : (
-            formatKes(row.their_cents)
-          )}
+          <Amount cents={row.their_cents} />
           {row.payer_name ? (
             <span className="ml-auto block max-w-52 text-sm wrap-anywhere whitespace-normal text-ink-soft">
               {row.payer_name}
@@ -115,36 +107,104 @@ export function differenceColumns({ resolve, onOpen, onAsk }: ColumnsOptions): C
     },
     {
       title: 'Actions',
-      card: 'actions',
-      show: (row) => {
-        const [first] = decisionsFor(row);
-        const isOnlyOne = first && first !== 'reopen';
-        return (
-          <span className="flex flex-wrap items-center justify-end gap-2 table:justify-start">
-            {isOnlyOne ? (
-              <Button
-                tone={first === 'refund' ? 'danger' : 'leaf'}
-                isBusy={resolve.deciding(row) === first}
-                disabled={resolve.isPending && resolve.deciding(row) !== first}
-                onClick={() => onAsk(row, first)}
-                aria-haspopup={first === 'accept' || first === 'not_an_order' ? undefined : 'dialog'}
-              >
-                {decisionWords[first]}
-                <span className="sr-only"> {nameOf(row)}</span>
-              </Button>
-            ) : null}
-            <Button tone="quiet" onClick={() => onOpen(row)} aria-haspopup="dialog">
-              Details<span className="sr-only"> of {nameOf(row)}</span>
-            </Button>
-          </span>
-        );
-      },
+      show: (row) => (
+        <span className="flex flex-wrap items-center gap-2">
+          <DecisionButton row={row} {...options} />
+          <DetailsButton row={row} {...options} />
+        </span>
+      ),
     },
   ];
 }
 
+/** On a phone: both amounts and what the payer wrote, beside what is pressed. */
+export function DifferenceRow({ row, options }: { row: BookRow; options: ColumnsOptions }) {
+  const state = describeState(row);
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-2 sm:gap-x-6">
+      <div className="grid min-w-0 grid-cols-1 gap-x-6 py-1 text-sm leading-5.5 md:grid-cols-2">
+        <p className="flex flex-wrap items-center gap-x-2 whitespace-nowrap">
+          <span className="font-semibold">{row.receipt ?? 'Not known yet'}</span>
+          <span className="text-ink-soft tabular-nums">{formatTime(row.happened_at)}</span>
+        </p>
+        <p className="flex flex-wrap items-center gap-x-2">
+          <KindBadge row={row} isSmall />
+          {state ? <span className="text-ink-soft">{state}</span> : null}
+          <OrderLink row={row} />
+        </p>
+        <p className="tabular-nums">
+          {row.kind === 'matched' ? (
+            formatKes(row.our_cents ?? 0)
+          ) : (
+            <>
+              Ours: <OurAmount row={row} /> · M-PESA: <Amount cents={row.their_cents} />
+            </>
+          )}
+        </p>
+        {row.payer_name || row.reference ? (
+          <p className="truncate text-ink-soft">
+            {row.payer_name}
+            {row.reference ? ` for “${row.reference}”` : ''}
+          </p>
+        ) : null}
+      </div>
+      <div className="grid sm:flex sm:items-center sm:gap-2">
+        <DecisionButton row={row} {...options} />
+        <DetailsButton row={row} {...options} />
+      </div>
+    </div>
+  );
+}
+
+type ActionProps = ColumnsOptions & { row: BookRow };
+
+/** The likeliest decision, where there is one to take. */
+function DecisionButton({ row, resolve, onAsk }: ActionProps) {
+  const [first] = decisionsFor(row);
+  if (!first || first === 'reopen') return null;
+  return (
+    <Button
+      tone={first === 'refund' ? 'danger' : 'leaf'}
+      isBusy={resolve.deciding(row) === first}
+      disabled={resolve.isPending && resolve.deciding(row) !== first}
+      onClick={() => onAsk(row, first)}
+      aria-haspopup={first === 'accept' || first === 'not_an_order' ? undefined : 'dialog'}
+      className="rows:px-4"
+    >
+      {decisionWords[first]}
+      <span className="sr-only"> {nameOf(row)}</span>
+    </Button>
+  );
+}
+
+const DetailsButton = ({ row, onOpen }: ActionProps) => (
+  <Button tone="quiet" onClick={() => onOpen(row)} aria-haspopup="dialog">
+    Details<span className="sr-only"> of {nameOf(row)}</span>
+  </Button>
+);
+
+const Amount = ({ cents }: { cents: number | null }) =>
+  cents === null ? (
+    <span className="text-ink-soft">Nothing</span>
+  ) : (
+    <span className="whitespace-nowrap">{formatKes(cents)}</span>
+  );
+
+/** What our books have; for a payment that M-PESA reported in another amount, what was asked for; the charge where it differs. */
+function OurAmount({ row }: { row: BookRow }) {
+  return (
+    <>
+      <Amount cents={row.our_cents} />
+      {row.payment_status === 'review' ? ' asked for' : ''}
+      {isOtherCharge(row) ? (
+        <span className="whitespace-nowrap"> (due {formatKes(row.charge_cents ?? 0)})</span>
+      ) : null}
+    </>
+  );
+}
+
 export const exportColumns: CsvColumn<BookRow>[] = [
-  { title: 'Time', value: ({ happened_at }) => happened_at },
+  { title: 'Time (Nairobi)', value: ({ happened_at }) => formatForFile(happened_at) },
   { title: 'Receipt', value: ({ receipt }) => receipt },
   { title: 'Comparison', value: (row) => kinds[kindOf(row)].label },
   { title: 'Open', value: ({ is_open }) => (is_open ? 'yes' : 'no') },
@@ -152,6 +212,10 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Our books (KES)', value: ({ our_cents }) => (our_cents === null ? null : our_cents / 100) },
   { title: 'M-PESA (KES)', value: ({ their_cents }) => (their_cents === null ? null : their_cents / 100) },
   { title: 'Order #', value: ({ order_number }) => order_number },
+  {
+    title: 'Charge of the order (KES)',
+    value: ({ charge_cents }) => (charge_cents === null ? null : charge_cents / 100),
+  },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
   { title: 'Reference', value: ({ reference }) => reference },
   { title: 'Payer', value: ({ payer_name }) => payer_name },

@@ -286,7 +286,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
       <h3 id={id} className="text-base">
         {decisionWords.give}
       </h3>
-      <SearchBox placeholder="Search by name, email or order number" searched={search} onSearch={setSearch} />
+      <SearchBox placeholder="Search orders..." searched={search} onSearch={setSearch} />
       {error ? (
         <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
           The orders could not be loaded.

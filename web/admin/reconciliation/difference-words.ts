@@ -82,6 +82,10 @@ const resolutionWords: Record<string, string> = {
 export const isPart = ({ kind, payment_id, order_id }: BookRow): boolean =>
   kind === 'wrong_amount' && payment_id === null && order_id !== null;
 
+/** Whether the order costs another amount than the money that is with it or named it. */
+export const isOtherCharge = ({ kind, our_cents, charge_cents }: BookRow): boolean =>
+  kind === 'wrong_amount' && charge_cents !== null && charge_cents !== our_cents;
+
 /** What has become of a difference; '' while nothing has. */
 export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
   if (refund_status && refundWords[refund_status]) return refundWords[refund_status];

@@ -15,7 +15,7 @@ import { useDialogOpener } from '../use-dialog-parameter.ts';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './day-navigation.tsx';
 import { DaySummary } from './day-summary.tsx';
-import { differenceColumns, exportColumns } from './difference-columns.tsx';
+import { DifferenceRow, differenceColumns, exportColumns } from './difference-columns.tsx';
 import { DifferenceDialog } from './difference-dialog.tsx';
 import type { BookRow } from './difference-words.ts';
 import { type Decision, type Kind, kinds } from './difference-words.ts';
@@ -49,6 +49,7 @@ export default function ReconciliationPage() {
     else if (decision === 'refund') setAsked(row);
     else resolve.resolve({ row, decision });
   };
+  const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: ask };
   const countOf = (kind: Kind) => rows.filter((row) => row.kind === kind).length;
 
   return (
@@ -102,7 +103,8 @@ export default function ReconciliationPage() {
           hasMore={wanted.length > count}
           more={() => setShown({ day, count: count + rowsAtOnce })}
           label="Payments"
-          columns={differenceColumns({ resolve, onOpen: (row) => open(row.id), onAsk: ask })}
+          columns={differenceColumns(options)}
+          compact={(row) => <DifferenceRow row={row} options={options} />}
           rowStyle={(row) => (row.is_open ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : '')}
           empty={
             show
