@@ -46,6 +46,7 @@ import { createReadiness } from './readiness.ts';
 import { requestIdHeader } from './request-id.ts';
 import { createShareImages } from './share-images/share-images.ts';
 import { shopRealtime } from './shop-realtime.ts';
+import { wordInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
 import { visitorLimits } from './visitor-limits.ts';
 
@@ -152,7 +153,15 @@ async function wire(
       realtime: shopRealtime,
       auth: {
         settings: { ...staffSignIn(config), ...config.backend.authSettings },
-        messages,
+        messages: wordInvitations(messages, {
+          publicUrl: config.publicUrl,
+          readName: async () => {
+            const { rows } = await database.query<{ store_name: string }>(
+              'select store_name from public.store_settings',
+            );
+            return rows[0]?.store_name ?? 'Jani Juice';
+          },
+        }),
       },
       allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
       fairShare,

@@ -2,6 +2,7 @@
 import type { AuthContext } from './context.ts';
 import type { MailKind } from './messages.ts';
 import type { SentToken } from './one-time-tokens.ts';
+import type { Json } from './rows.ts';
 
 /** The `type` of a link: the effect of opening it. */
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
@@ -33,10 +34,10 @@ const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: s
 export async function sendEmail(
   context: AuthContext,
   kind: Exclude<MailKind, 'notice'>,
-  letter: { to: string; token: SentToken; link?: string },
+  letter: { to: string; token: SentToken; link?: string; data?: Json },
 ): Promise<void> {
   const { subject, purpose } = wording[kind];
-  const { token, link } = letter;
+  const { token, link, data } = letter;
   const byLink = link
     ? `Open this link to ${purpose}:\n\n${link}\n\nOr enter the code`
     : `To ${purpose}, enter the code`;
@@ -48,6 +49,7 @@ export async function sendEmail(
     kind,
     code: token.code,
     ...(link ? { link } : {}),
+    ...(data ? { data } : {}),
   });
 }
 

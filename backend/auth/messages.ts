@@ -1,4 +1,5 @@
 // Messages to users. The application provides the transport.
+import type { Json } from './rows.ts';
 
 export type MailKind =
   | 'confirmation'
@@ -18,6 +19,8 @@ export interface Mail {
   /** The parts of the text, for applications with their own templates: code and link. */
   code?: string;
   link?: string;
+  /** Metadata that was sent with an invitation. */
+  data?: Json;
 }
 
 export interface TextMessage {

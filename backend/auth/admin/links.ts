@@ -23,7 +23,7 @@ async function invite(request: AuthRequest, context: AuthContext): Promise<Respo
     return { user: await readUserJson(tx, known?.id ?? ''), token };
   });
   const link = actionLink(context, token.hash, 'invite', request.redirectTo);
-  await sendEmail(context, 'invite', { to: email, token, link });
+  await sendEmail(context, 'invite', { to: email, token, link, data });
   return Response.json(user);
 }
 

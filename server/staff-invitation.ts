@@ -1,0 +1,58 @@
+// The mail that invites a staff member: who invites, and into which shop.
+import type { Mail } from '../backend/auth/messages.ts';
+import { mailHtml } from './mail-html.ts';
+import type { OutgoingMail, OutgoingMessages } from './messages.ts';
+
+interface InvitingShop {
+  publicUrl: string;
+  readName(): Promise<string>;
+}
+
+/** Words the invitations of the auth service as mails of the shop; every other message stays as it is. */
+export function wordInvitations(messages: OutgoingMessages, shop: InvitingShop): OutgoingMessages {
+  return {
+    ...messages,
+    async sendMail(mail: OutgoingMail & Pick<Mail, 'data'>) {
+      await messages.sendMail(
+        mail.kind === 'invite' && mail.link
+          ? writeInvitation({ ...mail, link: mail.link }, await shop.readName(), shop.publicUrl)
+          : mail,
+      );
+    },
+  };
+}
+
+type Invitation = OutgoingMail & Pick<Mail, 'data'> & { link: string };
+
+/** @param mail of the auth service. `data.invited_by` names who invites. */
+export function writeInvitation(mail: Invitation, shopName: string, publicUrl: string): OutgoingMail {
+  const { data, ...rest } = mail;
+  const inviter = readInviter(data?.invited_by);
+  const subject = inviter
+    ? `${inviter} invited you to ${shopName}'s staff panel`
+    : `You are invited to ${shopName}'s staff panel`;
+  const text = `Habari,
+
+${subject}. There you work on its products, orders, deliveries and payments.
+
+Open this link to set your password:
+
+${mail.link}
+
+The link works once, within an hour. Later you get a new one at ${publicUrl}/admin/reset-password with this email address.
+
+If you do not know ${inviter ?? shopName}, you need not do anything.
+`;
+  const buttons = new Map([[mail.link, 'Set your password']]);
+  return { ...rest, subject, text, html: mailHtml(text, shopName, new URL(publicUrl).origin, buttons) };
+}
+
+/** A name in one line, or null. */
+function readInviter(written: unknown): string | null {
+  if (typeof written !== 'string') return null;
+  const name = written
+    .slice(0, 400)
+    .replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .trim();
+  return name === '' ? null : name.slice(0, 80);
+}
