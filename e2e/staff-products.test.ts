@@ -153,7 +153,7 @@ describe.each([
     const mango = rowOf(page, 'Embu Fresh Mango').filter({ hasText: 'KES 950' });
     await mango.getByText('KES 950', { exact: true }).waitFor();
     // A card took 250 px of a phone.
-    expect((await mango.boundingBox())?.height).toBeLessThanOrEqual(110);
+    expect((await mango.boundingBox())?.height).toBeLessThanOrEqual(120);
     await expectAccessible(page);
 
     const search = page.getByRole('searchbox', { name: 'Search products' });

@@ -89,10 +89,10 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
     <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
       <div className="grid min-w-0 grid-cols-1 gap-x-6 text-sm leading-5.5 md:grid-cols-2">
         <p className="flex items-center gap-2">
-          <span className="truncate font-semibold" title={kindWords(kind)}>
-            {kindWords(kind)}
+          <span className="leading-5 font-semibold">{kindWords(kind)}</span>
+          <span className="shrink-0">
+            <Age at={at} />
           </span>
-          <Age at={at} />
         </p>
         <p className="flex gap-2">
           {order_id === null ? null : (
