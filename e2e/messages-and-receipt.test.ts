@@ -1,4 +1,5 @@
 // Customers are told of each step, by mail and by text, and have a receipt; staff see what was said and look after it.
+import { readFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -152,6 +153,18 @@ story.for([
     await page.getByRole('heading', { level: 1, name: 'Messages' }).waitFor();
     await until(async () => (await rowOf(page, /Sent/).count()) === 4, 'four messages are shown as sent');
     await expectAccessible(page, 'the messages');
+
+    // The newsletter goes to confirmed addresses alone.
+    await asOwner(shop, '/rest/v1/newsletter_subscriptions', 'POST', [
+      { email: `reader-${number}@mail.example`, confirmed_at: '2026-11-22T22:30:00Z' },
+      { email: `stranger-${number}@mail.example`, confirmed_at: null },
+    ]);
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Newsletter list' }).click();
+    const list = await readFile(await (await download).path(), 'utf8');
+    expect(list).toMatch(/^\uFEFFEmail,Subscribed \(Nairobi time\),Confirmed \(Nairobi time\)\r\n/);
+    expect(list).toMatch(new RegExp(`reader-${number}@mail\\.example,[\\d: -]+,2026-11-23 01:30\r\n`));
+    expect(list).not.toContain(`stranger-${number}`);
 
     // Two of them did not get through, which is seen without a reload.
     const [mail] = (await messagesTo(shopper.email)).filter(({ kind }) => kind === 'order_received');

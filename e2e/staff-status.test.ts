@@ -220,6 +220,10 @@ describe.each([
     await dialog.getByRole('button', { name: 'Confirm till payment' }).click();
     const receipt = `UKL${numbers}`.slice(0, 10);
     await dialog.getByLabel(/^M-PESA receipt/).fill(receipt);
+    // What was typed is asked about before it is lost.
+    await page.keyboard.press('Escape');
+    await dialog.getByText('Discard unsaved changes?').waitFor();
+    await dialog.getByRole('button', { name: 'Keep editing' }).click();
     const amount = (await dialog.getByText("The order's charge is").textContent())?.replace(/\D/g, '') ?? '';
     const wrong = String(Number(amount) - 90);
     await dialog.getByLabel(/^Amount that came/).fill(wrong);

@@ -14,11 +14,18 @@ const doubleClickMs = 600;
 interface ExportButtonProps<Row> {
   /** Of the file, to which the date is added: 'orders'. */
   name: string;
+  /** Default: Export CSV. */
+  label?: string;
   columns: readonly CsvColumn<Row>[];
   read: ReadPage<Row>;
 }
 
-export function ExportButton<Row extends Cursor>({ name, columns, read }: ExportButtonProps<Row>) {
+export function ExportButton<Row extends Cursor>({
+  name,
+  label = 'Export CSV',
+  columns,
+  read,
+}: ExportButtonProps<Row>) {
   const [done, setDone] = useState<number | null>(null);
   const running = useRef<AbortController | null>(null);
   const startedAt = useRef(0);
@@ -63,7 +70,7 @@ export function ExportButton<Row extends Cursor>({ name, columns, read }: Export
       }}
       className="max-sm:grow max-sm:px-4"
     >
-      {done === null ? 'Export CSV' : `Cancel export (${done.toLocaleString('en-KE')})`}
+      {done === null ? label : `Cancel export (${done.toLocaleString('en-KE')})`}
     </Button>
   );
 }

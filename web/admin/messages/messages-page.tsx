@@ -13,6 +13,7 @@ import { exportColumns, MessageRow, messageColumns, needsLook } from './message-
 import { MessageDialog } from './message-dialog.tsx';
 import { channelWords, readMessages, useMessages, useSendAgain } from './message-queries.ts';
 import { messageStatuses } from './message-words.ts';
+import { readerColumns, readNewsletterReaders } from './newsletter-readers.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Messages');
 
@@ -29,9 +30,17 @@ export default function MessagesPage() {
         heading="Messages"
         subtitle="Mails and texts to customers"
         actions={
-          <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
-            Edit templates
-          </Link>
+          <>
+            <ExportButton
+              name="newsletter readers"
+              label="Newsletter list"
+              read={readNewsletterReaders(tables)}
+              columns={readerColumns}
+            />
+            <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
+              Edit templates
+            </Link>
+          </>
         }
         toolbar={
           <ListToolbar>

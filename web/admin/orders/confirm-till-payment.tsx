@@ -5,9 +5,11 @@ import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { Discard } from '../discard.tsx';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
 import { isUnderWay, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 
@@ -72,6 +74,10 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
   const [isAsked, setAsked] = useState(false);
   const form = useRef<HTMLFormElement>(null);
+  const shown = payment
+    ? { receipt: payment.receipt ?? '', shillings: String(payment.charge_cents / 100) }
+    : { receipt: '', shillings: '' };
+  const unsaved = useUnsaved(isOpen && (receipt !== shown.receipt || shillings !== shown.shillings));
   const save = useSave<{ receipt: string; received_cents: number }, string>({
     async write(input) {
       const answer = payment
@@ -87,15 +93,18 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
     success: (outcome) => (payment ? correctedOutcomes : outcomes)[outcome] ?? 'The payment is confirmed',
     failure: payment ? 'Failed to correct the payment' : 'Failed to confirm the payment',
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
-    onSuccess: () => setOpen(false),
+    onSuccess: () => {
+      unsaved.note(false);
+      setOpen(false);
+    },
   });
   const charge = chargeCents(order.total_amount);
   const cents = readAmount(shillings);
   const differs = cents !== null && cents !== charge && cents !== payment?.charge_cents;
 
   function open() {
-    setReceipt(payment?.receipt ?? '');
-    setShillings(payment ? String(payment.charge_cents / 100) : '');
+    setReceipt(shown.receipt);
+    setShillings(shown.shillings);
     setProblems({});
     setAsked(false);
     setOpen(true);
@@ -163,7 +172,9 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
         problem={problems.shillings}
         hint={`The order's charge is ${formatKes(charge)}.`}
       />
-      {isAsked && cents !== null ? (
+      {unsaved.isAsked ? (
+        <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
+      ) : isAsked && cents !== null ? (
         <OtherAmount
           receivedCents={cents}
           charge={charge}

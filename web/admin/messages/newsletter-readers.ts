@@ -1,0 +1,38 @@
+// Who reads the newsletter, as a file for the program that sends it.
+import type { Staff } from '../../lib/staff.ts';
+import { formatForFile } from '../dates.ts';
+import type { CsvColumn } from '../list/csv.ts';
+import type { ReadPage } from '../list/use-rows.ts';
+
+interface Reader {
+  id: string;
+  email: string;
+  created_at: string;
+  confirmed_at: string | null;
+}
+
+/** Confirmed addresses, newest first: only these may be written to. */
+export function readNewsletterReaders(tables: Staff['tables']): ReadPage<Reader> {
+  return ({ after, limit, signal }) => {
+    const confirmed = tables
+      .from('newsletter_subscriptions')
+      .select('id, email, created_at, confirmed_at')
+      .not('confirmed_at', 'is', null);
+    const next = after
+      ? confirmed.or(
+          `created_at.lt."${after.created_at}",and(created_at.eq."${after.created_at}",id.lt.${after.id})`,
+        )
+      : confirmed;
+    return next
+      .order('created_at', { ascending: false })
+      .order('id', { ascending: false })
+      .limit(limit)
+      .abortSignal(signal);
+  };
+}
+
+export const readerColumns: CsvColumn<Reader>[] = [
+  { title: 'Email', value: ({ email }) => email },
+  { title: 'Subscribed (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
+  { title: 'Confirmed (Nairobi time)', value: ({ confirmed_at }) => formatForFile(confirmed_at) },
+];
