@@ -1,8 +1,8 @@
--- Rules that all subjects share: how a procedure refuses, and how phones, e-mails, names and days are read.
--- The schemas apply in the order of their names; functions may name what a later file makes.
+-- Shared rules: refusing a request, and reading phones, emails, names and days.
+-- The schemas apply in the order of their names; functions may call what a later file creates.
 set check_function_bodies = off;
 
--- Nothing is open by default: each table and function grants access by name.
+-- No access by default: each table and function has its own grants.
 alter default privileges in schema public revoke all on tables from anon, authenticated;
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
 alter default privileges in schema public revoke execute on functions from anon, authenticated;
@@ -10,10 +10,10 @@ alter default privileges revoke execute on functions from public;
 
 create schema private;
 
--- For staff's search of orders: parts of names, email addresses and numbers.
+-- Staff search parts of names, email addresses and numbers.
 create extension if not exists pg_trgm with schema extensions;
 
--- For product search: edit distances of typing errors.
+-- Product search corrects typing errors by edit distance.
 create extension if not exists fuzzystrmatch with schema extensions;
 
 revoke all on schema private from public;
@@ -30,11 +30,11 @@ begin
   return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
 end
 $$;
-comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…, or null when it is none.';
+comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
 
 create function private.masked_phone(phone text) returns text
 language sql immutable set search_path = '' as $$
-  -- Not its end: the last four digits open an order.
+  -- The last four digits stay hidden: they prove that an order is the caller's.
   select case
     when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
     else '•••'
@@ -54,31 +54,29 @@ begin
   raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
 end
 $$;
-comment on function private.refuse is 'Ends the request with a status, a code for programs and a sentence for people.';
+comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
 
-create function private.has_control_signs(written text) returns boolean
+create function private.has_control_characters(written text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
   return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
 end
 $$;
-comment on function private.has_control_signs is
-  'Whether a text has characters that do not belong in a single line: line breaks, tabs, other control characters, bidirectional controls.';
+comment on function private.has_control_characters is
+  'Whether a text has characters that a single line must not have: line breaks, tabs, other control characters, bidirectional controls.';
 
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
   perform set_config('response.status', substr(refusal_answer.code, 3), true);
   return jsonb_build_object(
-    'code', refusal_answer.code,
-    'message', refusal_answer.message,
-    'details', refusal_answer.details,
+    'code', refusal_answer.code, 'message', refusal_answer.message, 'details', refusal_answer.details,
     'hint', refusal_answer.hint
   );
 end
 $$;
 comment on function private.refusal_answer is
-  'The answer of a procedure that refuses without raising, so that what it counted is committed: PostgREST''s body of the error, with its HTTP status. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
+  'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
 create function private.is_email(address text) returns boolean
 language plpgsql immutable set search_path = '' as $$
@@ -100,7 +98,7 @@ begin
 end
 $$;
 comment on function private.is_email is
-  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters, one @ with something before it, behind it a dot with something on both sides, no spaces or control characters.';
+  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
 create function private.nairobi_day(moment timestamptz) returns date
 language sql immutable set search_path = ''

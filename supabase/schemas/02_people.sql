@@ -5,7 +5,7 @@ create table public.admin_profiles (
   is_active boolean not null default true,
   created_at timestamptz not null default now()
 );
-comment on table public.admin_profiles is 'Staff accounts. A signed-in user counts as staff only while the row is active.';
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
 alter table public.admin_profiles enable row level security;
 grant select on public.admin_profiles to authenticated;
 create policy "people read their own profile" on public.admin_profiles
@@ -38,7 +38,7 @@ begin
 end
 $$;
 comment on function public.is_admin is
-  'Whether the request comes from active staff, neither banned nor deleted, in a session that goes on, who have passed their second factor if they have one. Every staff policy asks this.';
+  'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
 
 create function public.list_own_sessions() returns table (
   id uuid, created_at timestamptz, last_seen_at timestamptz, user_agent text, address text, is_current boolean
@@ -50,7 +50,7 @@ language sql stable security definer set search_path = '' as $$
   where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
   order by 6 desc, 3 desc;
 $$;
-comment on function public.list_own_sessions is 'Where the caller is signed in, this session first.';
+comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
 
 create function private.caller_address() returns text
 language plpgsql stable set search_path = '' as $$
@@ -59,7 +59,7 @@ begin
 end
 $$;
 comment on function private.caller_address is
-  'The narrowest network of the request: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
+  'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
 
 -- For security definer functions that act for staff.
 create function private.expect_staff() returns void

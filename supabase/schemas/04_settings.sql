@@ -1,6 +1,5 @@
 -- Settings and texts of the shop that staff edit.
 
--- One row: who the shop is and what delivery costs.
 create table public.store_settings (
   id boolean primary key default true,
   store_name text not null default 'Jani Juice',
@@ -40,71 +39,53 @@ create table public.store_settings (
   constraint "a till number is digits or empty" check (till_number ~ '^(\d{4,10})?$'),
   constraint "a paybill number is digits or empty" check (paybill_number ~ '^(\d{4,10})?$'),
   constraint "the refund limit is not negative" check (refund_approval_above between 0 and 100000000),
-  constraint "messages of payments are kept between one and twenty years" check (payment_messages_months between 12 and 240),
-  constraint "somebody may order" check (unpaid_orders_per_phone between 1 and 100),
+  constraint "payment messages are stored between one and twenty years" check (payment_messages_months between 12 and 240),
+  constraint "a phone may have an unpaid order" check (unpaid_orders_per_phone between 1 and 100),
   constraint "a share of the stock can be reserved" check (reserved_share_percent between 1 and 100),
   constraint "daily message budgets are bounded"
     check (texts_per_day between 0 and 100000 and mails_per_day between 0 and 100000),
-  constraint "personal details of orders are kept between one month and twenty years"
+  constraint "order details are stored between one month and twenty years"
     check (order_details_months between 1 and 240),
-  constraint "inquiries are kept between one month and twenty years" check (inquiries_months between 1 and 240)
+  constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240)
 );
-comment on table public.store_settings is 'The one row of facts about the shop that every screen reads.';
-comment on column public.store_settings.delivery_fee is 'In cents; 0 means free. The only figure the total is computed with.';
+comment on table public.store_settings is 'Settings of the shop, in one row.';
+comment on column public.store_settings.delivery_fee is
+  'In cents. 0: free delivery. The only source of the fee in an order''s total.';
 comment on column public.store_settings.updated_at is
-  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
-comment on column public.store_settings.till_number is 'The till (Buy Goods) that customers may pay by hand; empty when there is none.';
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on column public.store_settings.till_number is 'Till (Buy Goods) for manual payments. Empty: none.';
 comment on column public.store_settings.paybill_number is
-  'The paybill that customers may pay by hand, with the tracking number as account; empty when there is none.';
+  'Paybill for manual payments, with the tracking number as account. Empty: none.';
 comment on column public.store_settings.refuses_unknown_payments is
-  'Whether payments by hand without an order''s number, or of another amount than its charge, are turned away before they are made. Needs M-PESA''s validation.';
+  'Whether M-PESA''s validation rejects manual payments without an order''s number or of another amount than its charge.';
 comment on column public.store_settings.refund_approval_above is
-  'In cents. A refund by M-PESA of more than this waits for a second member of staff.';
+  'In cents. Refunds by M-PESA above this amount need approval by a second staff member.';
 comment on column public.store_settings.payment_messages_months is
-  'For how many months M-PESA''s messages are stored verbatim, with the payer''s name. Kenya asks for records of five years after the year they are of.';
+  'Months for which M-PESA''s messages are stored verbatim, with the payer''s name. Kenyan law requires records for five years.';
 comment on column public.store_settings.unpaid_orders_per_phone is
-  'How many orders of one phone may wait to be paid at a time, in one network; ten times as many of all its phones. Wider networks: private.allowance_factor.';
-comment on column public.store_settings.support_email is 'Checked by the trigger store_settings_before_change with private.is_email.';
+  'Maximum unpaid orders of one phone in one network; ten times as many for all phones. Wider networks: private.allowance_factor.';
 comment on column public.store_settings.reserved_share_percent is
   'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
 comment on column public.store_settings.texts_per_day is
-  'Maximum texts to customers per day in Nairobi. 0 sends none. Messages that visitors cause without paying may use half of it.';
-comment on column public.store_settings.mails_per_day is 'The same for emails.';
+  'Maximum texts to customers per day in Nairobi. 0: none. Messages that visitors cause without paying may use half of it.';
+comment on column public.store_settings.mails_per_day is 'Maximum emails per day, as texts_per_day.';
 comment on column public.store_settings.order_details_months is
-  'For how many months an order keeps its customer''s name, e-mail, phone, address and notes. The order itself stays in the books.';
-comment on column public.store_settings.inquiries_months is 'For how many months inquiries are stored.';
+  'Months until an order is anonymised. The order itself stays in the books.';
 comment on column public.store_settings.requires_terms_tick is
-  'Whether customers tick a box above Place Order that they are 18 or older and accept terms and privacy notice. place_order then refuses orders without it.';
+  'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
 alter table public.store_settings enable row level security;
-grant select on public.store_settings to anon, authenticated;
 grant update (
-  store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
-  delivery_fee, reservation_minutes, updated_at
+  store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
+  updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
+  unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
+  requires_terms_tick
 ) on public.store_settings to authenticated;
-grant update (till_number, paybill_number) on public.store_settings to authenticated;
-grant update (refuses_unknown_payments) on public.store_settings to authenticated;
-grant update (refund_approval_above) on public.store_settings to authenticated;
--- Visitors do not see the refund limit and which payments are refused.
-revoke select on public.store_settings from anon;
+-- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
-  reservation_minutes, till_number, paybill_number, updated_at
-) on public.store_settings to anon;
--- Signed-in users read the same settings as visitors; staff_settings returns the others to staff.
-revoke select on public.store_settings from authenticated;
-grant select (
-  id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
-  reservation_minutes, till_number, paybill_number, updated_at
-) on public.store_settings to authenticated;
-grant update (payment_messages_months) on public.store_settings to authenticated;
-grant update (unpaid_orders_per_phone) on public.store_settings to authenticated;
-grant update (reserved_share_percent) on public.store_settings to authenticated;
-grant update (texts_per_day, mails_per_day) on public.store_settings to authenticated;
-grant update (order_details_months, inquiries_months) on public.store_settings to authenticated;
--- The privacy notice names these periods.
-grant select (order_details_months, inquiries_months, payment_messages_months) on public.store_settings to anon, authenticated;
-grant select (requires_terms_tick), update (requires_terms_tick) on public.store_settings to authenticated;
-grant select (requires_terms_tick) on public.store_settings to anon;
+  reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
+  requires_terms_tick
+) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
@@ -121,9 +102,7 @@ create table public.shop_texts (
   constraint "a text has a body" check (char_length(body) <= 20000 and trim(body) <> '')
 );
 comment on table public.shop_texts is
-  'Texts of the contact page in Markdown; slug is the anchor there. {name} stands for a value of the settings (domain/shop-text.ts).';
-comment on column public.shop_texts.updated_at is
-  'Changes with every edit. A save names the value that was read, and changes nothing if it is another by now.';
+  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
 alter table public.shop_texts enable row level security;
 grant select on public.shop_texts to anon, authenticated;
 grant update (title, body, updated_at) on public.shop_texts to authenticated;
@@ -133,16 +112,17 @@ create policy "staff edit the texts of the shop" on public.shop_texts
 
 create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
 language sql volatile set search_path = '' as $$
-  -- A save names the updated_at that it saw: two edits never have the same, even when the clock is set back.
+  -- Two edits never have the same updated_at, even when the clock is set back.
   select case
     when old - 'updated_at' is distinct from new - 'updated_at'
     then greatest(clock_timestamp(), (old ->> 'updated_at')::timestamptz + interval '1 microsecond')
     else (old ->> 'updated_at')::timestamptz
   end;
 $$;
-comment on function private.time_of_edit is 'updated_at of an edited row: later than before when anything else changed, else as before.';
+comment on function private.time_of_edit is
+  'updated_at of an edited row: later than before if any other column changed, else unchanged.';
 
-create function private.date_settings_edit() returns trigger
+create function private.before_text_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
@@ -157,13 +137,12 @@ begin
   return (select s from public.store_settings as s);
 end
 $$;
-comment on function public.staff_settings is
-  'For staff: every setting, those included that only staff decide by (refund_approval_above, refuses_unknown_payments, payment_messages_months).';
+comment on function public.staff_settings is 'For staff: all settings, also those that visitors may not read.';
 
-create function private.expect_support_email(email text) returns void
+create function private.check_support_email(email text) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if not private.is_email(expect_support_email.email) then
+  if not private.is_email(check_support_email.email) then
     raise exception using
       errcode = 'check_violation',
       message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
@@ -172,8 +151,8 @@ begin
 end
 $$;
 
-create trigger shop_texts_date_their_edit before update on public.shop_texts
-  for each row execute function private.date_settings_edit();
+create trigger shop_texts_before_change before update on public.shop_texts
+  for each row execute function private.before_text_change();
 
 -- Who may call these functions
 grant execute on function public.staff_settings to authenticated, service_role;

@@ -1,4 +1,4 @@
--- Orders: what a customer ordered, and placing an order. Amounts are in cents.
+-- Orders, their items, and placing an order. Amounts are in cents.
 
 create table public.orders (
   id uuid primary key default gen_random_uuid(),
@@ -39,26 +39,25 @@ create table public.orders (
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
 );
-comment on table public.orders is 'Customer orders. Amounts in cents. The status is what staff chose; payment_status is what M-PESA says.';
-comment on column public.orders.reserved_until is
-  'While unpaid: until when units are held for the order. Null when it holds none: not yet, not any more, or because they are sold.';
+comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
+comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
 comment on column public.orders.units_returned_at is
-  'Once paid: since when its units are in stock again, because it was cancelled before they left. Null while they are its own.';
+  'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
 comment on column public.orders.expires_at is
-  'When the order is cancelled unless it is paid. Null after it expired. Without meaning once the order is paid.';
+  'When an unpaid order is cancelled. Null: expired. Not used once the order is paid.';
 comment on column public.orders.expiry_limit is
-  'The latest expires_at. An open prompt delays expiry to this moment at most; only a payment that staff look at delays it further.';
-comment on column public.orders.extended_at is 'When a prompt moved expires_at, which happens once.';
+  'The latest expires_at. An open prompt delays expiry up to this time; only a payment under review delays it further.';
+comment on column public.orders.extended_at is 'When a prompt moved expires_at. That happens once.';
 comment on column public.orders.live_handle is
-  'Names the live channel order-{live_handle}, which anyone with the tracking number may follow. Opens nothing else.';
+  'Name of the live channel order-{live_handle}, which anyone with the tracking number may join. Grants no other access.';
 comment on column public.orders.anonymised_at is
-  'When name, e-mail, phone, address and notes of the customer were removed. The order itself stays in the books.';
+  'When the customer''s name, email, phone, address and notes were removed. The order itself stays in the books.';
 comment on column public.orders.erasure_requested_at is
-  'When staff were asked to erase its customer while the order was still open. It is anonymised once it is not.';
+  'When erasure was requested while the order was open. It is anonymised once it is closed.';
 comment on column public.orders.terms_accepted_at is
-  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the order was placed without showing them.';
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
 comment on column public.orders.accepted_terms is
-  'What was accepted: shop_texts.updated_at of terms and privacy at that moment, and is_ticked, whether a box had to be ticked.';
+  'shop_texts.updated_at of the accepted terms and privacy notice, and is_ticked: whether ticking a box was required.';
 alter table public.orders enable row level security;
 grant select, update (status, updated_at) on public.orders to authenticated;
 grant select (id) on public.orders to anon;
@@ -67,7 +66,6 @@ create policy "staff set the order status" on public.orders
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
--- The few orders that need review.
 create index orders_to_decide on public.orders (created_at desc)
   where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
 create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
@@ -105,7 +103,7 @@ create table public.order_items (
   constraint "at least one is ordered" check (quantity >= 1),
   constraint "a unit price is not negative" check (unit_price >= 0)
 );
-comment on table public.order_items is 'What was ordered, at the price and under the name of that moment.';
+comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
 alter table public.order_items enable row level security;
 grant select on public.order_items to authenticated;
 create policy "staff read every order item" on public.order_items for select to authenticated using ((select public.is_admin()));
@@ -122,8 +120,7 @@ create table private.order_keys (
   access_key text not null default replace(gen_random_uuid()::text, '-', ''),
   created_at timestamptz not null default now()
 );
-comment on table private.order_keys is
-  'Per order: the key that makes placing it repeatable, and the key that shows its personal data. Nobody reads it but functions.';
+comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
 alter table private.order_keys enable row level security;
 create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
@@ -133,18 +130,18 @@ language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 declare
   prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
   lowest integer;
-  drawn text;
+  number text;
 begin
-  -- Four digits while a free number is easily found. When most of the day's are taken, five, then six.
+  -- Four digits; five, then six, when most numbers of the day are taken.
   foreach lowest in array '{1000,1000,1000,1000,10000,10000,10000,10000,100000,100000,100000,100000}'::integer[] loop
-    drawn := prefix || lowest + floor(random() * 9 * lowest)::integer;
-    exit when not exists (select from public.orders as o where o.tracking_number = drawn);
+    number := prefix || lowest + floor(random() * 9 * lowest)::integer;
+    exit when not exists (select from public.orders as o where o.tracking_number = number);
   end loop;
-  return drawn;
+  return number;
 end
 $$;
 comment on function private.draw_tracking_number is
-  'A tracking number of today that no order has. A concurrent order may still take it first.';
+  'A random tracking number of today that no order has. A concurrent order may still take it first.';
 
 create function private.placed_order(order_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -182,7 +179,7 @@ language sql stable set search_path = '' as $$
   where i.product_id = count_product_orders.product_id;
 $$;
 comment on function public.count_product_orders is
-  'How many orders contain a product, and in how many of them its units are kept for a payment. Counts what the caller may read.';
+  'Number of orders that contain a product, and of those that hold units for a payment. Counts orders that the caller may read.';
 
 create function public.place_order(
   idempotency_key uuid,
@@ -200,7 +197,7 @@ create function public.place_order(
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
--- A plan that was made for a few orders must not scan or join many.
+-- A cached plan made for few orders must not scan or join many.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -209,7 +206,6 @@ as $$
 declare
   -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := private.count_call('place_order');
-  longest constant integer := 4000;
   name text;
   email text;
   phone text;
@@ -225,8 +221,8 @@ declare
   total bigint;
   refusal jsonb;
   new_order public.orders;
-  drawn text;
-  -- Unpaid orders of visitors are limited by these; staff and the shop itself have none.
+  number text;
+  -- Empty for staff and the shop itself, whose unpaid orders are not limited.
   networks text[] := case
     when coalesce((select auth.role()), '') = 'service_role' or public.is_admin() then '{}'
     else private.caller_networks()
@@ -236,26 +232,25 @@ declare
   refusal_details text;
   refusal_hint text;
 begin
-  -- A repeated call gets its order whatever others of the same network did in between: its customer may never have seen the response.
+  -- A repeated call returns its order even over the limit: its client may have lost the first response.
   if not is_within_limit and not exists (
     select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
   ) then
     perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
-  end if;
-  if place_order.idempotency_key is null then
+  elsif place_order.idempotency_key is null then
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
 
-  -- octet_length does not read the text: no longer text is trimmed, matched or counted.
-  if octet_length(place_order.customer_name) > longest then
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(place_order.customer_name) > 4000 then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif octet_length(place_order.customer_email) > longest then
+  elsif octet_length(place_order.customer_email) > 4000 then
     perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
   elsif greatest(
     octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
-  ) > longest then
+  ) > 4000 then
     perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif octet_length(place_order.delivery_notes) > longest then
+  elsif octet_length(place_order.delivery_notes) > 4000 then
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
   end if;
   name := trim(place_order.customer_name);
@@ -268,34 +263,25 @@ begin
   notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
 
   -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
-  if name is null or char_length(name) < 2 or private.has_control_signs(name) then
+  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
     perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
-  end if;
-  if char_length(name) > 120 then
+  elsif char_length(name) > 120 then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  end if;
-  if char_length(email) > 254 then
+  elsif char_length(email) > 254 then
     perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  end if;
-  if not private.is_email(email) or private.has_control_signs(email) then
+  elsif not private.is_email(email) or private.has_control_characters(email) then
     perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
-  end if;
-  if phone is null then
-    perform private.refuse(400, 'phone_invalid',
-      'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
-  end if;
-  if location is null or char_length(location) < 3
-    or private.has_control_signs(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or char_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
   then
     perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
-  end if;
-  if char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
     perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  end if;
-  if char_length(notes) > 500 then
+  elsif char_length(notes) > 500 then
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
-  end if;
-  if place_order.quantity is null or place_order.quantity < 1 then
+  elsif place_order.quantity is null or place_order.quantity < 1 then
     perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
   end if;
 
@@ -321,10 +307,9 @@ begin
 
   select * into strict settings from public.store_settings;
   if settings.requires_terms_tick and place_order.accepts_terms is not true then
-    perform private.refuse(400, 'terms_not_accepted',
-      'Please confirm that you are 18 or older and accept our terms and privacy notice');
+    perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
-  perform private.expect_few_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+  perform private.refuse_too_many_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
   if not found then
@@ -332,15 +317,13 @@ begin
   elsif product.stock_quantity = 0 then
     perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
   elsif product.stock_quantity < place_order.quantity then
-    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity),
-      product.stock_quantity::text);
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
   end if;
 
   total := product.price::bigint * place_order.quantity + settings.delivery_fee;
   if total > 2000000000 then
     perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
-  end if;
-  if place_order.expected_total is distinct from total then
+  elsif place_order.expected_total is distinct from total then
     perform private.refuse(409, 'total_changed',
       'The price has changed since you opened this page. Please check the new total', total::text);
   end if;
@@ -353,12 +336,12 @@ begin
   end if;
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
-    drawn := private.draw_tracking_number();
+    number := private.draw_tracking_number();
     insert into public.orders (
       tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
     ) values (
-      drawn, name, email, phone, address, notes,
+      number, name, email, phone, address, notes,
       settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
       now() + 2 * make_interval(mins => settings.reservation_minutes),
       case when place_order.accepts_terms then now() end,
@@ -386,11 +369,10 @@ begin
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  -- The current figures, so that a form can show what changed.
+  -- Current figures for the form.
   if product.id is not null then
     refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
-      'price', product.price,
-      'delivery_fee', settings.delivery_fee,
+      'price', product.price, 'delivery_fee', settings.delivery_fee,
       'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
       'units_left', product.stock_quantity
     ));
@@ -399,7 +381,7 @@ exception when sqlstate 'PT000' then
 end
 $$;
 comment on function public.place_order is
-  'Places an order in one transaction: price and fee from the database, tracking number drawn, units held (reserved_until) unless too many are held unpaid. The same key again returns the same order. A refusal carries quote: price, delivery_fee, total and units_left of this moment.';
+  'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
 revoke execute on function public.place_order from public;
 
 -- Who may call these functions

@@ -5,7 +5,7 @@ create table private.held_units (
   quantity integer not null
 );
 comment on table private.held_units is
-  'Units of a product that unpaid orders hold, so that placing an order does not read all of them. Maintained by private.count_held_units.';
+  'Units of a product that unpaid orders hold, so that place_order does not sum all orders. Maintained by private.count_held_units.';
 alter table private.held_units enable row level security;
 
 create table private.order_networks (
@@ -18,9 +18,8 @@ create table private.order_networks (
   primary key (order_id, network)
 );
 comment on table private.order_networks is
-  'The networks an unpaid order of a visitor came from. Deleted when it is paid, or an hour after it ended.';
-comment on column private.order_networks.taken is 'Units the order has held so far. Units that it holds again count again.';
-comment on column private.order_networks.is_open is 'Whether the order waits to be paid.';
+  'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
+comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
 comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
 alter table private.order_networks enable row level security;
 create index order_networks_by_product on private.order_networks (network, product_id);
@@ -41,14 +40,13 @@ begin
 end
 $$;
 
--- Reads only orders that are due.
 create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer
 set search_path = ''
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- Due orders come in the order of an index that has no others.
+-- The partial indexes return due orders in order.
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
@@ -59,19 +57,19 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtext('expire_reservations'));
   perform private.end_reviews();
-  -- Each kind has an index of its own, so that a run without due orders reads nothing.
+  -- Each kind has its own index, so that a run without due orders reads nothing.
   select array_agg(found.id) into due from (
     (
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
-        and not private.is_paying(o.id, o.expiry_limit)
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
       order by o.expires_at limit expire_reservations.at_most
     )
     union
     (
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
-        and not private.is_paying(o.id, o.expiry_limit)
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
       order by o.reserved_until limit expire_reservations.at_most
     )
     union
@@ -79,7 +77,7 @@ begin
       -- Orders that staff cancelled return their units, too.
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
-        and not private.is_paying(o.id, o.expiry_limit)
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
       order by o.id limit expire_reservations.at_most
     )
   ) as found;
@@ -98,7 +96,7 @@ begin
   -- Checked again under the lock: a payment may have begun in the meantime.
   select coalesce(array_agg(o.id order by o.id), '{}') into due
   from public.orders as o
-  where o.id = any (due) and not private.is_paying(o.id, o.expiry_limit);
+  where o.id = any (due) and not private.has_payment_in_progress(o.id, o.expiry_limit);
   -- Lock all products before the first changes, as renaming a category does.
   perform from public.products as p
   where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
@@ -120,7 +118,7 @@ begin
 end
 $$;
 comment on function public.expire_reservations is
-  'Ends what has run out: cancels unpaid orders at expires_at, and gives units back at reserved_until and after a cancellation. Not while staff look at a payment, nor during an open prompt until expiry_limit. At most at_most orders of each of these three kinds. Returns how many orders.';
+  'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -145,7 +143,7 @@ begin
   where i.order_id = take_units.order_id and p.id = i.product_id;
 end
 $$;
-comment on function private.take_units is 'Takes an order''s units out of stock again. The order''s row must be locked.';
+comment on function private.take_units is 'Takes an order''s units out of stock again. The caller has locked the order.';
 
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
@@ -176,23 +174,23 @@ $$;
 create function private.end_reviews() returns void
 language plpgsql
 set search_path = ''
--- Reads the few attempts under review, then their orders: not all orders in the order of their ids.
+-- Starts from the few attempts under review, not from all orders in order of id.
 set enable_sort = on
 set enable_bitmapscan = on
 as $$
 #variable_conflict use_column
 declare
-  looked_at record;
+  reviewed record;
   minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
 begin
-  for looked_at in
+  for reviewed in
     select o.id as order_id, p.id as payment_id
     from public.payments as p
     join public.orders as o on o.id = p.order_id
     where p.status = 'review' and (
       case
         when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
-          -- The money is settled once it belongs to another payment, was refunded, or was noted.
+          -- Resolved money belongs to another payment, was refunded, or was noted.
           select from public.mpesa_transactions as t
           where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
             and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
@@ -205,20 +203,19 @@ begin
     order by o.id
     for update of o skip locked
   loop
-    -- The time of the message stays: it decides the day in the books.
-    update public.payments as p set status = 'failed' where p.id = looked_at.payment_id and p.status = 'review';
-    -- The customer waited for staff and gets the time of a new order to pay again.
+    -- updated_at stays: it decides the day in the books.
+    update public.payments as p set status = 'failed' where p.id = reviewed.payment_id and p.status = 'review';
+    -- The customer gets the time of a new order to pay again.
     update public.orders as o
     set expires_at = greatest(o.expires_at, now() + minutes),
         reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
-        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes),
-        extended_at = null
-    where o.id = looked_at.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
+        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes), extended_at = null
+    where o.id = reviewed.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
   end loop;
 end
 $$;
 comment on function private.end_reviews is
-  'Ends the attempts under review whose money staff have dealt with. A success that comes later still supersedes it.';
+  'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -250,7 +247,7 @@ begin
     return;
   end if;
 
-  -- Paid orders, and unpaid ones that staff hand over, count towards no limit.
+  -- Paid orders, and unpaid ones that were handed over, are not limited.
   if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
     delete from private.order_networks as k where k.order_id = new.id;
   else
@@ -268,7 +265,7 @@ begin
 end
 $$;
 
-create function private.count_held_item() returns trigger
+create function private.after_order_item_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.held_units as known (product_id, quantity)
@@ -280,7 +277,7 @@ begin
 end
 $$;
 
-create function private.expect_few_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+create function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
@@ -289,17 +286,17 @@ begin
   for waiting in
     select open.of_network, open.of_phone, per_phone * private.allowance_factor(caller.network) as allowed
     from unnest(networks) as caller (network)
-    -- Read from the network's own rows, whatever the planner knows: a subquery per row cannot become a join of all orders.
+    -- A subquery per row reads only the network's rows; the planner cannot turn it into a join of all orders.
     cross join lateral (
       select count(*) as of_network,
-        count(*) filter (where expect_few_unpaid_orders.phone = (
+        count(*) filter (where refuse_too_many_unpaid_orders.phone = (
           select o.customer_phone from public.orders as o where o.id = k.order_id
         )) as of_phone
       from private.order_networks as k
       where k.network = caller.network and k.is_open
     ) as open
   loop
-    -- Only orders from the same network count: a stranger who orders in a customer's name does not keep the customer from ordering.
+    -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
     if waiting.of_phone >= waiting.allowed then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
         '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in a few minutes',
@@ -312,29 +309,30 @@ begin
   end loop;
 end
 $$;
-comment on function private.expect_few_unpaid_orders is
-  'Refuses an order when too many of its phone, or of its network, wait to be paid: per_phone and ten times as many, times private.allowance_factor.';
+comment on function private.refuse_too_many_unpaid_orders is
+  'Refuses an order when its phone has per_phone unpaid orders, or its network ten times as many, times private.allowance_factor.';
 
-create function private.is_within_units(networks text[], product_id uuid, quantity integer, allowed bigint) returns boolean
+create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
+returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 begin
   return not exists (
     select from unnest(networks) as caller (network)
-    where is_within_units.quantity + (
+    where is_within_unit_allowance.quantity + (
       select coalesce(sum(k.taken), 0)
       from private.order_networks as k
-      where k.network = caller.network and k.product_id = is_within_units.product_id
+      where k.network = caller.network and k.product_id = is_within_unit_allowance.product_id
         and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
     )
-    -- Two drinks can always be ordered, and one drink again by a slow customer. A wider network has twice as much, not eight
-    -- times: units are few, and an order without a hold can still be paid.
-    > greatest(2, is_within_units.allowed * least(private.allowance_factor(caller.network), 2))
+    -- Always at least two units. Wider networks have only twice as many, because units are few; an order without a hold can still
+    -- be paid.
+    > greatest(2, is_within_unit_allowance.allowed * least(private.allowance_factor(caller.network), 2))
   );
 end
 $$;
-comment on function private.is_within_units is
-  'Whether each network may hold that many more units of a product: with what it holds unpaid, or held and did not pay within the last hour, it stays within allowed units (a /56 and wider: twice).';
+comment on function private.is_within_unit_allowance is
+  'Whether each network may hold that many more units of a product: together with units that it holds, or held without paying within the last hour, at most allowed units (a /56 and wider: twice).';
 
 create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
 returns boolean
@@ -350,11 +348,11 @@ begin
   select coalesce(max(h.quantity), 0) into held from private.held_units as h where h.product_id = may_hold_units.product_id;
   most := ceil((units_left + held) * share / 100.0);
   return held + may_hold_units.quantity <= most
-    and private.is_within_units(networks, may_hold_units.product_id, may_hold_units.quantity, most);
+    and private.is_within_unit_allowance(networks, may_hold_units.product_id, may_hold_units.quantity, most);
 end
 $$;
 comment on function private.may_hold_units is
-  'Whether an order holds its units from placing: all unpaid orders together, with it, stay within the share (percent) of the product''s units, and its networks within the same. Always true without networks.';
+  'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -367,7 +365,7 @@ declare
   may_hold boolean := true;
 begin
   select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
-  -- Handing an unpaid order over has taken its units already.
+  -- An unpaid order that was handed over has already taken its units.
   if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
     return;
   end if;
@@ -381,8 +379,7 @@ begin
   end if;
   if waiting.expires_at <= now() then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
-  end if;
-  if waiting.reserved_until is not null then
+  elsif waiting.reserved_until is not null then
     return;
   end if;
 
@@ -405,12 +402,12 @@ begin
     elsif item.units_left < item.quantity then
       perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
     end if;
-    -- Everything there is, and once more for a customer who was too slow.
+    -- A network may hold all units, and all of them again after a hold that was not paid.
     may_hold := may_hold
-      and private.is_within_units(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
+      and private.is_within_unit_allowance(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
   end loop;
-  -- Beyond that the prompt is sent without a hold, so that others of the same network cannot keep a customer from paying. Units that
-  -- are sold before the money arrives are handled as with late money.
+  -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
+  -- before the money arrives, the order needs review as with late money.
   if may_hold then
     update public.products as p
     set stock_quantity = p.stock_quantity - i.quantity
@@ -423,42 +420,41 @@ begin
 end
 $$;
 comment on function private.reserve_for_prompt is
-  'Before a prompt is sent for an unpaid order: takes its units for five minutes where it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) when it cannot be paid any more.';
+  'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
 
-create function private.is_paying(order_id uuid, expiry_limit timestamptz) returns boolean
+create function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return exists (
     select from public.payments as p
-    where p.order_id = is_paying.order_id and (
-      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(is_paying.expiry_limit > now(), true))
+    where p.order_id = has_payment_in_progress.order_id and (
+      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(has_payment_in_progress.expiry_limit > now(), true))
     )
   );
 end
 $$;
-comment on function private.is_paying is
-  'Whether a payment delays the end of an unpaid order: one that staff look at, or an open prompt until the order''s expiry_limit.';
+comment on function private.has_payment_in_progress is
+  'Whether a payment delays the end of an unpaid order: one under review, or an open prompt until the order''s expiry_limit.';
 
-create trigger order_items_count_held_units after insert on public.order_items
+create trigger order_items_after_insert after insert on public.order_items
   for each row when (new.product_id is not null)
-  execute function private.count_held_item();
+  execute function private.after_order_item_insert();
 
 create function private.reduce_abandoned_orders() returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  -- A flood of orders fills no disk: beyond these, details are kept for a day only.
-  kept_in_full constant integer := 5000;
-  kept_since timestamptz := greatest(now() - interval '30 days', (
+  -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
+  stored_since timestamptz := greatest(now() - interval '30 days', (
     select least(o.created_at, now() - interval '1 day') from public.orders as o
     where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
-    order by o.created_at desc offset kept_in_full limit 1
+    order by o.created_at desc offset 5000 limit 1
   ));
   due uuid[] := array(
     select o.id from public.orders as o
     where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
-      and o.created_at <= kept_since
+      and o.created_at <= stored_since
       and o.reserved_until is null
       and not exists (select from public.payments as p where p.order_id = o.id)
       and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
@@ -475,7 +471,7 @@ begin
 end
 $$;
 comment on function private.reduce_abandoned_orders is
-  'Leaves only the row of orders that were cancelled without ever having a payment: numbers, total, status and times, which reports count. After 30 days, or after a day for those beyond the newest 5,000.';
+  'Reduces cancelled orders without a payment to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;

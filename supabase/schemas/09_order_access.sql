@@ -1,9 +1,9 @@
--- What a tracking number, an access key or the digits of a phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+-- Order access: what a tracking number, an access key or digits of the phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
 
 create function private.shown_status(status text) returns text
 language sql immutable set search_path = ''
 return case status when 'shipped' then 'out_for_delivery' else status end;
-comment on function private.shown_status is 'An order status in the storefront''s words.';
+comment on function private.shown_status is 'The order status that the storefront shows.';
 
 create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -24,7 +24,7 @@ begin
 end
 $$;
 comment on function public.track_order is
-  'An order by its tracking number: status, items and total for anyone, and after 30 days only the status; id, access key and personal data only with the access key, the last four digits of the phone or the whole number. live_handle names the live channel. payment_check says of an unpaid order that staff check a payment (review) or send it back (goes_back), that a prompt is open (prompted), or that M-PESA never reported how the last one ended (unresolved); is_refunding that the money of a paid order is on its way back; cancelled_because why it was cancelled (not_paid_in_time, by_shop). With proof also reserved_until, expires_at, paid_cents and part_paid. Null when there is none.';
+  'An order by its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. Null: no such order.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -48,7 +48,6 @@ begin
   end if;
   return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
     'order_number', receipt_of.order_number,
-    -- As it was sold, whatever the product is called now.
     'order_items', coalesce((
       select jsonb_agg(
         jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
@@ -59,13 +58,8 @@ begin
     'payments', coalesce((
       select jsonb_agg(
         jsonb_build_object(
-          'id', p.id,
-          'charge_cents', p.charge_cents,
-          'receipt', p.receipt,
-          'completed_at', p.completed_at,
-          'is_surplus', p.needs_refund,
-          'refunded_at', p.refunded_at,
-          'refund_receipt', p.refund_receipt
+          'id', p.id, 'charge_cents', p.charge_cents, 'receipt', p.receipt, 'completed_at', p.completed_at,
+          'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
         )
         order by p.completed_at, p.id
       )
@@ -75,7 +69,7 @@ begin
 end
 $$;
 comment on function public.order_receipt is
-  'What track_order shows of an order with proof, and every payment that came for it. Without proof only that there is such an order. Null when there is none.';
+  'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
 
 create function private.notify_followers_of_order(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -87,14 +81,11 @@ $$;
 create function private.notify_order_followers(changed public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- No personal data, since anyone may join the second channel; and not the id, since it allows paying.
+  -- Anyone may join the second channel: no personal data, and no order id, which allows paying.
   perform realtime.send(
     jsonb_build_object(
-      'id', channel.id,
-      'tracking_number', changed.tracking_number,
-      'status', private.shown_status(changed.status),
-      'payment_status', changed.payment_status,
-      'updated_at', changed.updated_at
+      'id', channel.id, 'tracking_number', changed.tracking_number, 'status', private.shown_status(changed.status),
+      'payment_status', changed.payment_status, 'updated_at', changed.updated_at
     ),
     'UPDATE',
     'order-' || channel.id,
@@ -104,7 +95,7 @@ begin
 end
 $$;
 comment on function private.notify_order_followers is
-  'Announces an order''s status on its two live channels, order-{id} and order-{live_handle}.';
+  'Broadcasts an order''s status on its live channels order-{id} and order-{live_handle}.';
 
 create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
@@ -115,7 +106,7 @@ begin
   if not private.count_call('order_lookups') then
     return false;
   end if;
-  -- The same number again shows nothing new, so a page that stays open costs one number a day.
+  -- The same number counts once a day, so that an open page is not limited.
   if number_of_caller is null or private.hits_so_far('order_looked_up', number_of_caller, interval '1 day') > 0 then
     return true;
   end if;
@@ -127,7 +118,7 @@ begin
 end
 $$;
 comment on function private.count_order_lookup is
-  'Counts a lookup without proof, of an order or of none, and returns whether it may be answered: per network 60 in 10 minutes, and 300 different numbers a day.';
+  'Counts a lookup without proof, and returns whether it is allowed: per network 60 in 10 minutes, and 300 different numbers a day.';
 
 create function private.open_order(
   tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
@@ -150,8 +141,8 @@ begin
   end if;
 
   if digits is not null then
-    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path: the response
-    -- must not distinguish them.
+    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path, so that the
+    -- response does not distinguish them.
     perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
     if not private.is_within_limit('order_digits', wanted) then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
@@ -163,8 +154,7 @@ begin
         'too_many_guesses', '');
       return;
     end if;
-    -- Many networks together could try all 10,000 endings. They cannot lock the customer out: the whole number still opens the
-    -- order.
+    -- Many networks together could try all 10,000 endings. After 200 misses only the whole number opens the order.
     needs_whole_phone := private.hits_so_far('order_digits_of_all', wanted, interval '30 days') >= 200;
     is_open := coalesce(
       private.normalised_phone(digits) = found_order.customer_phone
@@ -192,7 +182,7 @@ begin
 end
 $$;
 comment on function private.open_order is
-  'Finds an order for a caller who may prove that it is theirs, by its access key, the last four digits of its phone, or the whole number. is_open: the proof is right; that counts nothing. refusal: the answer instead, when the caller''s networks are over a limit.';
+  'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. refusal: the response when the caller is over a limit.';
 
 create function private.describe_order(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -215,9 +205,7 @@ begin
         'quantity', i.quantity,
         'unit_price', i.unit_price,
         'product', jsonb_build_object(
-          'name', coalesce(p.name, i.product_name),
-          'image_url', p.image_url,
-          'category', p.category,
+          'name', coalesce(p.name, i.product_name), 'image_url', p.image_url, 'category', p.category,
           'slug', case when p.is_active then p.slug end
         )
       ) order by i.created_at, i.id)
@@ -232,13 +220,12 @@ begin
   return answer || jsonb_build_object(
     'id', described.id,
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
-    'shipping_address', described.shipping_address,
-    'delivery_notes', described.delivery_notes
+    'shipping_address', described.shipping_address, 'delivery_notes', described.delivery_notes
   );
 end
 $$;
 comment on function private.describe_order is
-  'What a caller learns of an order: with proof everything, else status, items and total with name and phone masked, and of orders older than 30 days only the status.';
+  'The order as its caller may see it: everything with proof; else status, items and total, with name and phone masked; after 30 days only the status.';
 
 create function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -250,13 +237,11 @@ declare
   cents bigint;
 begin
   answer := jsonb_build_object(
-    'tracking_number', described.tracking_number,
-    'live_handle', described.live_handle,
-    'status', private.shown_status(described.status),
-    'payment_status', described.payment_status,
+    'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
+    'status', private.shown_status(described.status), 'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  -- That staff check a payment is public, as whether the order is paid; the amount is not.
+  -- Public: whether the order is paid and whether staff check a payment. Not public: the amount.
   if described.payment_status = 'unpaid' then
     select case
       when bool_or(p.status = 'review') then 'review'
@@ -313,7 +298,7 @@ begin
       answer := answer || jsonb_build_object('surplus_cents', cents);
     end if;
   end if;
-  -- Less than the charge that came under the order's number: shown to the customer alone, because anyone can send it.
+  -- Partial payments under the order's number: shown only with proof, because anyone can send one.
   select sum(t.received_cents) into cents
   from public.mpesa_transactions as t
   where t.order_id = described.id and t.payment_id is null and t.resolution is null;
@@ -324,12 +309,12 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'The facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also until when units are held and the order waits (reserved_until, expires_at), what was paid (paid_cents), what came beyond it and goes back (surplus_cents) and what came in part (part_paid_cents).';
+  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
--- The embedded database gathers no statistics: it would scan all keys.
+-- Without statistics the embedded database would scan all keys.
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -340,7 +325,7 @@ begin
   from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
   join private.order_keys as k on k.access_key = asked.access_key
   join public.orders as o on o.id = k.order_id;
-  -- A right key counts nothing, as in track_order.
+  -- Valid keys are not counted, as in track_order.
   if answer is null and not private.count_call('order_lookups') then
     return private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
   end if;
@@ -348,7 +333,7 @@ begin
 end
 $$;
 comment on function public.orders_by_access_key is
-  'The state of the orders that these access keys open, at most 20, newest first, without personal data. Calls in which no key is right count as order look-ups.';
+  'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
 
 -- Who may call these functions
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key

@@ -1,4 +1,4 @@
--- Payments: attempts to collect an order's money, and how they end (docs/decisions/payments.md). Amounts are in cents.
+-- Payments: attempts to collect an order's money, and their start (docs/decisions/payments.md). Amounts are in cents.
 
 create table public.payments (
   id uuid primary key default gen_random_uuid(),
@@ -41,16 +41,16 @@ create table public.payments (
   )
 );
 comment on table public.payments is
-  'Attempts to collect an order''s money by an M-PESA prompt. charge_cents is what a prompt asks the payer for, or what came without one. failed only on a code known to be final; unresolved when no answer can be had.';
+  'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
 comment on column public.payments.method is
-  'prompt: M-PESA asked the phone for charge_cents. till: the money came without a prompt of ours, or beyond one; staff or M-PESA reported it; charge_cents is what came, and the phone is not known ('''').';
+  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown ('''').';
 comment on column public.payments.confirmed_by is
-  'The staff member who confirmed the money by its receipt, or gave it to the order. Null when M-PESA reported it.';
+  'The staff member who confirmed the money by its receipt or assigned it to the order. Null: reported by M-PESA.';
 comment on column public.payments.presumption is
-  'What only a reference suggests. attempt: that this prompt was paid; receipt: that this receipt is the prompt''s. Null when M-PESA or staff confirmed it.';
+  'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
 comment on column public.payments.purpose is
-  'order: its money pays an order. test: a staff member pays KSh 1 to check the M-PESA settings (requested_by); it pays no order, and reports leave it out.';
-comment on column public.payments.refunded_at is 'When its money was refunded. needs_refund stays: it marks whose money it is.';
+  'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
+comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;
 grant select (id) on public.payments to anon;
@@ -61,11 +61,10 @@ create index payments_due_for_a_query on public.payments (next_query_at) where s
 create index payments_without_receipt on public.payments (charge_cents, created_at) where receipt is null and method = 'prompt';
 create index payments_by_completion on public.payments (completed_at) where status = 'completed';
 create index payments_in_review on public.payments (updated_at) where status = 'review';
--- M-PESA takes the same amount from one phone only once in two minutes and calls anything else result 17: then no prompt is
--- sent that would fail in the same way, and that might be paid twice if it did not.
+-- M-PESA accepts the same amount from one phone once in two minutes and answers result 17 otherwise. No prompt is sent in that time:
+-- it would fail, or be paid twice.
 create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
 create index payments_that_are_tests on public.payments (created_at desc) where purpose = 'test';
--- What a phone was asked to pay, also without an order of its own.
 create index payments_of_a_phone on public.payments (phone, created_at desc);
 create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
 
@@ -74,61 +73,60 @@ create table private.payment_secrets (
   notice_secret text not null,
   constraint "a notice secret opens one payment" unique (notice_secret)
 );
-comment on table private.payment_secrets is 'The secret last part of the callback URL of one attempt.';
+comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
 alter table private.payment_secrets enable row level security;
 
 create function private.refuse_same_amount(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
-  told_at timestamptz;
+  refused_at timestamptz;
 begin
-  select max(p.updated_at) into told_at
+  select max(p.updated_at) into refused_at
   from public.payments as p
   where p.phone = new.phone and p.charge_cents = new.charge_cents and p.result_code = '17' and p.status = 'failed'
     and p.purpose = 'order'
     and p.updated_at > now() - interval '2 minutes';
-  if told_at is not null then
+  if refused_at is not null then
     perform private.refuse(429, 'same_amount_too_soon', format(
       'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again. Otherwise please try again in %s seconds',
-      ceil(extract(epoch from told_at + interval '2 minutes' - now()))::integer
+      ceil(extract(epoch from refused_at + interval '2 minutes' - now()))::integer
     ));
   end if;
 end
 $$;
 
-create function private.may_ring(payer text, paid_order public.orders) returns boolean
+create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   unanswered constant integer := 20;
 begin
-  -- Concurrent prompts to one phone are counted one after another.
-  perform pg_advisory_xact_lock(hashtextextended('prompts to ' || may_ring.payer, 0));
+  perform pg_advisory_xact_lock(hashtextextended('prompts to ' || may_prompt_phone.payer, 0));
   if (
     select count(*) from (
       select from public.payments as p
-      where p.phone = may_ring.payer and p.created_at > now() - interval '1 day'
-        -- A prompt that M-PESA refused at once has reached no phone.
+      where p.phone = may_prompt_phone.payer and p.created_at > now() - interval '1 day'
+        -- A prompt that M-PESA refused at once did not reach the phone.
         and (p.status in ('initiating', 'processing', 'unresolved') or (p.status = 'failed' and p.checkout_request_id is not null))
       limit unanswered
     ) as prompts
   ) < unanswered then
     return true;
   end if;
-  if (may_ring.paid_order).customer_phone <> may_ring.payer then
+  if (may_prompt_phone.paid_order).customer_phone <> may_prompt_phone.payer then
     return false;
   end if;
-  -- A stranger may order in the name of this phone, but does not know the email address of its earlier orders.
+  -- A stranger may order with this phone, but does not know the email address of its earlier orders.
   return exists (
     select from public.payments as p
     join public.orders as o on o.id = p.order_id
-    where p.phone = may_ring.payer and p.status = 'completed'
-      and o.customer_phone = may_ring.payer and lower(o.customer_email) = lower((may_ring.paid_order).customer_email)
-  ) or private.count_call('prompts_beyond_unanswered', may_ring.payer);
+    where p.phone = may_prompt_phone.payer and p.status = 'completed'
+      and o.customer_phone = may_prompt_phone.payer and lower(o.customer_email) = lower((may_prompt_phone.paid_order).customer_email)
+  ) or private.count_call('prompts_beyond_unanswered', may_prompt_phone.payer);
 end
 $$;
-comment on function private.may_ring is
-  'Whether a phone may be prompted once more. After 20 prompts within a day that were not paid, only for its own orders: as often as its earlier limits allow where it has paid an order with the same email address, otherwise twice a day per network.';
+comment on function private.may_prompt_phone is
+  'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
 
 create function public.begin_payment(
   order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
@@ -146,7 +144,7 @@ begin
   if payer is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
   end if;
-  -- The order's row is the lock: attempts, settlements and expiry of one order happen one after another.
+  -- The lock on the order's row serialises its attempts, settlements and expiry.
   select * into paid_order from public.orders as o
   where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
   for update;
@@ -156,7 +154,7 @@ begin
   select * into current_attempt from public.payments as p
   where p.order_id = paid_order.id and (
     p.status in ('initiating', 'processing', 'review')
-    -- Money that does not pay the order does not stop another attempt.
+    -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
       or (paid_order.payment_status = 'needs_decision' and p.charge_cents = (paid_order.total_amount + 99) / 100 * 100)
@@ -170,22 +168,19 @@ begin
   if paid_order.payment_status = 'needs_decision' then
     perform private.refuse(409, 'payment_to_decide',
       'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
-  end if;
-  if paid_order.payment_status <> 'unpaid' then
+  elsif paid_order.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');
-  end if;
-  if paid_order.status = 'cancelled' then
+  elsif paid_order.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
   charge := (paid_order.total_amount + 99) / 100 * 100;
   if charge < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
-  end if;
-  if begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
+  elsif begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
-  -- One order may be tried with many phones: without a limit, its owner could make many phones ring.
+  -- Without limits, one order could send prompts to many phones.
   if not private.count_call('payment_prompts') then
     return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
       'too_many_payments', '');
@@ -198,13 +193,13 @@ begin
     return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
       'too_many_prompts', '');
   end if;
-  if not private.may_ring(payer, paid_order) then
+  if not private.may_prompt_phone(payer, paid_order) then
     return private.refusal_answer('PT429',
       'This phone had many payment prompts today that nobody paid. Please pay from another phone, or contact us',
       'too_many_unanswered_prompts', '');
   end if;
 
-  -- Refused requests stay counted from here on.
+  -- Refusals from here on return, so that the calls stay counted.
   begin
     insert into public.payments (order_id, phone, charge_cents, next_query_at)
     values (paid_order.id, payer, charge, null)
@@ -218,14 +213,12 @@ begin
     return private.refusal_answer(sqlstate, sqlerrm, detail, hint);
   end;
   return jsonb_build_object(
-    'is_new', true,
-    'payment', to_jsonb(current_attempt),
-    'tracking_number', paid_order.tracking_number
+    'is_new', true, 'payment', to_jsonb(current_attempt), 'tracking_number', paid_order.tracking_number
   );
 end
 $$;
 comment on function public.begin_payment is
-  'Opens an attempt to collect an order''s money, or returns the one that is open or has succeeded. The id and the tracking number must belong to one order. Only when is_new may a prompt be sent.';
+  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
 
 create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
@@ -236,17 +229,15 @@ declare
 begin
   if payer is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
-  end if;
-  if not exists (
+  elsif not exists (
     select from public.admin_profiles as a where a.user_id = begin_payment_test.requested_by and a.is_active
   ) then
     perform private.refuse(403, 'staff_only', 'Only staff may do this');
   end if;
-  -- Tests make phones ring as well, so they are limited.
+  -- Tests send prompts too, so they are limited.
   if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
-  end if;
-  if private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+  elsif private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
   end if;
   insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)
@@ -259,8 +250,7 @@ begin
   return test;
 end
 $$;
-comment on function public.begin_payment_test is
-  'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings. Only then may its prompt be sent.';
+comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
 
 -- Who may call these functions
 grant execute on function public.begin_payment, public.begin_payment_test to service_role;

@@ -1,6 +1,5 @@
--- Settlement: what a message means for a payment attempt, and what follows from it (docs/decisions/payments.md).
+-- Settlement: deciding what a message means for a payment attempt, and applying it (docs/decisions/payments.md).
 
--- Two steps: a pure function decides what a message means for its attempt, and one place applies the decision.
 create type private.payment_report as (
   source text,
   verdict text,
@@ -12,14 +11,14 @@ create type private.payment_report as (
   checkout_request_id text
 );
 comment on type private.payment_report is
-  'What a message says about a payment attempt. received_cents is null where the message names none. verdict: succeeded, failed or pending.';
+  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
 
 create type private.settlement as (
   decision text,
-  parts_receipt boolean
+  splits_receipt boolean
 );
 comment on type private.settlement is
-  'What a message means for an attempt. parts_receipt: the receipt that the attempt has by presumption is other money, and becomes a payment of its own first.';
+  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
 
 create function public.settle_payment(
   payment_id uuid, source text, body text, verdict text, result_code text default null,
@@ -43,8 +42,8 @@ begin
   if report.verdict not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  -- Lock the order, the receipt and request id, then the payment, and all before the message is stored: its reference would take a
-  -- weaker lock that two concurrent settlements cannot raise.
+  -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
+  -- lock, which two concurrent settlements could not upgrade.
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
   for update;
@@ -59,47 +58,49 @@ begin
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
   returning id into message_id;
 
-  -- What the message means.
   select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
   settlement := private.decide_settlement(
     attempt, report, receipt_owner,
     is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
       select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
     ),
-    attempt_goes_back => private.is_being_refunded(attempt.id),
-    owner_goes_back => private.is_being_refunded(receipt_owner.id)
+    attempt_is_refunded => private.is_being_refunded(attempt.id),
+    owner_is_refunded => private.is_being_refunded(receipt_owner.id)
   );
 
-  -- What follows from it.
-  if settlement.parts_receipt then
+  if settlement.splits_receipt then
     perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
     select * into strict attempt from public.payments as p where p.id = attempt.id;
   end if;
   outcome := case settlement.decision
-    when 'second_money' then 'paid_twice'
+    when 'second_payment' then 'paid_twice'
     when 'adds_details' then 'already_completed'
     when 'completes' then case attempt.purpose
       when 'order' then private.complete_attempt(attempt, report)
-      else private.complete_test(attempt, report)
+      else 'completed'
     end
     else settlement.decision
   end;
   settled_id := attempt.id;
   case settlement.decision
+    when 'completes' then
+      if attempt.purpose = 'test' then
+        perform private.mark_attempt_completed(attempt.id, report);
+      end if;
     when 'failed' then
       perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
     when 'wrong_amount' then
       perform private.fail_attempt(attempt.id, 'review', report,
         format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
-      perform private.store_unexplained_money(attempt, report);
+      perform private.store_mismatched_money(attempt, report);
     when 'superseded' then
       if report.verdict = 'succeeded' then
-        perform private.store_unexplained_money(attempt, report);
+        perform private.store_mismatched_money(attempt, report);
       end if;
     when 'confirmed_by_hand' then
-      perform private.join_owner_of_receipt(attempt, report, receipt_owner);
-    when 'second_money' then
-      settled_id := private.add_second_money(attempt, report);
+      perform private.merge_receipt_owner(attempt, report, receipt_owner);
+    when 'second_payment' then
+      settled_id := private.add_second_payment(attempt, report);
       update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
     when 'adds_details' then
       perform private.add_details(attempt, report);
@@ -111,19 +112,19 @@ begin
   from (select outcome) as settled (outcome)
   where m.id = message_id and m.outcome is null;
   if settlement.decision = 'completes' then
-    perform private.join_receipts(attempt.order_id);
+    perform private.match_receipts(attempt.order_id);
     -- The attempt, or the one that its money was joined to.
     select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
   end if;
   if report.verdict = 'succeeded' and attempt.purpose = 'order' then
-    perform private.tidy_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
   return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
 end
 $$;
 comment on function public.settle_payment is
-  'The one way a payment ends. Stores the message, is repeatable, compares with the charged amount, lets a success supersede a failure and never the reverse, keeps every receipt as money of its own, and writes order, stock and delivery in the same transaction.';
+  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; every receipt stays in the books; an amount other than the charge needs review.';
 
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
@@ -133,7 +134,7 @@ declare
   is_short boolean;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
-  -- Too little or too much money needs review; such an order holds no units.
+  -- Another amount than the charge needs review; such an order holds no units.
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
@@ -169,40 +170,38 @@ begin
     where i.order_id = paid_order.id and p.id = i.product_id;
   end if;
   update public.orders as o
-  set payment_status = 'paid',
-      payment_method = 'mpesa',
+  set payment_status = 'paid', payment_method = 'mpesa',
       status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
-      reserved_until = null,
-      updated_at = now()
+      reserved_until = null, updated_at = now()
   where o.id = paid_order.id;
-  perform private.make_delivery(paid_order.id);
+  perform private.create_delivery(paid_order.id);
   return 'paid';
 end
 $$;
 
 create function private.decide_settlement(
   attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
-  attempt_goes_back boolean, owner_goes_back boolean
+  attempt_is_refunded boolean, owner_is_refunded boolean
 ) returns private.settlement
 language plpgsql immutable set search_path = '' as $$
 declare
   is_completed boolean := attempt.status = 'completed';
   names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
-  -- A reference that anyone can type disproves nothing.
+  -- Anyone can type a reference, so it disproves nothing.
   is_by_reference boolean := report.source in ('confirmation', 'statement');
-  parts_receipt boolean := coalesce(
-    report.receipt <> attempt.receipt and attempt.presumption is not null and not is_by_reference and not attempt_goes_back, false
+  splits_receipt boolean := coalesce(
+    report.receipt <> attempt.receipt and attempt.presumption is not null and not is_by_reference and not attempt_is_refunded, false
   );
-  -- As the attempt will be without the receipt it was presumed to have.
-  stays_completed boolean := is_completed and not (parts_receipt and attempt.presumption = 'attempt');
-  own_receipt text := case when not parts_receipt then attempt.receipt end;
+  -- The attempt without its presumed receipt.
+  stays_completed boolean := is_completed and not (splits_receipt and attempt.presumption = 'attempt');
+  own_receipt text := case when not splits_receipt then attempt.receipt end;
   decision text := case
     when is_other_request then 'other_request'
     when report.verdict = 'pending' then 'pending'
-    -- Also where money that came for the order completed the attempt by presumption: it was not this prompt's.
+    -- Also an attempt completed by presumption: the money was not this prompt's.
     when report.verdict = 'failed' and (
       attempt.status in ('initiating', 'processing', 'unresolved')
-      or (is_completed and attempt.presumption = 'attempt' and not attempt_goes_back)
+      or (is_completed and attempt.presumption = 'attempt' and not attempt_is_refunded)
     ) then 'failed'
     when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
     when names_other_amount then 'wrong_amount'
@@ -211,15 +210,15 @@ declare
     -- The money of a payment test pays no order, and money of an order completes no test.
     when receipt_owner.id is not null and (receipt_owner.order_id is distinct from attempt.order_id
       or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)) then 'receipt_replayed'
-    -- It is in the books already; money that goes back stays where it is.
-    when owner_goes_back and (receipt_owner.method = 'prompt' or attempt_goes_back) then 'already_completed'
+    -- Already in the books; money that is refunded is not moved.
+    when owner_is_refunded and (receipt_owner.method = 'prompt' or attempt_is_refunded) then 'already_completed'
     -- Both have their receipts already.
     when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
-    -- The receipt is in the books: as money of its own, or as what another attempt was presumed to have brought.
+    -- The receipt is in the books: as a separate payment, or as the presumed receipt of another attempt.
     when receipt_owner.id is not null then 'confirmed_by_hand'
-    -- A second success under another receipt is money of its own.
+    -- A second success under another receipt is a separate payment.
     when stays_completed and report.receipt <> own_receipt then
-      case attempt.purpose when 'test' then 'already_completed' else 'second_money' end
+      case attempt.purpose when 'test' then 'already_completed' else 'second_payment' end
     when stays_completed then 'adds_details'
     else 'completes'
   end;
@@ -228,32 +227,29 @@ begin
     decision,
     case
       when decision = 'failed' then is_completed
-      else parts_receipt and decision in ('confirmed_by_hand', 'second_money', 'adds_details', 'completes')
+      else splits_receipt and decision in ('confirmed_by_hand', 'second_payment', 'adds_details', 'completes')
     end
   )::private.settlement;
 end
 $$;
 comment on function private.decide_settlement is
-  'What a message means for a payment attempt, from facts alone; writes nothing. receipt_owner: the other payment that has the receipt. is_other_request: its request id belongs to another attempt. attempt_goes_back, owner_goes_back: a refund of that money is requested or done.';
+  'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
 
 create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
 returns public.payments
 language sql set search_path = '' as $$
   update public.payments as p
-  set status = new_status,
-      result_code = report.result_code,
-      result_description = description,
+  set status = new_status, result_code = report.result_code, result_description = description,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
-      next_query_at = null,
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
       updated_at = now()
   where p.id = attempt_id
   returning p.*;
 $$;
 comment on function private.fail_attempt is
-  'Ends an attempt without money for its order: failed, or review when the amount is not the one charged.';
+  'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';
 
-create function private.store_unexplained_money(attempt public.payments, report private.payment_report) returns void
+create function private.store_mismatched_money(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$
   insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, reported_by_callback_at, attempt_id)
   select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
@@ -266,12 +262,11 @@ language sql set search_path = '' as $$
     reported_by_callback_at = coalesce(t.reported_by_callback_at, excluded.reported_by_callback_at),
     updated_at = now();
 $$;
-comment on function private.store_unexplained_money is
-  'Money of another amount than charged, under a receipt that no payment has, is stored for staff.';
+comment on function private.store_mismatched_money is
+  'Stores money of another amount than charged for staff, unless a payment has its receipt.';
 
-create function private.join_owner_of_receipt(
-  attempt public.payments, report private.payment_report, receipt_owner public.payments
-) returns void
+create function private.merge_receipt_owner(attempt public.payments, report private.payment_report, receipt_owner public.payments)
+returns void
 language plpgsql set search_path = '' as $$
 declare
   own_id uuid := receipt_owner.id;
@@ -279,28 +274,25 @@ begin
   if receipt_owner.method = 'prompt' then
     own_id := private.separate_receipt(receipt_owner.id);
   end if;
-  perform private.join_payments(own_id, attempt.id);
+  perform private.merge_payments(own_id, attempt.id);
   update public.payments as p
-  set result_code = report.result_code,
-      result_description = report.result_description,
-      presumption = null,
+  set result_code = report.result_code, result_description = report.result_description, presumption = null,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
-      updated_at = now()
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), updated_at = now()
   where p.id = attempt.id;
   if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
     and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
   then
-    -- Only the amount that staff typed needed review.
+    -- The order needed review only for the amount that staff typed.
     perform private.mark_order_paid(attempt.order_id);
   end if;
-  perform private.join_receipts(attempt.order_id);
+  perform private.match_receipts(attempt.order_id);
 end
 $$;
-comment on function private.join_owner_of_receipt is
-  'The attempt and the payment that has its receipt become one: the attempt stays. The order must be locked.';
+comment on function private.merge_receipt_owner is
+  'Merges the payment that has the attempt''s receipt into the attempt. The caller has locked the order.';
 
-create function private.add_second_money(attempt public.payments, report private.payment_report) returns uuid
+create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -310,19 +302,13 @@ begin
   values (attempt.order_id, '', report.received_cents, 'unresolved', 'till')
   returning id into own_id;
   update public.payments as p
-  set status = 'completed',
-      result_code = report.result_code,
-      result_description = report.result_description,
-      receipt = report.receipt,
-      needs_refund = true,
-      completed_at = now(),
-      updated_at = now()
+  set status = 'completed', result_code = report.result_code, result_description = report.result_description,
+      receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()
   where p.id = own_id;
   return own_id;
 end
 $$;
-comment on function private.add_second_money is
-  'A payment of its own for a second success of an attempt, to be sent back. Returns its id.';
+comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
 
 create function private.add_details(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$
@@ -342,27 +328,20 @@ language sql set search_path = '' as $$
       updated_at = now()
   where p.id = attempt.id;
 $$;
-comment on function private.add_details is
-  'What a further message about a completed attempt adds: its receipt and ids, and whether it is still presumed only.';
+comment on function private.add_details is 'Adds receipt, ids and confirmation from a further message about a completed attempt.';
 
-create function private.complete_test(test public.payments, report private.payment_report) returns text
-language plpgsql set search_path = '' as $$
-begin
+create function private.mark_attempt_completed(attempt_id uuid, report private.payment_report, is_extra boolean default false)
+returns void
+language sql set search_path = '' as $$
   update public.payments as p
-  set status = 'completed',
-      result_code = report.result_code,
-      result_description = report.result_description,
+  set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = coalesce(p.receipt, report.receipt),
+      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
-      next_query_at = null,
-      completed_at = now(),
-      updated_at = now()
-  where p.id = test.id;
-  return 'completed';
-end
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), needs_refund = is_extra,
+      next_query_at = null, completed_at = now(), updated_at = now()
+  where p.id = attempt_id;
 $$;
-comment on function private.complete_test is 'Money came with a payment test: it pays no order. Returns the outcome.';
 
 create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
 language plpgsql set search_path = '' as $$
@@ -372,7 +351,7 @@ declare
   charge integer;
   part integer;
   -- Money that is being refunded, or was refunded, pays nothing.
-  is_free boolean := report.receipt is null or private.withdraw_unsent_refunds(report.receipt);
+  is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
   pays_order boolean;
   is_extra boolean;
   outcome text;
@@ -385,15 +364,15 @@ begin
     where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.charge_cents = charge
   ) then
     if attempt.charge_cents = charge then
-      -- The whole charge settles an order that needed review; the part, or the surplus, is refunded.
+      -- The exact charge pays an order that needed review; earlier money is refunded.
       pays_order := true;
       update public.payments as p
       set needs_refund = true, updated_at = now()
       where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
-      perform private.tidy_outcomes(p.id) from public.payments as p
+      perform private.correct_message_outcomes(p.id) from public.payments as p
       where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
     elsif report.source = 'till' then
-      -- Parts that staff give to one order pay it once they add up to its charge.
+      -- Partial payments assigned by staff pay the order once they add up to its charge.
       select attempt.charge_cents + coalesce(sum(p.charge_cents), 0) into part
       from public.payments as p
       where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
@@ -406,19 +385,7 @@ begin
     end if;
   end if;
   is_extra := not pays_order and coalesce(part, charge) >= charge;
-  update public.payments as p
-  set status = 'completed',
-      result_code = report.result_code,
-      result_description = report.result_description,
-      receipt = coalesce(p.receipt, report.receipt),
-      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
-      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
-      needs_refund = is_extra,
-      next_query_at = null,
-      completed_at = now(),
-      updated_at = now()
-  where p.id = attempt.id;
+  perform private.mark_attempt_completed(attempt.id, report, is_extra);
   outcome := case
     when pays_order then private.mark_order_paid(paid_order.id)
     when not is_free then 'goes_back'
@@ -426,7 +393,7 @@ begin
     else 'paid_needs_decision'
   end;
   if outcome = 'paid_twice' and attempt.method = 'till' then
-    -- Only money with a receipt can be sent back, and this may well be the receipt of what the order was paid with.
+    -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
     update public.payments as p
     set needs_refund = true, updated_at = now()
     where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
@@ -439,7 +406,7 @@ begin
 end
 $$;
 comment on function private.complete_attempt is
-  'Money came with an open attempt: completes it and pays its order, or marks the money as too much, too little or on its way back. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The order must be locked.';
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The caller has locked the order.';
 
 -- Who may call these functions
 grant execute on function public.settle_payment to service_role;

@@ -1,4 +1,4 @@
--- M-PESA prompts: what the payment function records about them and asks again.
+-- M-PESA prompts: recording their responses, and leasing status queries.
 
 create function public.record_push(
   payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
@@ -9,7 +9,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   attempt public.payments;
 begin
-  -- Locked before its message is stored: the message's reference would take a weaker lock that two concurrent calls cannot raise.
+  -- Locked before the message is stored: its foreign key takes a weaker lock, which two concurrent calls could not upgrade.
   perform from public.payments as p where p.id = record_push.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -23,7 +23,7 @@ begin
       else 'unknown'
     end
   );
-  -- A callback may arrive before the push is answered: what it settled stays settled.
+  -- A callback may arrive before the response to the push: what it settled stays settled.
   update public.payments as p
   set status = case
         when p.status <> 'initiating' then p.status
@@ -48,7 +48,7 @@ begin
 end
 $$;
 comment on function public.record_push is
-  'Stores the response to the push. Without request ids and without a refusal the response was lost: the attempt stays open.';
+  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
 
 create function public.find_payment(reference text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
@@ -60,9 +60,9 @@ declare
   end;
   found_payment jsonb;
 begin
-  -- The customer's device knows an attempt by M-PESA's id, or by ours when the answer with that id was lost.
+  -- Clients have M-PESA's id, or only ours when the response with M-PESA's was lost.
   select to_jsonb(p) || case
-    -- Money that is being refunded has not paid: staff contact the customer.
+    -- Money that is being refunded has not paid the order: staff contact the customer.
     when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
     else '{}'
   end::jsonb into found_payment
@@ -70,7 +70,7 @@ begin
   join public.orders as o on o.id = p.order_id
   where p.checkout_request_id = wanted or p.id = own_id
   limit 1;
-  -- M-PESA's ids consist of the time and the phone, so they can be guessed. Wrong guesses never hide a payment from its customer.
+  -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
   if found_payment is null and not private.count_call('unknown_payments') then
     return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
       'too_many_lookups', '');
@@ -79,28 +79,27 @@ begin
 end
 $$;
 comment on function public.find_payment is
-  'An attempt by M-PESA''s checkout request id or by its own id, for clients that poll its status; null when there is none. Only unknown references count for the networks of the caller, and only they are refused.';
+  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
 create function public.find_payment_by_secret(notice_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
   select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
 $$;
 
--- M-PESA allows few queries per minute. Prompts of one network, which anyone can cause, must not delay the payments of others.
+-- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
 returns setof public.payments
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  -- One process at a time; each attempt at growing intervals.
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
-  -- An attempt whose push was never answered has no id to query; after 15 minutes no callback arrives any more. What M-PESA does not
-  -- know after a day it will never know.
+  -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports
+  -- no results after a day.
   update public.payments as p
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where p.status in ('initiating', 'processing')
     and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- All processes share the rate that M-PESA allows one merchant: a batch at once, then none until so many are allowed again.
+  -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
   if not exists (
     select from public.payments as p
     where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
@@ -144,7 +143,7 @@ begin
   )
   update public.payments as p
   set query_count = p.query_count + 1,
-      -- The exponent is kept small: a long wait would be no interval any more.
+      -- A larger exponent would overflow the interval.
       next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
       updated_at = now()
   from due
@@ -153,7 +152,7 @@ begin
 end
 $$;
 comment on function public.lease_payment_queries is
-  'Attempts to query now, at most at_most at once and per_minute; those of the networks with the fewest queries in the last 15 minutes first. Each is leased: it is due again later, at growing intervals, until it is settled.';
+  'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
 
 -- Who may call these functions
 grant execute on function public.record_push, public.find_payment, public.find_payment_by_secret,

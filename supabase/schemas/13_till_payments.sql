@@ -1,11 +1,11 @@
--- Till payments: money that customers send by hand, confirmed by its receipt.
+-- Till payments: manual payments, confirmed by their receipt.
 
 create table private.till_secret (
   id boolean primary key default true check (id),
   secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
   created_at timestamptz not null default now()
 );
-comment on table private.till_secret is 'The secret part of the URL for confirmations. One row, because the URL is registered once.';
+comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
 alter table private.till_secret enable row level security;
 
 create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
@@ -16,13 +16,11 @@ declare
   member uuid := (select auth.uid());
   confirmed_order public.orders;
   known public.payments;
-  told public.mpesa_transactions;
-  came integer := confirm_till_payment.received_cents;
+  received integer := confirm_till_payment.received_cents;
   settled jsonb;
 begin
   perform private.expect_staff();
-  perform private.expect_till_receipt(code, came);
-  -- The order's row is the lock of all its payments, as everywhere.
+  perform private.check_till_receipt(code, received);
   select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
@@ -33,43 +31,33 @@ begin
     update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
     return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
   end if;
-  perform private.expect_free_receipt(code, known.id is null);
-  -- M-PESA's amount counts.
-  select * into told from public.mpesa_transactions as t where t.receipt = code;
-  if told.received_cents >= 100 and told.received_cents % 100 = 0
-    and (told.reported_by_confirmation_at is not null or told.reported_by_statement_at is not null)
-  then
-    came := told.received_cents;
-  end if;
-
+  perform private.check_receipt_is_free(code, known.id is null);
+  received := private.reported_amount(code, received);
   insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-  -- Not an open attempt: a prompt may be on the phone at the same time, and its result is still expected.
-  values (confirmed_order.id, '', came, 'unresolved', 'till', member)
+  -- Not an open attempt: the result of a prompt may still be expected.
+  values (confirmed_order.id, '', received, 'unresolved', 'till', member)
   returning * into known;
   perform set_config('private.is_typed_by_staff', 'yes', true);
   settled := public.settle_payment(
     payment_id => known.id,
     source => 'till',
     body => jsonb_build_object(
-      'receipt', code,
-      'received_cents', confirm_till_payment.received_cents,
-      'confirmed_by', member,
+      'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
       'email', (select u.email from auth.users as u where u.id = member)
     )::text,
     verdict => 'succeeded',
-    received_cents => came,
+    received_cents => received,
     receipt => code
   );
   perform set_config('private.is_typed_by_staff', '', true);
   if settled ->> 'outcome' = 'receipt_replayed' then
-    -- Roll everything back.
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
   return settled;
 end
 $$;
 comment on function public.confirm_till_payment is
-  'Staff confirm money that a customer paid by hand: its M-PESA receipt and the amount that came, in cents. Repeatable by receipt. Settled like every payment: an amount that is not the order''s charge waits for a decision, a second payment is flagged for refund.';
+  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund.';
 
 create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
@@ -78,7 +66,7 @@ language sql volatile security definer set search_path = '' as $$
   returning id;
 $$;
 comment on function public.store_confirmation is
-  'Stores a confirmation verbatim before it is processed. Returns its id, for receive_mpesa_transaction.';
+  'Stores a confirmation verbatim before it is processed. Returns its id for receive_mpesa_transaction.';
 
 create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
 language sql stable security definer set search_path = '' as $$
@@ -88,7 +76,7 @@ language sql stable security definer set search_path = '' as $$
   limit list_unprocessed_confirmations.at_most;
 $$;
 comment on function public.list_unprocessed_confirmations is
-  'Confirmations that were stored and not processed: the process died, or the database was unavailable.';
+  'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
 
 create function public.judge_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer set search_path = '' as $$
@@ -106,7 +94,7 @@ language sql stable security definer set search_path = '' as $$
   from public.store_settings as s;
 $$;
 comment on function public.judge_till_payment is
-  'Whether M-PESA may accept a payment by hand: accepted, or what is wrong with it (reference, amount). Always accepted unless the settings refuse unknown payments.';
+  'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
 
 create function public.read_till_secret() returns text
 language plpgsql volatile security definer set search_path = '' as $$
@@ -115,35 +103,44 @@ begin
   return (select t.secret from private.till_secret as t);
 end
 $$;
-comment on function public.read_till_secret is 'The secret of the till''s URLs; created by the first call.';
+comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
 
-create function private.expect_till_receipt(receipt text, received_cents integer) returns void
+create function private.check_till_receipt(receipt text, received_cents integer) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  end if;
-  if received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
+  elsif received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
 end
 $$;
-comment on function private.expect_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
+comment on function private.check_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
 
-create function private.expect_free_receipt(receipt text, is_new boolean) returns void
+create function private.reported_amount(receipt text, typed_cents integer) returns integer
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select t.received_cents from public.mpesa_transactions as t
+    where t.receipt = reported_amount.receipt and t.received_cents >= 100 and t.received_cents % 100 = 0
+      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+  ), typed_cents);
+$$;
+comment on function private.reported_amount is 'The amount that M-PESA reported for a receipt, else the amount that staff typed.';
+
+create function private.check_receipt_is_free(receipt text, is_new boolean) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if exists (select from public.payments as p where p.receipt = expect_free_receipt.receipt and p.purpose = 'test') then
+  if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-  end if;
-  if is_new and exists (
-    select from public.refunds as r where r.receipt = expect_free_receipt.receipt and r.status not in ('failed', 'withdrawn')
+  elsif is_new and exists (
+    select from public.refunds as r where r.receipt = check_receipt_is_free.receipt and r.status not in ('failed', 'withdrawn')
   ) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   end if;
 end
 $$;
-comment on function private.expect_free_receipt is 'Refuses the receipt of a test, and one whose money is being refunded.';
+comment on function private.check_receipt_is_free is
+  'Refuses the receipt of a payment test, and a new one whose money is being refunded.';
 
 create function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
@@ -155,12 +152,11 @@ declare
   member uuid := (select auth.uid());
   paid_order public.orders;
   known public.payments;
-  told public.mpesa_transactions;
-  came integer := correct_till_payment.received_cents;
+  received integer := correct_till_payment.received_cents;
   charge integer;
 begin
   perform private.expect_staff();
-  perform private.expect_till_receipt(code, came);
+  perform private.check_till_receipt(code, received);
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
   for update;
@@ -169,11 +165,9 @@ begin
   select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  end if;
-  if (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
+  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
     perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
-  end if;
-  if exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
     perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
   end if;
   charge := (paid_order.total_amount + 99) / 100 * 100;
@@ -185,31 +179,24 @@ begin
     or not (
       paid_order.payment_status = 'needs_decision'
       -- An order that was handed over keeps its status.
-      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or came = known.charge_cents))
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
     )
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
-  end if;
-  if code <> known.receipt then
+  elsif code <> known.receipt then
     if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
       perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
     end if;
-    perform private.expect_free_receipt(code, true);
-    -- M-PESA's amount counts.
-    select * into told from public.mpesa_transactions as t where t.receipt = code;
-    if told.received_cents >= 100 and told.received_cents % 100 = 0
-      and (told.reported_by_confirmation_at is not null or told.reported_by_statement_at is not null)
-    then
-      came := told.received_cents;
-    end if;
+    perform private.check_receipt_is_free(code, true);
+    received := private.reported_amount(code, received);
   end if;
-  if (code, came) = (known.receipt, known.charge_cents) then
+  if (code, received) = (known.receipt, known.charge_cents) then
     return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
   end if;
 
-  update public.payments as p set receipt = code, charge_cents = came, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
   where p.id = known.id;
-  -- Messages about money follow its receipt; their bodies stay as they came.
+  -- Messages move with their receipt; their bodies stay as received.
   update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
   insert into public.payment_messages (payment_id, source, body, receipt, outcome)
   values (
@@ -221,13 +208,13 @@ begin
     code, 'corrected'
   );
   perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
-    'payment_id', known.id, 'charge_cents', came, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
+    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and came = charge and known.charge_cents <> charge then
+  if paid_order.payment_status = 'needs_decision' and received = charge and known.charge_cents <> charge then
     perform private.mark_order_paid(paid_order.id);
-  elsif paid_order.payment_status = 'paid' and came <> known.charge_cents then
-    -- As when M-PESA reports less than staff typed: an order that has not left the shop needs review.
+  elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
+    -- As when M-PESA reports less than staff typed: an order that was not handed over needs review.
     update public.orders as o
     set payment_status = 'needs_decision', status = 'pending', updated_at = now()
     where o.id = paid_order.id;
@@ -235,16 +222,16 @@ begin
     delete from public.deliveries as d where d.order_id = paid_order.id;
   end if;
   perform set_config('private.is_typed_by_staff', '', true);
-  -- Not sent yet and no longer true; what is sent again later is queued again.
+  -- Unsent messages that are no longer true; a later change queues them again.
   delete from public.outbox_messages as m
   where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
-  perform private.join_receipts(paid_order.id);
+  perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
   return jsonb_build_object('outcome', paid_order.payment_status);
 end
 $$;
 comment on function public.correct_till_payment is
-  'For staff: corrects the receipt and the amount (in cents) of money that staff confirmed by hand, as long as M-PESA has not confirmed it and it is the only money of its order. Refuses when receipt or amount are not those that were seen. The order follows: paid when the amount is its charge, otherwise it needs a decision.';
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
 
 -- Who may call these functions
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;

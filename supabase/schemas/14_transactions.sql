@@ -1,6 +1,5 @@
--- Transactions: money that M-PESA reports without a prompt, and whose it is.
+-- Transactions: money that M-PESA reports without a prompt, matched to an attempt or an order, else resolved by staff.
 
--- Each receipt once, joined to its attempt or its order, else left for staff.
 create table public.mpesa_transactions (
   receipt text primary key,
   received_cents integer not null,
@@ -23,15 +22,17 @@ create table public.mpesa_transactions (
   constraint "money came" check (received_cents > 0)
 );
 comment on table public.mpesa_transactions is
-  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment that this money is; null while unknown.';
+  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
 comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
-comment on column public.mpesa_transactions.attempt_id is 'The attempt whose callback named the receipt with an amount that was not charged.';
+comment on column public.mpesa_transactions.attempt_id is
+  'The attempt whose callback named the receipt with another amount than charged.';
 comment on column public.mpesa_transactions.order_id is
-  'The order that its reference names, where it is less than the charge: it pays nothing until staff decide.';
-comment on column public.mpesa_transactions.resolution is 'What staff decided; null while nobody has. The history is in reconciliation_events.';
+  'The order that the reference names, if the amount is less than its charge: it pays nothing until staff decide.';
+comment on column public.mpesa_transactions.resolution is
+  'What staff decided; null before. The history is in reconciliation_events.';
 alter table public.mpesa_transactions enable row level security;
 grant select on public.mpesa_transactions to authenticated;
--- Realtime announces changes without their rows to roles that may not read a table's key.
+-- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (receipt) on public.mpesa_transactions to anon;
 create policy "staff read every transaction" on public.mpesa_transactions
   for select to authenticated using ((select public.is_admin()));
@@ -47,12 +48,13 @@ create table private.mpesa_registrations (
   registered_at timestamptz not null default now(),
   constraint "a registration is known" check (kind in ('till', 'statement'))
 );
-comment on table private.mpesa_registrations is 'What M-PESA has confirmed: the URLs for confirmations, and access to its statement.';
+comment on table private.mpesa_registrations is
+  'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
 alter table private.mpesa_registrations enable row level security;
 
 create function private.order_of_reference(reference text) returns uuid
 language sql stable set search_path = '' as $$
-  -- JJ-20261121-1234, JJ2611211234 and, for numbers of a busy day, 26112112345: case, spaces and hyphens do not matter.
+  -- JJ-20261121-1234, JJ2611211234 and 26112112345 (five digits). Case, spaces and hyphens are ignored.
   with written as (
     select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
   ),
@@ -64,11 +66,11 @@ language sql stable set search_path = '' as $$
   found as (
     select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
   )
-  -- Staff decide when two readings both name existing orders.
+  -- If both readings name an order, staff decide.
   select f.id from found as f where (select count(*) from found) = 1;
 $$;
 comment on function private.order_of_reference is
-  'The order that a payer''s reference names, in either spelling of its tracking number. Null for none, or for more than one.';
+  'The order that a payer''s reference names, in either spelling of its tracking number. Null for none or several.';
 
 create function private.link_transaction() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -89,34 +91,33 @@ begin
   );
 end
 $$;
-comment on function private.is_being_refunded is 'Whether a refund of this payment was requested: then its receipt stays where it is.';
+comment on function private.is_being_refunded is 'Whether a refund of this payment was requested. Then its receipt is not moved.';
 
-create function private.withdraw_unsent_refunds(receipt text) returns boolean
+create function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
 language plpgsql set search_path = '' as $$
 begin
   update public.refunds as r
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
-  where r.receipt = withdraw_unsent_refunds.receipt and r.transaction_receipt is not null
+  where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.transaction_receipt is not null
     and r.status in ('requested', 'approved') and r.tries = 0;
   return not exists (
     select from public.refunds as r
-    where r.receipt = withdraw_unsent_refunds.receipt and r.status not in ('withdrawn', 'failed')
+    where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.status not in ('withdrawn', 'failed')
   );
 end
 $$;
-comment on function private.withdraw_unsent_refunds is
-  'Withdraws refunds of unassigned money that were not sent to M-PESA yet. Returns whether the money can pay an order: not when it was refunded or may be. The receipt must be locked.';
+comment on function private.withdraw_unsent_transaction_refunds is
+  'Withdraws refunds of unassigned money that were not sent to M-PESA. Returns whether the money can pay an order: not if it was, or may be, refunded. The caller has locked the receipt.';
 
-create function private.tidy_outcomes(payment_id uuid) returns void
+create function private.correct_message_outcomes(payment_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   money public.payments;
-  first_word bigint;
+  completing_message bigint;
 begin
-  select * into strict money from public.payments as p where p.id = tidy_outcomes.payment_id;
-  -- Messages move with their receipts: one of them completed the payment.
-  select m.id into first_word
+  select * into strict money from public.payments as p where p.id = correct_message_outcomes.payment_id;
+  select m.id into completing_message
   from public.payment_messages as m
   where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
   order by m.outcome = 'paid_twice', m.id
@@ -124,20 +125,21 @@ begin
   if money.status <> 'completed' then
     update public.payment_messages as m set outcome = 'presumed'
     where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
-  elsif first_word is null then
+  elsif completing_message is null then
     update public.payment_messages as m
     set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
     where m.id = (
-      select min(said.id) from public.payment_messages as said
-      where said.payment_id = money.id and said.receipt = money.receipt and said.outcome is not null
+      select min(later.id) from public.payment_messages as later
+      where later.payment_id = money.id and later.receipt = money.receipt and later.outcome is not null
     );
   else
     update public.payment_messages as m set outcome = 'confirmed_by_hand'
-    where m.payment_id = money.id and m.id <> first_word and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
   end if;
 end
 $$;
-comment on function private.tidy_outcomes is 'Leaves a completed payment exactly one message that completed it.';
+comment on function private.correct_message_outcomes is
+  'Ensures that exactly one message of a completed payment has the outcome that completed it.';
 
 create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
 language plpgsql set search_path = '' as $$
@@ -145,16 +147,15 @@ language plpgsql set search_path = '' as $$
 declare
   attempt public.payments;
   own_id uuid;
-  told_by_staff uuid;
+  confirmed_by_staff uuid;
 begin
   select * into strict attempt from public.payments as p where p.id = separate_receipt.payment_id;
-  select (m.body::jsonb ->> 'confirmed_by')::uuid into told_by_staff
+  select (m.body::jsonb ->> 'confirmed_by')::uuid into confirmed_by_staff
   from public.payment_messages as m
   where m.payment_id = attempt.id and m.source = 'till' and m.receipt = attempt.receipt
   order by m.id limit 1;
   update public.payments as p
-  set receipt = null,
-      confirmed_by = case when told_by_staff is null then p.confirmed_by end,
+  set receipt = null, confirmed_by = case when confirmed_by_staff is null then p.confirmed_by end,
       status = case
         when p.presumption is distinct from 'attempt' then p.status
         when separate_receipt.failed then 'failed'
@@ -168,60 +169,52 @@ begin
         when p.presumption = 'attempt' and not separate_receipt.failed and p.checkout_request_id is not null then now()
       end,
       needs_refund = p.needs_refund and p.presumption is distinct from 'attempt',
-      completed_at = case when p.presumption is distinct from 'attempt' then p.completed_at end,
-      presumption = null,
+      completed_at = case when p.presumption is distinct from 'attempt' then p.completed_at end, presumption = null,
       updated_at = now()
   where p.id = attempt.id;
   update public.payments as p set next_query_at = null
   where p.id = attempt.id and p.status <> 'processing' and p.next_query_at is not null;
   insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-  values (attempt.order_id, '', attempt.charge_cents, 'unresolved', 'till', told_by_staff)
+  values (attempt.order_id, '', attempt.charge_cents, 'unresolved', 'till', confirmed_by_staff)
   returning id into own_id;
   update public.payment_messages as m set payment_id = own_id
   where m.payment_id = attempt.id and m.receipt = attempt.receipt and m.source in ('confirmation', 'statement', 'till');
   update public.payments as p
-  set status = 'completed',
-      result_code = '0',
-      receipt = attempt.receipt,
-      -- An attempt that stays completed stays what the order was paid with.
+  set status = 'completed', result_code = '0', receipt = attempt.receipt,
+      -- An attempt that stays completed still pays the order.
       needs_refund = attempt.needs_refund or attempt.presumption is distinct from 'attempt',
-      completed_at = attempt.completed_at,
-      updated_at = now()
+      completed_at = attempt.completed_at, updated_at = now()
   where p.id = own_id;
-  perform private.tidy_outcomes(attempt.id);
-  perform private.tidy_outcomes(own_id);
+  perform private.correct_message_outcomes(attempt.id);
+  perform private.correct_message_outcomes(own_id);
   return own_id;
 end
 $$;
 comment on function private.separate_receipt is
-  'A presumption was wrong: the receipt becomes a payment of its own, and the attempt what it was before, or failed. The order must be locked. Returns the payment the receipt is now.';
+  'Makes a wrongly presumed receipt a separate payment; the attempt becomes what it was before, or failed. The caller has locked the order. Returns the id of the separate payment.';
 
-create function private.join_payments(own_id uuid, attempt_id uuid) returns void
+create function private.merge_payments(own_id uuid, attempt_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   by_hand public.payments;
   attempt public.payments;
 begin
-  select * into strict by_hand from public.payments as p where p.id = join_payments.own_id;
-  select * into strict attempt from public.payments as p where p.id = join_payments.attempt_id;
+  select * into strict by_hand from public.payments as p where p.id = merge_payments.own_id;
+  select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
-  set status = 'completed',
-      result_code = '0',
-      receipt = by_hand.receipt,
+  set status = 'completed', result_code = '0', receipt = by_hand.receipt,
       confirmed_by = coalesce(by_hand.confirmed_by, p.confirmed_by),
       needs_refund = by_hand.needs_refund and (attempt.status <> 'completed' or attempt.needs_refund),
-      next_query_at = null,
-      completed_at = least(attempt.completed_at, by_hand.completed_at),
-      updated_at = now()
+      next_query_at = null, completed_at = least(attempt.completed_at, by_hand.completed_at), updated_at = now()
   where p.id = attempt.id;
-  perform private.tidy_outcomes(attempt.id);
+  perform private.correct_message_outcomes(attempt.id);
 end
 $$;
-comment on function private.join_payments is
-  'A payment by its receipt and an attempt are the same money: they become one payment, and the attempt stays. The order must be locked.';
+comment on function private.merge_payments is
+  'Merges a payment by its receipt into the attempt of the same money. The caller has locked the order.';
 
 create function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
 language sql stable set search_path = '' as $$
@@ -234,19 +227,19 @@ language sql stable set search_path = '' as $$
     and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
     -- M-PESA's clock may differ by minutes.
     and p.created_at < attempt_for.transacted_at + interval '15 minutes'
-    -- An attempt whose callback named a receipt waits for that receipt.
+    -- An attempt whose callback named a receipt matches only that receipt.
     and not exists (
       select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
     )
-    -- A refund by hand from before the receipt was known is of this money.
+    -- A manual refund from before the receipt was known belongs to this money.
     and (p.status = 'completed' or not private.is_being_refunded(p.id))
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
 $$;
 comment on function private.attempt_for is
-  'The attempt of an order that money under its reference completes: it has no receipt yet, and was for the same amount.';
+  'The attempt of an order that money under its reference completes: same amount, no receipt yet.';
 
-create function private.orders_of_lost_receipts(receipt text) returns setof uuid
+create function private.orders_missing_receipt(receipt text) returns setof uuid
 language sql stable set search_path = '' as $$
   select distinct p.order_id
   from public.mpesa_transactions as t
@@ -254,40 +247,62 @@ language sql stable set search_path = '' as $$
     and p.status in ('initiating', 'processing', 'unresolved', 'completed')
     -- M-PESA's clock may differ by minutes.
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
-  where t.receipt = orders_of_lost_receipts.receipt and t.payment_id is null and p.purpose = 'order';
+  where t.receipt = orders_missing_receipt.receipt and t.payment_id is null and p.purpose = 'order';
 $$;
-comment on function private.orders_of_lost_receipts is
-  'Orders that unassigned money may belong to: their prompts of the same amount and time lack a receipt.';
+comment on function private.orders_missing_receipt is
+  'Orders that unassigned money may belong to: they have a prompt of the same amount and time without a receipt.';
 
-create function private.join_receipts(order_id uuid) returns void
+create function private.match_receipts(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   own record;
   attempt public.payments;
 begin
-  -- A payment of its own with a receipt from M-PESA, and an attempt without a receipt, count as the same until disproved.
+  -- A separate payment with M-PESA's receipt and an attempt without one are presumed to be the same money.
   for own in
     select p.id, p.receipt, p.charge_cents, t.transacted_at
     from public.payments as p
     join public.mpesa_transactions as t on t.receipt = p.receipt
-    where p.order_id = join_receipts.order_id and p.method = 'till' and p.status = 'completed'
+    where p.order_id = match_receipts.order_id and p.method = 'till' and p.status = 'completed'
       and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
       and not private.is_being_refunded(p.id)
     order by p.needs_refund, t.transacted_at, p.receipt
   loop
     select a.* into attempt from public.payments as a
-    where a.id = private.attempt_for(join_receipts.order_id, own.receipt, own.charge_cents, own.transacted_at);
+    where a.id = private.attempt_for(match_receipts.order_id, own.receipt, own.charge_cents, own.transacted_at);
     continue when attempt.id is null;
-    perform private.join_payments(own.id, attempt.id);
+    perform private.merge_payments(own.id, attempt.id);
     update public.payments as p
     set presumption = case when attempt.status = 'completed' then 'receipt' else 'attempt' end
     where p.id = attempt.id;
   end loop;
 end
 $$;
-comment on function private.join_receipts is
-  'Joins receipts that M-PESA reported to attempts of the same order that were paid or may be, one to one. The order must be locked.';
+comment on function private.match_receipts is
+  'Matches receipts reported by M-PESA with attempts of the same order that lack one, one to one. The caller has locked the order.';
+
+create function private.store_message_outcome(
+  message_id bigint, source text, body text, payment_id uuid, receipt text, outcome text
+) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  if store_message_outcome.message_id is null then
+    insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+    values (
+      store_message_outcome.payment_id, store_message_outcome.source, store_message_outcome.body, store_message_outcome.receipt,
+      store_message_outcome.outcome
+    );
+  else
+    update public.payment_messages as m
+    set payment_id = coalesce(store_message_outcome.payment_id, m.payment_id),
+        receipt = coalesce(store_message_outcome.receipt, m.receipt), outcome = store_message_outcome.outcome
+    where m.id = store_message_outcome.message_id;
+  end if;
+end
+$$;
+comment on function private.store_message_outcome is 'Stores the outcome of a message, which may be stored already (message_id).';
 
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
@@ -297,35 +312,32 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   code text := upper(trim(receive_mpesa_transaction.receipt));
-  kept_id bigint := receive_mpesa_transaction.message_id;
   moment timestamptz := coalesce(receive_mpesa_transaction.transacted_at, now());
   for_order uuid;
-  told public.mpesa_transactions;
+  reported public.mpesa_transactions;
   known public.payments;
   settled jsonb;
   outcome text;
   is_part boolean;
 begin
   if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
-    perform private.refuse(400, 'source_unknown', 'Money without a prompt is told of by a confirmation or the statement');
-  end if;
-  if coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
-    if kept_id is null then
-      insert into public.payment_messages (source, body) values (receive_mpesa_transaction.source, receive_mpesa_transaction.body)
-      returning id into kept_id;
-    end if;
-    update public.payment_messages as m set outcome = 'unreadable' where m.id = kept_id;
+    perform private.refuse(400, 'source_unknown', 'Money without a prompt is reported by a confirmation or the statement');
+  elsif coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      null, null, 'unreadable'
+    );
     return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
   end if;
 
-  -- The order is known only after reading, and must be locked first. What changes between reading and locking is read again.
+  -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
   loop
-    for_order := private.order_of_money(code, receive_mpesa_transaction.reference);
+    for_order := private.order_of_transaction(code, receive_mpesa_transaction.reference);
     begin
-      -- Leaving this block releases the lock: no transaction waits for a second order while it holds the first.
+      -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
-      if private.order_of_money(code, receive_mpesa_transaction.reference) is distinct from for_order then
+      if private.order_of_transaction(code, receive_mpesa_transaction.reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';
       end if;
       exit;
@@ -344,7 +356,7 @@ begin
     (select p.id from public.payments as p where p.receipt = code)
   )
   on conflict (receipt) do update set
-    -- A statement outranks a confirmation, and a confirmation outranks a callback, which may be forged.
+    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
     received_cents = case
       when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
         and t.reported_by_confirmation_at is null then excluded.received_cents
@@ -364,14 +376,14 @@ begin
     reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
     reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
     updated_at = now()
-  returning * into told;
+  returning * into reported;
 
   -- A payment test that only a query completed has no receipt yet.
-  if upper(trim(told.reference)) = 'TEST' and told.payment_id is null then
+  if upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null then
     with lacking as (
       select p.id from public.payments as p
-      where p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = told.received_cents
-        and p.created_at between told.transacted_at - interval '15 minutes' and told.transacted_at + interval '15 minutes'
+      where p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
+        and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
     )
     update public.payments as p set receipt = code, updated_at = now()
     from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
@@ -379,99 +391,89 @@ begin
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
     outcome := 'already_completed';
-    if kept_id is null then
-      insert into public.payment_messages (payment_id, source, body, receipt, outcome)
-      values (known.id, receive_mpesa_transaction.source, receive_mpesa_transaction.body, code, outcome);
-    else
-      update public.payment_messages as m
-      set payment_id = known.id, receipt = code, outcome = 'already_completed' where m.id = kept_id;
-    end if;
-    if known.method = 'till' and known.charge_cents <> told.received_cents and told.received_cents >= 100 and told.received_cents % 100 = 0
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      known.id, code, outcome
+    );
+    if known.method = 'till' and known.charge_cents <> reported.received_cents and reported.received_cents >= 100 and reported.received_cents % 100 = 0
       and not private.is_being_refunded(known.id)
       and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
     then
-      -- Staff typed another amount. Where nothing was decided with it yet, M-PESA''s amount counts.
-      update public.payments as p set charge_cents = told.received_cents, updated_at = now() where p.id = known.id;
-      if not known.needs_refund and told.received_cents = (
+      -- Staff typed another amount and nothing was decided by it: M-PESA's amount replaces it.
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+      if not known.needs_refund and reported.received_cents = (
         select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
       ) then
         perform private.mark_order_paid(known.order_id);
       end if;
-    elsif known.method = 'till' and told.received_cents < known.charge_cents and not known.needs_refund
+    elsif known.method = 'till' and reported.received_cents < known.charge_cents and not known.needs_refund
       and not private.is_being_refunded(known.id)
     then
-      -- Less came than staff typed: an order that has not left the shop needs review.
+      -- M-PESA reports less than staff typed: an order that was not handed over needs review.
       update public.orders as o
       set payment_status = 'needs_decision', status = 'pending', updated_at = now()
       where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
       if found then
         perform private.return_units(known.order_id);
         delete from public.deliveries as d where d.order_id = known.order_id;
-        if told.received_cents >= 100 and told.received_cents % 100 = 0 then
-          update public.payments as p set charge_cents = told.received_cents, updated_at = now() where p.id = known.id;
+        if reported.received_cents >= 100 and reported.received_cents % 100 = 0 then
+          update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
         end if;
       end if;
     end if;
-    perform private.join_receipts(known.order_id);
+    perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
     return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
   end if;
 
-  -- Anyone can type the number of an order. Less than its charge never pays it: staff decide.
-  is_part := told.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
+  is_part := reported.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
-  if for_order is null or is_part or told.resolution is not null or told.received_cents < 100 or told.received_cents % 100 <> 0 then
+  if for_order is null or is_part or reported.resolution is not null or reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
     outcome := 'unmatched';
-    if kept_id is null then
-      insert into public.payment_messages (source, body, receipt, outcome)
-      values (receive_mpesa_transaction.source, receive_mpesa_transaction.body, code, outcome);
-    else
-      update public.payment_messages as m set receipt = code, outcome = 'unmatched' where m.id = kept_id;
-    end if;
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      null, code, outcome
+    );
     return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', null);
   end if;
 
   select * into known from public.payments as p
-  where p.id = private.attempt_for(for_order, code, told.received_cents, told.transacted_at);
+  where p.id = private.attempt_for(for_order, code, reported.received_cents, reported.transacted_at);
   if known.id is null then
     insert into public.payments (order_id, phone, charge_cents, status, method)
-    values (for_order, '', told.received_cents, 'unresolved', 'till')
+    values (for_order, '', reported.received_cents, 'unresolved', 'till')
     returning * into known;
   end if;
   settled := public.settle_payment(
-    payment_id => known.id,
-    source => receive_mpesa_transaction.source,
-    body => receive_mpesa_transaction.body,
-    verdict => 'succeeded',
-    result_code => '0',
-    received_cents => told.received_cents,
-    receipt => code
+    payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
+    verdict => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
   );
-  -- It was stored before; now it belongs to its payment.
-  if kept_id is not null then
+  -- The settlement stored the message again, with its payment.
+  if receive_mpesa_transaction.message_id is not null then
     update public.payment_messages as m
-    set source_address = kept.source_address, received_at = kept.received_at
-    from public.payment_messages as kept
-    where kept.id = kept_id and m.id = (select max(said.id) from public.payment_messages as said
-      where said.payment_id = (settled -> 'payment' ->> 'id')::uuid and said.receipt = code and said.source = 'confirmation');
-    delete from public.payment_messages as m where m.id = kept_id;
+    set source_address = stored.source_address, received_at = stored.received_at
+    from public.payment_messages as stored
+    where stored.id = receive_mpesa_transaction.message_id and m.id = (select max(later.id) from public.payment_messages as later
+      where later.payment_id = (settled -> 'payment' ->> 'id')::uuid and later.receipt = code and later.source = 'confirmation');
+    delete from public.payment_messages as m where m.id = receive_mpesa_transaction.message_id;
   end if;
   return settled || jsonb_build_object('receipt', code);
 end
 $$;
 comment on function public.receive_mpesa_transaction is
-  'Money that M-PESA reports by a confirmation or its statement: each receipt once. Joined to the payment with this receipt, else to the order its reference names (an attempt without a receipt and of the same amount is completed by it, otherwise it is a payment of its own, and less than the charge waits for staff), else kept unmatched for staff. Repeatable, in any order with everything else.';
+  'Stores money that M-PESA reports by a confirmation or its statement, each receipt once. It belongs to the payment with this receipt, else to the order that its reference names: it completes an attempt of the same amount without a receipt, becomes a separate payment, or, if less than the charge, waits for staff. All other money stays unmatched for staff. Idempotent, in any order with other messages.';
 
-create function private.order_of_money(receipt text, reference text) returns uuid
+create function private.order_of_transaction(receipt text, reference text) returns uuid
 language sql stable set search_path = '' as $$
   select coalesce(
-    (select p.order_id from public.payments as p where p.receipt = order_of_money.receipt),
-    private.order_of_reference(order_of_money.reference),
-    (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_money.receipt)
+    (select p.order_id from public.payments as p where p.receipt = order_of_transaction.receipt),
+    private.order_of_reference(order_of_transaction.reference),
+    (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_transaction.receipt)
   );
 $$;
-comment on function private.order_of_money is
+comment on function private.order_of_transaction is
   'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
 create function public.record_mpesa_registration(kind text) returns void
@@ -480,7 +482,7 @@ language sql volatile security definer set search_path = '' as $$
   on conflict (kind) do update set registered_at = now();
 $$;
 comment on function public.record_mpesa_registration is
-  'Records that M-PESA accepted a registration: till (confirmations) or statement. The statement is pulled from then on.';
+  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled.';
 
 create function public.receipts_not_in_statement(receipts text[]) returns text[]
 language sql stable security definer set search_path = '' as $$
@@ -491,7 +493,7 @@ language sql stable security definer set search_path = '' as $$
     where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
   );
 $$;
-comment on function public.receipts_not_in_statement is 'The receipts that no statement has listed yet.';
+comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
 
 -- Who may call these functions
 grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,

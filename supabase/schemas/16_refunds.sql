@@ -1,4 +1,4 @@
--- Refunds: money that goes back, requested and approved by staff (docs/decisions/refunds.md).
+-- Refunds, requested and approved by staff (docs/decisions/refunds.md).
 
 create table private.refund_limit_raises (
   id bigint generated always as identity primary key,
@@ -9,7 +9,7 @@ create table private.refund_limit_raises (
   raised_at timestamptz not null default now()
 );
 comment on table private.refund_limit_raises is
-  'Raises of the refund limit. The previous limit applies for a day, so that a colleague can see the raise first.';
+  'Raises of the refund limit. The previous limit applies for one more day, so that other staff notice the raise.';
 alter table private.refund_limit_raises enable row level security;
 create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
 
@@ -44,39 +44,39 @@ create table public.refunds (
   sent_twice_seen_by uuid,
   sent_twice_seen_by_email text,
   sent_twice_note text,
-  -- A payment that staff entered by hand becomes one with M-PESA's own within a transaction: its refund moves along.
+  -- Deferred: merging two payments moves the refund within the transaction.
   constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
   constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
-  constraint "a refund is of one thing" check (num_nonnulls(payment_id, transaction_receipt) = 1),
+  constraint "a refund is of a payment or a transaction" check (num_nonnulls(payment_id, transaction_receipt) = 1),
   constraint "a refund has a known status" check (status in (
     'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
   )),
   constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
-  constraint "M-PESA sends back what it knows by its receipt" check (method = 'by_hand' or receipt is not null),
-  constraint "a refund by hand has happened" check (method = 'reversal' or status = 'completed'),
+  constraint "a refund by M-PESA has a receipt" check (method = 'by_hand' or receipt is not null),
+  constraint "a refund by hand is completed" check (method = 'reversal' or status = 'completed'),
   constraint "a refund is of whole shillings" check (refund_cents >= 100 and refund_cents % 100 = 0),
   constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
-  constraint "above the limit a second member approves" check (
+  constraint "a second staff member approves above the limit" check (
     method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
     or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
   ),
-  constraint "only what was sent is asked about" check (next_check_at is null or status in ('sent', 'unknown')),
-  constraint "a receipt sends back once" unique (refund_receipt),
-  constraint "what is dealt with has happened" check (sent_twice_seen_at is null or sent_twice_at is not null),
-  constraint "how it was dealt with is said" check (
+  constraint "only sent refunds are checked" check (next_check_at is null or status in ('sent', 'unknown')),
+  constraint "a refund receipt is used once" unique (refund_receipt),
+  constraint "only a double refund is acknowledged" check (sent_twice_seen_at is null or sent_twice_at is not null),
+  constraint "an acknowledgement has a note" check (
     (sent_twice_seen_at is null) = (sent_twice_note is null) and char_length(trim(sent_twice_note)) between 3 and 200
   )
 );
 comment on table public.refunds is
-  'Refunds of a payment, or of money without an order (transaction_receipt). receipt is M-PESA''s of the money that came in, refund_receipt the one of its way back. unknown: it may have been sent, M-PESA is asked and nothing is sent again.';
+  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
 comment on column public.refunds.sent_twice_at is
-  'When M-PESA reported this reversal although the money had been refunded in another way in the meantime. refund_receipt is then the one of the second refund.';
-comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when it was asked for.';
+  'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
+comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
 comment on column public.refunds.sent_twice_note is
-  'How a staff member resolved money that was refunded twice: the customer repaid one of the two, or it is written off.';
+  'How staff resolved the double refund: the customer repaid one, or it is written off.';
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
--- Without this grant realtime would announce changes to visitors, if without their rows.
+-- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.refunds to anon;
 create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
 create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
@@ -93,7 +93,7 @@ create table private.refund_secrets (
   notice_secret text not null,
   constraint "a notice secret opens one refund" unique (notice_secret)
 );
-comment on table private.refund_secrets is 'The secret part of the result URLs of one refund.';
+comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
 alter table private.refund_secrets enable row level security;
 
 create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
@@ -114,7 +114,7 @@ language sql stable set search_path = '' as $$
   ))
   from public.store_settings as s;
 $$;
-comment on function private.refund_limit is 'In cents, the limit now: a raise counts after one day.';
+comment on function private.refund_limit is 'The current limit in cents. A raise applies after one day.';
 
 -- A paid order is delivered or refunded, never both.
 create function private.refuse_while_refund_is_open(new public.orders) returns void
@@ -125,7 +125,7 @@ begin
     join public.refunds as r on r.payment_id = p.id
     where p.order_id = new.id and not p.needs_refund
       and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
-        -- Of an order that was paid in parts, one part may have gone back already.
+        -- Of an order paid in parts, one part may be refunded already.
         or (r.status = 'completed' and new.payment_status = 'paid'))
   ) then
     perform private.refuse(409, 'refund_under_way',
@@ -134,7 +134,7 @@ begin
 end
 $$;
 
--- Staff noted at the order that its money was sent back: its payments follow.
+-- Staff marked an order as refunded: records refunds by hand of its payments.
 create function private.record_refund_of_order(new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- A payment was refunded: its order follows by the rules of decide_paid_order.
+-- A payment was refunded: updates its order, as decide_paid_order does.
 create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -173,11 +173,11 @@ begin
     select from public.payments as p
     where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
   ) then
-    -- It was paid in parts: it is refunded with the last one.
+    -- Paid in parts: the order is refunded with the last part.
     perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     return;
   end if;
-  -- Only when M-PESA reversed what it had refused to, the order is still to be delivered: its units stay in the shop.
+  -- M-PESA reversed the payment after refusing to, and the order was not sent: its units return to stock.
   if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
     perform private.return_units(refunded_order.id);
   end if;
@@ -196,26 +196,26 @@ begin
 end
 $$;
 
--- Two entries of one receipt became one payment: its refund belongs to the one that stays.
+-- Two payments of one receipt were merged: moves the refund to the remaining one.
 create function private.move_refund_with_receipt(new public.payments) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
-  moved public.refunds;
+  refund public.refunds;
 begin
   update public.refunds as r
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
   where r.receipt = new.receipt and r.payment_id is distinct from new.id
-    -- An earlier refund by hand stays the payment's own.
+    -- An earlier refund by hand stays with the payment.
     and (r.status in ('failed', 'withdrawn') or not exists (
       select from public.refunds as own
       where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
     ));
-  select * into moved from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
+  select * into refund from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
   if found then
-    new.refunded_at := coalesce(new.refunded_at, moved.completed_at);
-    new.refund_receipt := coalesce(new.refund_receipt, moved.refund_receipt);
+    new.refunded_at := coalesce(new.refunded_at, refund.completed_at);
+    new.refund_receipt := coalesce(new.refund_receipt, refund.refund_receipt);
   end if;
-  -- A refund that was noted before the receipt was known gets this receipt.
+  -- A refund recorded before the receipt was known gets the receipt.
   update public.refunds as r
   set receipt = new.receipt, updated_at = now()
   where r.payment_id = new.id and r.receipt is null and not exists (
@@ -226,8 +226,8 @@ begin
 end
 $$;
 
--- A payment that may be refunded. Locks its order first.
-create function private.refundable_payment(payment_id uuid) returns public.payments
+-- Refuses payments that cannot be refunded. Locks the order first.
+create function private.lock_refundable_payment(payment_id uuid) returns public.payments
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -235,19 +235,17 @@ declare
   paid public.payments;
 begin
   select o.* into paid_order from public.orders as o
-  where o.id = (select p.order_id from public.payments as p where p.id = refundable_payment.payment_id)
+  where o.id = (select p.order_id from public.payments as p where p.id = lock_refundable_payment.payment_id)
   for update;
-  select * into paid from public.payments as p where p.id = refundable_payment.payment_id for update;
+  select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  end if;
-  if paid.refunded_at is not null or exists (
+  elsif paid.refunded_at is not null or exists (
     select from public.refunds as r
     where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
   ) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-  end if;
-  if paid.status <> 'completed' or not (
+  elsif paid.status <> 'completed' or not (
     paid.needs_refund
     or paid.purpose = 'test'
     or paid_order.payment_status = 'needs_decision'
@@ -267,7 +265,7 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  must_wait boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
+  needs_approval boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
 begin
   if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
@@ -278,9 +276,9 @@ begin
   ) values (
     open_refund.payment_id, open_refund.transaction_receipt, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason),
     case when open_refund.sent_by_hand is null then 'reversal' else 'by_hand' end,
-    case when open_refund.sent_by_hand is not null then 'completed' when must_wait then 'requested' else 'approved' end, must_wait,
+    case when open_refund.sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
     open_refund.member, (select u.email from auth.users as u where u.id = open_refund.member),
-    case when open_refund.sent_by_hand is not null then private.checked_refund_receipt(open_refund.sent_by_hand) end,
+    case when open_refund.sent_by_hand is not null then private.check_refund_receipt(open_refund.sent_by_hand) end,
     case when open_refund.sent_by_hand is not null then now() end
   )
   returning * into opened;
@@ -288,43 +286,42 @@ begin
 end
 $$;
 comment on function private.open_refund is
-  'Requests a refund by M-PESA, or records one by hand when its receipt (sent_by_hand) is given.';
+  'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
 
--- Staff may have typed the amount: no more is refunded than M-PESA has reported under the same receipt.
+-- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
 create function public.request_refund(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  paid public.payments := private.refundable_payment(request_refund.payment_id);
-  told integer;
+  paid public.payments := private.lock_refundable_payment(request_refund.payment_id);
+  reported_cents integer;
 begin
   if paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
-      'M-PESA has not told the receipt of this payment yet. Without it the money can only be sent back by hand');
+      'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  select t.received_cents into told from public.mpesa_transactions as t where t.receipt = paid.receipt;
-  if told < paid.charge_cents then
+  select t.received_cents into reported_cents from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if reported_cents < paid.charge_cents then
     perform private.refuse(409, 'amount_differs',
-      'M-PESA told of less money under this receipt than was entered. Please look at it in Reconciliation');
+      'M-PESA reported less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
   return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
 comment on function public.request_refund is
-  'A staff member requests the refund of a payment by M-PESA, in full. Up to store_settings.refund_approval_above it is sent next; above, it waits for another staff member.';
+  'Requests the full refund of a payment by M-PESA. Above the refund limit it waits for a second staff member.';
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  approved public.refunds := private.locked_refund(approve_refund.refund_id);
+  approved public.refunds := private.lock_refund(approve_refund.refund_id);
 begin
   if approved.status <> 'requested' then
     perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
-  end if;
-  if approved.requested_by = member then
+  elsif approved.requested_by = member then
     perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
   end if;
   update public.refunds as r
@@ -335,14 +332,14 @@ begin
   return approved;
 end
 $$;
-comment on function public.approve_refund is 'A second staff member approves a refund above the limit. It is sent next.';
+comment on function public.approve_refund is 'Approves, as a second staff member, a refund above the limit.';
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  withdrawn public.refunds := private.locked_refund(withdraw_refund.refund_id);
+  withdrawn public.refunds := private.lock_refund(withdraw_refund.refund_id);
 begin
   if withdrawn.status = 'withdrawn' then
     return withdrawn;
@@ -354,23 +351,23 @@ begin
   return withdrawn;
 end
 $$;
-comment on function public.withdraw_refund is 'Any staff member withdraws a refund that was not sent to M-PESA yet.';
+comment on function public.withdraw_refund is 'Withdraws a refund that was not sent to M-PESA yet.';
 
-create function private.record_refund_decision(receipt text, note text, member uuid) returns void
+create function private.record_transaction_refund(receipt text, note text, member uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
   values (
-    record_refund_decision.receipt, 'refund', record_refund_decision.note, record_refund_decision.member,
-    (select u.email from auth.users as u where u.id = record_refund_decision.member)
+    record_transaction_refund.receipt, 'refund', record_transaction_refund.note, record_transaction_refund.member,
+    (select u.email from auth.users as u where u.id = record_transaction_refund.member)
   );
 end
 $$;
-comment on function private.record_refund_decision is
-  'Records a refund of unassigned money. The receipt stays open: when it turns out to be an order''s, an unsent refund is withdrawn.';
+comment on function private.record_transaction_refund is
+  'Records a refund of unassigned money. If the money turns out to be an order''s, an unsent refund is withdrawn.';
 
--- The reconciliation's history lists every refund of a payment, wherever it was requested or noted.
+-- The reconciliation lists every refund of a payment, wherever it was requested.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 begin

@@ -1,4 +1,4 @@
--- Refunds of money that belongs to no payment.
+-- Refunds of unassigned money.
 
 create function private.reopen_transaction_of_refund(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
@@ -24,35 +24,32 @@ begin
 end
 $$;
 
-create function private.open_transaction_refund(receipt text, is_sure boolean) returns public.mpesa_transactions
+create function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(trim(open_transaction_refund.receipt));
-  told public.mpesa_transactions;
+  code text := upper(trim(lock_refundable_transaction.receipt));
+  reported public.mpesa_transactions;
 begin
   -- Settlements and reconciliation take the same lock for a receipt.
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
-  select * into told from public.mpesa_transactions as t where t.receipt = code for update;
+  select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  end if;
-  if exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-  end if;
-  if told.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
-    or told.received_cents < 100 or told.received_cents % 100 <> 0
+  elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or reported.received_cents < 100 or reported.received_cents % 100 <> 0
   then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
-  end if;
-  if not coalesce(open_transaction_refund.is_sure, false) and exists (select private.orders_of_lost_receipts(code)) then
+  elsif not coalesce(lock_refundable_transaction.is_sure, false) and exists (select private.orders_missing_receipt(code)) then
     perform private.refuse(409, 'may_be_of_order', format(
       'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
       (select o.order_number from public.orders as o
-       where o.id in (select private.orders_of_lost_receipts(code)) order by o.created_at desc limit 1)
+       where o.id in (select private.orders_missing_receipt(code)) order by o.created_at desc limit 1)
     ));
   end if;
-  return told;
+  return reported;
 end
 $$;
 
@@ -61,19 +58,19 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  told public.mpesa_transactions := private.open_transaction_refund(
+  reported public.mpesa_transactions := private.lock_refundable_transaction(
     request_transaction_refund.receipt, request_transaction_refund.is_sure
   );
-  asked public.refunds := private.open_refund(
-    null, told.receipt, told.receipt, told.received_cents, request_transaction_refund.reason, member
+  requested public.refunds := private.open_refund(
+    null, reported.receipt, reported.receipt, reported.received_cents, request_transaction_refund.reason, member
   );
 begin
-  perform private.record_refund_decision(told.receipt, asked.reason, member);
-  return asked;
+  perform private.record_transaction_refund(reported.receipt, requested.reason, member);
+  return requested;
 end
 $$;
 comment on function public.request_transaction_refund is
-  'A staff member requests the refund of money without an order, by its receipt and the rules of request_refund. Money that may be an order''s, whose prompt lacks its receipt, only when is_sure.';
+  'Requests the refund of unassigned money by its receipt, by the rules of request_refund. Money that may be an order''s, whose prompt lacks a receipt, only when is_sure.';
 
 create function public.note_transaction_refund_by_hand(
   receipt text, refund_receipt text, reason text, is_sure boolean default false
@@ -82,7 +79,7 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  told public.mpesa_transactions;
+  reported public.mpesa_transactions;
   noted public.refunds;
 begin
   select r.* into noted from public.refunds as r
@@ -91,19 +88,19 @@ begin
   if found then
     return noted;
   end if;
-  told := private.open_transaction_refund(
+  reported := private.lock_refundable_transaction(
     note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
   );
   noted := private.open_refund(
-    null, told.receipt, told.receipt, told.received_cents, note_transaction_refund_by_hand.reason, member,
+    null, reported.receipt, reported.receipt, reported.received_cents, note_transaction_refund_by_hand.reason, member,
     coalesce(note_transaction_refund_by_hand.refund_receipt, '')
   );
-  perform private.record_refund_decision(told.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
+  perform private.record_transaction_refund(reported.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
   return noted;
 end
 $$;
 comment on function public.note_transaction_refund_by_hand is
-  'A staff member records that money without an order was refunded outside the shop. Repeatable by receipt.';
+  'Records that unassigned money was refunded outside the shop. Idempotent by receipt.';
 
 -- Who may call these functions
 grant execute on function public.request_transaction_refund, public.note_transaction_refund_by_hand to authenticated;

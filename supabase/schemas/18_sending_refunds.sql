@@ -1,4 +1,4 @@
--- Sending refunds: reversals asked of M-PESA, and their results.
+-- Sending refunds: reversal requests to M-PESA, and their results.
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
 language plpgsql set search_path = '' as $$
@@ -7,11 +7,8 @@ declare
   done public.refunds;
 begin
   update public.refunds as r
-  set status = 'completed',
-      refund_receipt = coalesce(r.refund_receipt, complete_refund.refund_receipt),
-      next_check_at = null,
-      completed_at = coalesce(r.completed_at, now()),
-      updated_at = now()
+  set status = 'completed', refund_receipt = coalesce(r.refund_receipt, complete_refund.refund_receipt),
+      next_check_at = null, completed_at = coalesce(r.completed_at, now()), updated_at = now()
   where r.id = complete_refund.refund_id
   returning * into strict done;
   update public.payments as p
@@ -21,20 +18,21 @@ begin
   return done;
 end
 $$;
-comment on function private.complete_refund is 'Its order, payment and row must be locked.';
+comment on function private.complete_refund is
+  'Completes a refund and its payment. The caller has locked the order, the payment and the refund.';
 
--- The order of locks is the same everywhere, against deadlocks: the order, the receipt (its advisory lock, then its row of
--- mpesa_transactions), the payment, the refund; products by id, last.
-create function private.locked_refund(refund_id uuid) returns public.refunds
+-- All functions lock in the same order, against deadlocks: the order, the receipt (its advisory lock, then its row of
+-- mpesa_transactions), the payment, the refund; last the products, by id.
+create function private.lock_refund(refund_id uuid) returns public.refunds
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   seen public.refunds;
   locked public.refunds;
 begin
-  -- What is refunded is known only after reading, and must be locked first. What changes in between is read again.
+  -- The order and receipt must be locked first, but are known only after reading. If they changed before the lock, read again.
   loop
-    select * into seen from public.refunds as r where r.id = locked_refund.refund_id;
+    select * into seen from public.refunds as r where r.id = lock_refund.refund_id;
     if not found then
       perform private.refuse(404, 'refund_not_found', 'This refund does not exist');
     end if;
@@ -58,22 +56,19 @@ begin
   end loop;
 end
 $$;
-comment on function private.locked_refund is 'Locks a refund after its order, its receipt and its payment.';
 
-create function private.checked_refund_receipt(typed text) returns text
+create function private.check_refund_receipt(typed text) returns text
 language plpgsql set search_path = '' as $$
 declare
-  code text := upper(regexp_replace(checked_refund_receipt.typed, '\s', '', 'g'));
+  code text := upper(regexp_replace(check_refund_receipt.typed, '\s', '', 'g'));
 begin
   if code is null or code !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
-  -- Settlements take the same lock for their receipts.
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code) then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
-  end if;
-  if exists (select from public.refunds as r where r.refund_receipt = code) then
+  elsif exists (select from public.refunds as r where r.refund_receipt = code) then
     perform private.refuse(409, 'refund_receipt_used', 'This receipt belongs to another refund already');
   end if;
   return code;
@@ -94,7 +89,7 @@ begin
   if found then
     return noted;
   end if;
-  paid := private.refundable_payment(note_refund_by_hand.payment_id);
+  paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
   noted := private.open_refund(
     paid.id, null, paid.receipt, paid.charge_cents, note_refund_by_hand.reason, member,
     coalesce(note_refund_by_hand.refund_receipt, '')
@@ -103,22 +98,20 @@ begin
 end
 $$;
 comment on function public.note_refund_by_hand is
-  'A staff member records that a payment was refunded outside the shop, with M-PESA''s receipt. Repeatable by receipt.';
+  'Records that a payment was refunded outside the shop, with M-PESA''s receipt. Idempotent by receipt.';
 
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  closed public.refunds := private.locked_refund(close_unknown_refund.refund_id);
+  closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
 begin
   if closed.status <> 'unknown' then
     perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  elsif close_unknown_refund.refund_receipt is not null then
+    return private.complete_refund(closed.id, private.check_refund_receipt(close_unknown_refund.refund_receipt));
   end if;
-  if close_unknown_refund.refund_receipt is not null then
-    return private.complete_refund(closed.id, private.checked_refund_receipt(close_unknown_refund.refund_receipt));
-  end if;
-  -- M-PESA may still be working on it.
   if closed.sent_at > now() - interval '30 minutes' then
     perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
   end if;
@@ -131,42 +124,41 @@ begin
 end
 $$;
 comment on function public.close_unknown_refund is
-  'A staff member resolves a refund that M-PESA does not report: with its receipt, or, half an hour after it was tried, as not sent.';
+  'Resolves a refund with unknown result: with its receipt, or, half an hour after it was sent, as not sent.';
 
 create function public.lease_refunds(at_most integer default 1) returns setof jsonb
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   leased public.refunds;
-  too_much record;
-  left_over integer := lease_refunds.at_most;
+  excessive record;
+  remaining integer := lease_refunds.at_most;
   secret text;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_refunds'));
-  -- Requested with the amount that staff typed, and then M-PESA reported less: no more is refunded than came. First, since it locks
-  -- more than the refund.
-  for too_much in
-    select r.id, told.received_cents
+  -- M-PESA reported less than staff typed: no more is refunded than was received. First, since it locks more than the refund.
+  for excessive in
+    select r.id, reported.received_cents
     from public.refunds as r
-    join public.mpesa_transactions as told on told.receipt = r.receipt and told.received_cents < r.refund_cents
+    join public.mpesa_transactions as reported on reported.receipt = r.receipt and reported.received_cents < r.refund_cents
     where r.status in ('requested', 'approved')
     order by r.id
   loop
-    perform private.locked_refund(too_much.id);
+    perform private.lock_refund(excessive.id);
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(),
-        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', too_much.received_cents, r.refund_cents)
-    where r.id = too_much.id and r.status in ('requested', 'approved') and too_much.received_cents < r.refund_cents;
+        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', excessive.received_cents, r.refund_cents)
+    where r.id = excessive.id and r.status in ('requested', 'approved') and excessive.received_cents < r.refund_cents;
   end loop;
 
   for leased in
     select * from public.refunds as r
-    -- Not carried out for certain: tried again at growing intervals.
+    -- Not carried out for certain: retried at growing intervals.
     where r.status = 'approved'
       and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
-    order by r.created_at limit left_over for update skip locked
+    order by r.created_at limit remaining for update skip locked
   loop
-    left_over := left_over - 1;
+    remaining := remaining - 1;
     insert into private.refund_secrets (refund_id, notice_secret)
     values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
     on conflict (refund_id) do nothing;
@@ -180,11 +172,11 @@ begin
   for leased in
     select * from public.refunds as r
     where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
-      -- The process that sent it never reported M-PESA''s response: it may have been carried out.
+      -- The process that sent it ended before M-PESA's response: it may have been carried out.
       or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
-    order by coalesce(r.next_check_at, r.sent_at) limit left_over for update skip locked
+    order by coalesce(r.next_check_at, r.sent_at) limit remaining for update skip locked
   loop
-    -- One update only: of a row that one transaction changes twice PostgreSQL checks the references, which waits for their locks.
+    -- One update only: a second update of the row would check its foreign keys, and wait for their locks.
     update public.refunds as r
     set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
         result_description = case
@@ -192,7 +184,7 @@ begin
           else r.result_description
         end,
         check_count = r.check_count + 1,
-        -- The exponent is kept small: a long wait would be no interval any more.
+        -- A larger exponent would overflow the interval.
         next_check_at = now() + least(interval '1 minute' * power(1.6, least(r.check_count, 15)), interval '1 hour'),
         updated_at = now()
     where r.id = leased.id
@@ -205,7 +197,7 @@ begin
 end
 $$;
 comment on function public.lease_refunds is
-  'Refunds to send now, each only once (work = send), and refunds to query, at growing intervals (work = ask); each with the secret of its URLs.';
+  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = ask), with the secret of their URLs.';
 
 create function public.record_reversal_push(
   refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
@@ -214,7 +206,7 @@ create function public.record_reversal_push(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  pushed public.refunds := private.locked_refund(record_reversal_push.refund_id);
+  pushed public.refunds := private.lock_refund(record_reversal_push.refund_id);
   outcome text := case
     when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
     -- Nothing was carried out, for a temporary reason.
@@ -228,7 +220,7 @@ declare
 begin
   insert into public.payment_messages (refund_id, source, body, outcome)
   values (pushed.id, 'reversal', record_reversal_push.body, outcome);
-  -- A result may arrive before the response to the request: what it settled stays settled.
+  -- A result may arrive before the response: what it settled stays settled.
   update public.refunds as r
   set status = case
         when r.status <> 'sending' then r.status
@@ -254,11 +246,10 @@ begin
 end
 $$;
 comment on function public.record_reversal_push is
-  'Stores the response to a reversal request. A temporary refusal leaves it approved, to be retried. Without conversation ids and without a refusal the response was lost: the reversal is queried, never sent again.';
+  'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
 
--- A refund that is completed already learns its receipt only from a result about the same amount.
--- That a payment still stands is no proof that its reversal, once taken, was not carried out: only where the request itself was
--- lost it means that nothing was sent. And an answer that names money that came in tells nothing of its way back.
+-- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
+-- of a refund.
 create function public.settle_reversal(
   refund_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
@@ -275,7 +266,7 @@ begin
   if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
     perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
   end if;
-  settled := private.locked_refund(settle_reversal.refund_id);
+  settled := private.lock_refund(settle_reversal.refund_id);
   insert into public.payment_messages (refund_id, source, source_address, body)
   values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
   returning id into message_id;
@@ -289,7 +280,7 @@ begin
       or exists (select from public.mpesa_transactions as t where t.receipt = code)
     ) then
       outcome := 'receipt_of_payment';
-    -- A result of a reversal names the amount; a status without one may be of something else.
+    -- Reversal results include the amount; a status with another amount may be about another payment.
     elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
       and settle_reversal.refund_cents is distinct from settled.refund_cents then
       outcome := 'pending';
@@ -305,12 +296,11 @@ begin
   elsif settle_reversal.verdict = 'succeeded' then
     if settled.status = 'completed' then
       outcome := 'already_completed';
-      -- A result with another amount does not have this refund''s receipt.
+      -- A result with another amount does not have this refund's receipt.
       if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
         settled := private.complete_refund(settled.id, code);
       end if;
     elsif settled.tries = 0 then
-      -- Nothing was sent yet: this result cannot be about the refund.
       outcome := 'not_sent';
     elsif settle_reversal.refund_cents <> settled.refund_cents then
       outcome := 'wrong_amount';
@@ -322,8 +312,7 @@ begin
       where r.id = settled.id
       returning * into settled;
     else
-      -- Supersedes a failure as well: the money has gone back. A second refund of the same money, begun after that
-      -- failure, has lost its reason.
+      -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
       update public.refunds as r
       set status = 'withdrawn', updated_at = now()
       where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
@@ -370,8 +359,7 @@ begin
     where r.id = settled.id
     returning * into settled;
   elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have processed it yet; it may have carried out what it accepted, whatever status the payment has since; and after
-    -- the report that it is reversed already, no other status counts.
+    -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
     settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
     or settled.result_code is not distinct from 'R000001'
   ) then
@@ -384,12 +372,12 @@ begin
     where r.id = settled.id
     returning * into settled;
   end if;
-  update public.payment_messages as m set outcome = outcome_of.word from (select outcome as word) as outcome_of where m.id = message_id;
+  update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
   return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
 end
 $$;
 comment on function public.settle_reversal is
-  'The one way a refund by M-PESA ends. Stores the message, is repeatable, lets a success supersede a failure and never the reverse, and writes refund, payment and order in the same transaction.';
+  'Settles a refund by a message of M-PESA: stores the message and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
 
 create function public.find_refund_by_secret(notice_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
@@ -401,12 +389,11 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  seen public.refunds := private.locked_refund(acknowledge_sent_twice.refund_id);
+  seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
     perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
-  end if;
-  if char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
+  elsif char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   update public.refunds as r
@@ -424,7 +411,7 @@ begin
   return seen;
 end
 $$;
-comment on function public.acknowledge_sent_twice is 'A staff member records how money that was refunded twice was resolved.';
+comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
 
 -- Who may call these functions
 grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;

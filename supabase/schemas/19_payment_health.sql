@@ -1,6 +1,5 @@
--- Payment health: a pause of prompts while M-PESA refuses them, and the access token that all processes share.
+-- Payment health: pausing prompts while M-PESA refuses them, and the shared access token. A new token invalidates the previous one.
 
--- All processes share M-PESA's access token, because a new one makes the previous one invalid.
 create unlogged table private.daraja_tokens (
   account text primary key,
   token text,
@@ -9,11 +8,10 @@ create unlogged table private.daraja_tokens (
   leased_until timestamptz
 );
 comment on table private.daraja_tokens is
-  'The access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one. Expires within an hour.';
+  'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
 alter table private.daraja_tokens enable row level security;
 
--- When M-PESA reports that the shop's own settings are wrong, prompts pause: customers are offered another way to pay, staff see the
--- cause.
+-- Prompts pause when M-PESA reports that the shop's settings are wrong: customers see another way to pay, staff see the cause.
 create table private.prompt_pause (
   id boolean primary key default true,
   code text not null,
@@ -26,9 +24,9 @@ create table private.prompt_pause (
   constraint "there is one pause" check (id)
 );
 comment on table private.prompt_pause is
-  'Until when no prompt is sent, and the response that caused it. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
-comment on column private.prompt_pause.caused_by is 'The phone whose prompt failed last.';
-comment on column private.prompt_pause.probe_at is 'When the probe was sent; null when none is open.';
+  'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
+comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
+comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
 alter table private.prompt_pause enable row level security;
 
 create table private.prompt_faults (
@@ -36,7 +34,7 @@ create table private.prompt_faults (
   at timestamptz not null
 );
 comment on table private.prompt_faults is
-  'Phones whose prompts ended with a result code about the shop''s own account, since the last success. One phone alone proves nothing: the phone may be the cause.';
+  'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
 alter table private.prompt_faults enable row level security;
 
 create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
@@ -46,18 +44,16 @@ declare
   known private.daraja_tokens;
 begin
   insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
-  -- The row is the lock: concurrent calls are answered one after the other.
   select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
   if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
     return jsonb_build_object(
-      'token', known.token,
-      'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
+      'token', known.token, 'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
     );
   end if;
   if known.leased_until > now() then
     return '{}';
   end if;
-  -- The process with the lease may die: after ten seconds another one gets it.
+  -- Ten seconds, in case the process with the lease ends.
   update private.daraja_tokens as t
   set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
   where t.account = known.account
@@ -66,7 +62,7 @@ begin
 end
 $$;
 comment on function public.lease_daraja_token is
-  'The token while it is fresh and not the stale one; otherwise a lease to ask for the next, or {} while another process asks.';
+  'The token, if it is fresh and not stale_token; else a lease to request the next; or {} while another process requests it.';
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
@@ -78,17 +74,16 @@ begin
         when store_daraja_token.token is null then t.fresh_until
         else now() + store_daraja_token.fresh_for_ms * interval '1 millisecond'
       end,
-      lease = null,
-      leased_until = null
-  -- After the lease has expired, the next token may have made this one invalid.
+      lease = null, leased_until = null
+  -- After the lease has expired, another token may have invalidated this one.
   where t.account = store_daraja_token.account and t.lease = store_daraja_token.lease;
   return found;
 end
 $$;
 comment on function public.store_daraja_token is
-  'Ends a lease with its token, or without one (token null) so that the next caller may request one at once. Returns whether the lease was still valid.';
+  'Ends a lease with its token, or without (token null), so that the next caller requests one. Returns whether the lease was valid.';
 
-create function private.is_credential_fault(result_code text, result_description text) returns boolean
+create function private.is_credential_error(result_code text, result_description text) returns boolean
 language sql immutable set search_path = '' as $$
   select coalesce(
     result_code in ('400.008.01', '400.008.02')
@@ -97,18 +92,19 @@ language sql immutable set search_path = '' as $$
     false
   );
 $$;
-comment on function private.is_credential_fault is 'Errors that M-PESA reports before any phone is involved.';
+comment on function private.is_credential_error is
+  'Whether M-PESA refused the shop''s credentials, before any phone was involved.';
 
-create function private.is_configuration_fault(result_code text, result_description text) returns boolean
+create function private.is_configuration_error(result_code text, result_description text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- M-PESA's result codes for the merchant's own account, and Daraja's errors for its own credentials.
+  -- M-PESA's result codes about the merchant's account, and Daraja's errors about its credentials.
   select coalesce(
-    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_fault(result_code, result_description),
+    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_error(result_code, result_description),
     false
   );
 $$;
 
--- Hosted projects load safeupdate for API connections: it refuses an UPDATE or DELETE without a WHERE, also within a function.
+-- Hosted projects refuse an UPDATE or DELETE without a WHERE (safeupdate), also within a function.
 create function private.end_prompt_pause() returns void
 language sql set search_path = '' as $$
   delete from private.prompt_pause where true;
@@ -122,13 +118,13 @@ begin
     perform private.end_prompt_pause();
     return;
   end if;
-  if not private.is_configuration_fault(new.result_code, new.result_description) then
-    -- It proved neither that M-PESA works nor that it does not: the next prompt is the probe.
+  if not private.is_configuration_error(new.result_code, new.result_description) then
+    -- Proves nothing about M-PESA: the next prompt is the probe.
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
     return;
   end if;
-  -- An immediate refusal has reached no phone; a later one may be about the phone.
-  if new.checkout_request_id is not null and not private.is_credential_fault(new.result_code, new.result_description) then
+  -- A later refusal, unlike an immediate one, may be caused by the phone.
+  if new.checkout_request_id is not null and not private.is_credential_error(new.result_code, new.result_description) then
     insert into private.prompt_faults as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
     -- A second phone confirms it, now or as the probe after a pause.
@@ -145,17 +141,14 @@ begin
   insert into private.prompt_pause as paused (code, description, caused_by, until)
   values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
   on conflict (id) do update
-  set code = excluded.code,
-      description = excluded.description,
-      caused_by = excluded.caused_by,
-      probe_at = null,
+  set code = excluded.code, description = excluded.description, caused_by = excluded.caused_by, probe_at = null,
       times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
       since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
       until = now() + case
         when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
         else interval '5 minutes'
       end
-  -- Prompts that were sent before the pause fail for the same reason: they do not extend it.
+  -- Failures of prompts sent before the pause do not extend it.
   where paused.until <= now();
 end
 $$;
@@ -170,7 +163,7 @@ begin
   into must_wait
   from private.prompt_pause as paused for update;
   if not must_wait then
-    -- This prompt is the probe; the others wait for its result.
+    -- This prompt is the probe.
     update private.prompt_pause as paused set probe_at = now() where true;
   elsif must_wait then
     perform private.refuse(409, 'prompts_paused',
@@ -183,11 +176,10 @@ create function public.resume_prompts() returns void
 language plpgsql security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  delete from private.prompt_pause where true;
-  delete from private.prompt_faults where true;
+  perform private.end_prompt_pause();
 end
 $$;
-comment on function public.resume_prompts is 'Staff corrected the settings: prompts are sent again at once.';
+comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
 
 create function public.payment_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
@@ -225,7 +217,7 @@ language sql stable security definer set search_path = '' as $$
   );
 $$;
 comment on function public.payment_health is
-  'For staff: whether prompts are paused and why, refunds that wait for staff, the last prompt and the last callback.';
+  'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
 
 -- Who may call these functions
 grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;

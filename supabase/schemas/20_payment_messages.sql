@@ -1,4 +1,4 @@
--- Payment messages: every message of M-PESA about money, as received.
+-- Payment messages: every message of M-PESA about money.
 
 create table public.payment_messages (
   id bigint generated always as identity primary key,
@@ -15,8 +15,9 @@ create table public.payment_messages (
     'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
   ))
 );
-comment on table public.payment_messages is 'M-PESA''s messages, verbatim, stored before they are processed.';
-comment on column public.payment_messages.receipt is 'The receipt that the message names. A message follows its receipt to another payment.';
+comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
+comment on column public.payment_messages.receipt is
+  'Receipt that the message names. A message moves with its receipt to another payment.';
 alter table public.payment_messages enable row level security;
 grant select on public.payment_messages to authenticated;
 create policy "staff read every payment message" on public.payment_messages
@@ -37,7 +38,7 @@ language sql volatile security definer set search_path = '' as $$
   returning id;
 $$;
 comment on function public.store_failed_callback is
-  'Stores a callback that could not be settled, verbatim: M-PESA sends it once. It is processed again later.';
+  'Stores a callback that could not be settled, to process it again later: M-PESA sends it once.';
 
 create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer set search_path = '' as $$
@@ -46,13 +47,13 @@ language sql stable security definer set search_path = '' as $$
   order by m.id
   limit list_failed_callbacks.at_most;
 $$;
-comment on function public.list_failed_callbacks is 'Callbacks of prompts that were stored and could not be settled yet.';
+comment on function public.list_failed_callbacks is 'Stored callbacks that could not be settled yet.';
 
 create function public.finish_failed_callback(message_id bigint) returns void
 language sql volatile security definer set search_path = '' as $$
   update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
 $$;
-comment on function public.finish_failed_callback is 'The callback is settled now, with a message of its own.';
+comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
 
 -- Who may call these functions
 grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback

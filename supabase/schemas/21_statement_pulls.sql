@@ -1,6 +1,5 @@
 -- Statement pulls: reading M-PESA's statement of the last 48 hours.
 
--- One process at a time pulls the statement; the times that no pull covers are reported.
 create table public.statement_pulls (
   id bigint generated always as identity primary key,
   window_from timestamptz not null,
@@ -16,11 +15,11 @@ create table public.statement_pulls (
   finished_at timestamptz,
   constraint "a window has a length" check (window_from < window_to),
   constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
-  constraint "a pull that ended says when" check ((outcome = 'running') = (finished_at is null))
+  constraint "a pull that ended has a time" check ((outcome = 'running') = (finished_at is null))
 );
 comment on table public.statement_pulls is
-  'Every pull of M-PESA''s statement. missed_since: the statement covers 48 hours only; no pull covers the time from missed_since to window_from.';
-comment on column public.statement_pulls.news is 'Number of payments that no earlier statement listed.';
+  'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
+comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
 grant select (id) on public.statement_pulls to anon;
@@ -40,7 +39,7 @@ begin
   if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
     return null;
   end if;
-  -- The process with the lease has died.
+  -- The process with the lease ended.
   update public.statement_pulls as s
   set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
   where s.outcome = 'running' and s.leased_until < now();
@@ -48,7 +47,7 @@ begin
     select from public.statement_pulls as s
     where s.outcome = 'running'
       or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
-      -- A failed pull is repeated sooner, but not at once.
+      -- A failed pull is retried after five minutes at the earliest.
       or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
   ) then
     return null;
@@ -67,7 +66,7 @@ begin
 end
 $$;
 comment on function public.lease_statement_pull is
-  'The time window of M-PESA''s statement to pull now, leased to one process: from three hours before the end of the last complete pull, at most 48 hours. Null when none is due or no statement is registered.';
+  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. Null: none is due, or no statement is registered.';
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
@@ -79,7 +78,7 @@ begin
   return found;
 end
 $$;
-comment on function public.extend_statement_pull is 'Extends the lease of a pull. False when another process has taken it over.';
+comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
 
 create function public.finish_statement_pull(
   pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
@@ -88,18 +87,15 @@ create function public.finish_statement_pull(
 language sql volatile security definer set search_path = '' as $$
   update public.statement_pulls as s
   set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
-      payments = finish_statement_pull.payments,
-      news = finish_statement_pull.news,
-      unreadable = finish_statement_pull.unreadable,
-      problem = finish_statement_pull.problem,
-      finished_at = now()
+      payments = finish_statement_pull.payments, news = finish_statement_pull.news,
+      unreadable = finish_statement_pull.unreadable, problem = finish_statement_pull.problem, finished_at = now()
   where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
-  -- Pulls are stored for half a year; those with gaps for good.
+  -- Pulls are stored for half a year, those with gaps forever.
   delete from public.statement_pulls as s
   where s.started_at < now() - interval '190 days' and s.missed_since is null;
 $$;
 comment on function public.finish_statement_pull is
-  'Ends a pull: complete when every payment of its window was received, failed with the problem otherwise; then its window is pulled again.';
+  'Ends a pull: complete if all payments of its window were received, else failed with the problem; then its window is pulled again.';
 
 create function private.statement_coverage() returns tstzmultirange
 language sql stable set search_path = '' as $$
@@ -107,7 +103,7 @@ language sql stable set search_path = '' as $$
   from public.statement_pulls as s
   where s.outcome = 'complete';
 $$;
-comment on function private.statement_coverage is 'The time that complete pulls of the statement cover.';
+comment on function private.statement_coverage is 'The time that complete pulls cover.';
 
 create function public.statement_status() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -142,7 +138,7 @@ begin
 end
 $$;
 comment on function public.statement_status is
-  'For staff: whether confirmations and the statement are registered, until when the statement is read, gaps of the last 14 days that no statement covers, and messages that could not be settled (left).';
+  'For staff: registrations of confirmations and statement, end of its coverage, gaps of the last 14 days, and messages that could not be settled (left).';
 
 -- Who may call these functions
 grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;

@@ -267,7 +267,7 @@ begin
   return coalesce((
     select jsonb_agg(to_jsonb(o)) from (
       select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-        o.id in (select private.orders_of_lost_receipts(told.receipt)) as lacks_receipt
+        o.id in (select private.orders_missing_receipt(told.receipt)) as lacks_receipt
       from public.orders as o
       where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
         and (
@@ -275,9 +275,9 @@ begin
           or o.id = private.order_of_reference(told.reference)
           or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
           -- Possibly paid by this money, whose receipt was lost.
-          or o.id in (select private.orders_of_lost_receipts(told.receipt))
+          or o.id in (select private.orders_missing_receipt(told.receipt))
         )
-      order by o.id in (select private.orders_of_lost_receipts(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      order by o.id in (select private.orders_missing_receipt(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
       limit 5
     ) as o
   ), '[]');
@@ -400,7 +400,7 @@ begin
     if told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    perform private.open_transaction_refund(told.receipt, resolve_difference.is_sure);
+    perform private.lock_refundable_transaction(told.receipt, resolve_difference.is_sure);
     perform private.open_refund(
       null, told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), member
     );
@@ -438,5 +438,5 @@ comment on function public.resolve_difference(text, text, uuid, uuid, text, bool
   'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
 grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
 
-create trigger reconciliation_events_stay before update or delete on public.reconciliation_events
+create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_reconciliation_change();

@@ -1,4 +1,4 @@
--- Deliveries: one per paid order; its status and its order's move together (docs/decisions/deliveries-and-inquiries.md).
+-- Deliveries: one per paid order; its status and its order's status are synchronised (docs/decisions/deliveries-and-inquiries.md).
 
 create table public.deliveries (
   id uuid primary key default gen_random_uuid(),
@@ -15,16 +15,16 @@ create table public.deliveries (
   constraint "an order is delivered once" unique (order_id),
   constraint "a delivery status is known"
     check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
-  constraint "who delivers is told in short" check (
+  constraint "delivery details are short" check (
     char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
     and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
   )
 );
-comment on table public.deliveries is 'How a paid order gets to its customer. Made with the payment, filled when staff assign it.';
-comment on column public.deliveries.pickup_time is 'When it became picked_up, by the database''s clock. Null when it never was, or was undone.';
-comment on column public.deliveries.delivery_time is 'When it became delivered, by the database''s clock. Null again when that was undone.';
+comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
+comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
+comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
 comment on column public.deliveries.updated_at is
-  'Changes with every edit. A save names the value that it saw, and changes nothing if it has changed since.';
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 alter table public.deliveries enable row level security;
 grant select,
   insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
@@ -48,39 +48,39 @@ create index deliveries_open on public.deliveries (created_at desc, id desc)
 create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
   where delivery_person is not null;
 
-create function private.make_delivery(order_id uuid) returns void
+create function private.create_delivery(order_id uuid) returns void
 language sql set search_path = '' as $$
-  insert into public.deliveries (order_id) values (make_delivery.order_id) on conflict (order_id) do nothing;
+  insert into public.deliveries (order_id) values (create_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
 create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 declare
-  wanted text := private.order_status_of_delivery(new.delivery_status);
-  had_wanted text := private.order_status_of_delivery(old.delivery_status);
+  new_status text := private.order_status_of_delivery(new.delivery_status);
+  old_status text := private.order_status_of_delivery(old.delivery_status);
 begin
-  if wanted is not null then
+  if new_status is not null then
     update public.orders as o
-    set status = wanted, updated_at = now()
-    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from wanted;
-  elsif had_wanted is not null then
+    set status = new_status, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from new_status;
+  elsif old_status is not null then
     update public.orders as o
     set status = 'processing', updated_at = now()
-    where o.id = new.order_id and private.shown_status(o.status) = had_wanted;
+    where o.id = new.order_id and private.shown_status(o.status) = old_status;
   end if;
 end
 $$;
 
-create function private.follow_delivery_status() returns trigger
+create function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   moment timestamptz := clock_timestamp();
   of_order text;
 begin
-  -- Lock the order before the delivery is written: the transaction that holds it may be about to change the delivery.
+  -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
   select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
   if tg_op = 'UPDATE' then
-    -- The database's clock, never the same time for two changes.
+    -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
     if current_setting('private.is_undoing', true) = 'yes' then
       return new;
@@ -88,26 +88,25 @@ begin
     new.pickup_time := old.pickup_time;
     new.delivery_time := old.delivery_time;
     if new.delivery_status = old.delivery_status then
-      -- The order may have changed while this request waited for it.
-      new.delivery_status := private.delivery_status_beside(of_order, old.delivery_status, new.delivery_person);
+      -- The order may have changed while this request waited for its lock.
+      new.delivery_status := private.delivery_status_for_order(of_order, old.delivery_status, new.delivery_person);
       if new.delivery_status = old.delivery_status then
         return new;
       end if;
-    elsif private.delivery_status_beside(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
+    elsif private.delivery_status_for_order(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
       and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
     then
-      -- Overtaken by that change. One that moves the order itself is the later word, unless the order is cancelled.
-      new.delivery_status := private.delivery_status_beside(of_order,
+      -- The order changed first. A status that changes the order still applies, unless the order is cancelled.
+      new.delivery_status := private.delivery_status_for_order(of_order,
         case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
     end if;
   elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
-    new.delivery_status := private.delivery_status_beside(of_order, new.delivery_status, new.delivery_person);
+    new.delivery_status := private.delivery_status_for_order(of_order, new.delivery_status, new.delivery_person);
   end if;
   if new.delivery_status not in ('pending', 'failed') and of_order = 'cancelled' then
-    perform private.refuse(409, 'delivery_of_cancelled_order',
-      'This order was cancelled. To deliver it after all, change the order first');
+    perform private.refuse(409, 'delivery_of_cancelled_order', 'This order was cancelled. To deliver it after all, change the order first');
   end if;
-  -- A step back takes back the times it undoes.
+  -- An earlier status clears later times.
   case new.delivery_status
     when 'picked_up' then
       new.pickup_time := moment;
@@ -147,14 +146,11 @@ begin
   perform private.expect_staff();
   if person is null then
     perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
-  end if;
-  if phone is null then
+  elsif phone is null then
     perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
-  end if;
-  if vehicle is null then
+  elsif vehicle is null then
     perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
-  end if;
-  if char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+  elsif char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
     perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
   end if;
 
@@ -162,7 +158,7 @@ begin
     -- Read without a lock: only requests that change a delivery lock it.
     select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
     if found then
-      -- The same again, because the first answer was lost or the button pressed twice, is no change.
+      -- A repeated request changes nothing.
       if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
         is not distinct from (person, phone, vehicle, notes) then
         return delivery;
@@ -172,28 +168,23 @@ begin
       ) then
         perform private.refuse(409, 'delivery_of_cancelled_order',
           'This order was cancelled. To deliver it after all, change the order first');
-      end if;
-      if assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+      elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
         perform private.refuse(409, 'delivery_already_assigned',
           format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
-      end if;
-      if assign_delivery.seen_updated_at <> delivery.updated_at then
+      elsif assign_delivery.seen_updated_at <> delivery.updated_at then
         perform private.refuse(409, 'delivery_changed',
           'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
       end if;
       begin
         update public.deliveries as d
-        set delivery_person = person,
-            delivery_phone = phone,
-            delivery_vehicle = vehicle,
-            delivery_notes = notes,
+        set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
             delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
         where d.id = delivery.id and d.updated_at = delivery.updated_at
         returning * into delivery;
         if found then
           return delivery;
         end if;
-        -- Another request was first. Leaving this block releases the delivery.
+        -- Another request was first. Leaving this block releases the lock on the delivery.
         raise exception using errcode = 'JJ001';
       exception when sqlstate 'JJ001' then
         continue;
@@ -209,23 +200,21 @@ begin
       returning * into delivery;
       return delivery;
     exception when unique_violation then
-      -- Another request made it. Leaving this block releases the order, which is never locked while waiting for its delivery.
+      -- Another request created it. Leaving this block releases the lock on the order.
       null;
     end;
   end loop;
 end
 $$;
 comment on function public.assign_delivery is
-  'Assigns the delivery of an order. An existing assignment changes only if the caller names the updated_at that it saw.';
+  'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
 
--- The delivery follows its order, and the order its delivery.
-create function private.delivery_status_beside(order_status text, delivery_status text, delivery_person text) returns text
+create function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
 language sql immutable set search_path = ''
 return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
-  -- Whether it was picked up is not known: it is in transit.
   when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
-  -- A rider who is on the way stays on the way.
+  -- A delivery in progress continues.
   when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
   else case
     when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
@@ -233,19 +222,19 @@ return case private.shown_status(order_status)
     else 'assigned'
   end
 end;
-comment on function private.delivery_status_beside is
-  'What a delivery''s status becomes when its order has this one: the same where the two agree already.';
+comment on function private.delivery_status_for_order is
+  'The status that a delivery gets from its order''s status; unchanged if they agree.';
 
 create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
   delivery public.deliveries;
-  wanted text;
+  new_status text;
 begin
-  -- A request that holds the delivery waits for this order and reads it then: waiting for that request would be a deadlock.
+  -- Skips a locked delivery: the request that has it waits for this order, then reads it.
   select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
   if found then
-    wanted := private.delivery_status_beside(
+    new_status := private.delivery_status_for_order(
       new.status,
       -- A reactivated order is delivered again.
       case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
@@ -255,8 +244,8 @@ begin
       delivery.delivery_person
     );
     update public.deliveries as d
-    set delivery_status = wanted
-    where d.id = delivery.id and d.delivery_status <> wanted;
+    set delivery_status = new_status
+    where d.id = delivery.id and d.delivery_status <> new_status;
   end if;
 end
 $$;

@@ -1,6 +1,5 @@
--- Order events: what happened to an order, for its timeline.
+-- Order events: the timeline of an order. Triggers write them, whatever makes the change.
 
--- Who did what, and when. Only the database writes events, whichever way a change is made.
 create table public.order_events (
   id bigint generated always as identity primary key,
   order_id uuid not null,
@@ -21,8 +20,7 @@ create table public.order_events (
   ))
 );
 comment on table public.order_events is
-  'The timeline of every order, in the order of id. Only added to, by triggers. actor_email is the address at that moment.';
-comment on column public.order_events.order_id is 'The order. Its events go when it is deleted, or reduced to its row.';
+  'The timeline of every order, ordered by id. Append-only. actor_email: the email address at that time.';
 alter table public.order_events enable row level security;
 revoke all on public.order_events from anon, authenticated, service_role;
 grant select on public.order_events to authenticated, service_role;
@@ -30,7 +28,7 @@ create policy "staff read every order's timeline" on public.order_events
   for select to authenticated using ((select public.is_admin()));
 create index order_events_by_order on public.order_events (order_id, id);
 
-create function private.keep_order_events() returns trigger
+create function private.refuse_order_event_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' and not exists (
@@ -39,7 +37,7 @@ begin
   ) then
     return old;
   end if;
-  -- Only the phone of a payment may be removed.
+  -- Erasure removes the phone of a payment.
   if tg_op = 'UPDATE' and old.kind like 'payment\_%' and new.details = old.details - 'phone'
     and to_jsonb(new) - 'details' = to_jsonb(old) - 'details'
   then
@@ -76,7 +74,7 @@ begin
 end
 $$;
 comment on function private.record_order_event is
-  'Adds to an order''s timeline. The actor is the member of staff whose request this is, otherwise the one named.';
+  'Appends to an order''s timeline. The actor is the calling staff member, else otherwise.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
@@ -130,12 +128,12 @@ declare
     'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
     'method', case when new.method <> 'prompt' then new.method end
   );
-  answer jsonb := jsonb_build_object(
+  result jsonb := jsonb_build_object(
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
   if old.id is null then
-    -- It is settled in the same transaction, and recorded then.
+    -- Recorded when it is settled, in the same transaction.
     if new.method = 'till' then
       return;
     end if;
@@ -145,19 +143,19 @@ begin
     end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
-      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || answer);
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || result);
     end if;
     return;
   end if;
   if new.status = 'completed' then
     perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
-      payment || answer || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
+      payment || result || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
   elsif new.status = 'failed' then
-    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || result);
   elsif new.status = 'review' then
-    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || result);
   elsif new.status = 'unresolved' then
-    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || answer);
+    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || result);
   end if;
 end
 $$;
@@ -179,7 +177,7 @@ begin
     perform private.record_order_event(new.order_id, 'delivery_assigned', 'shop',
       courier || jsonb_build_object('instead_of', case when not is_made then nullif(old.delivery_person, new.delivery_person) end));
   end if;
-  -- The event of the assignment already implies the status "assigned".
+  -- delivery_assigned implies the status "assigned".
   if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
     perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
       jsonb_build_object('from', status_before, 'to', new.delivery_status));
@@ -196,7 +194,7 @@ begin
   if refunded_order is null or (old.id is not null and (
       old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
     ))
-    -- The order's own event reports the refund; without a receipt there is nothing to add.
+    -- The order's status event already shows a refund without a receipt.
     or (old.id is null and new.method = 'by_hand' and new.refund_receipt is null)
     or new.status = 'sending'
   then
@@ -207,8 +205,7 @@ begin
     'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
     case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
     jsonb_build_object(
-      'refund_id', new.id, 'refund_cents', new.refund_cents, 'method', new.method,
-      'receipt', new.refund_receipt,
+      'refund_id', new.id, 'refund_cents', new.refund_cents, 'method', new.method, 'receipt', new.refund_receipt,
       'reason', case when old.id is null then new.reason end,
       'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
       'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
@@ -218,7 +215,7 @@ begin
 end
 $$;
 
-create trigger order_events_stay before update or delete on public.order_events
-  for each row execute function private.keep_order_events();
-create trigger order_events_stay_all before truncate on public.order_events
-  for each statement execute function private.keep_order_events();
+create trigger order_events_before_change before update or delete on public.order_events
+  for each row execute function private.refuse_order_event_change();
+create trigger order_events_before_truncate before truncate on public.order_events
+  for each statement execute function private.refuse_order_event_change();

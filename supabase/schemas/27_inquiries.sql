@@ -13,8 +13,7 @@ create table public.inquiries (
   constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
   constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
 );
-comment on table public.inquiries is 'Messages of visitors to the seller.';
-comment on column public.inquiries.email is 'Checked by the trigger inquiries_are_limited with private.is_email.';
+comment on table public.inquiries is 'Messages from the contact form.';
 alter table public.inquiries enable row level security;
 grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
 grant select on public.inquiries to authenticated;
@@ -26,11 +25,11 @@ create index inquiries_unread on public.inquiries (created_at desc) where not is
 create index inquiries_by_part_of_their_text on public.inquiries
   using gin (lower(name || E'\n' || email || E'\n' || coalesce(subject, '')) extensions.gin_trgm_ops) with (fastupdate = off);
 
-create function private.limit_inquiries() returns trigger
+create function private.before_inquiry_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
-    -- One inquiry per request: an insert of thousands of rows would run thousands of checks.
+    -- One inquiry per request bounds the checks of an insert.
     if current_setting('private.has_inquiry', true) = 'yes' then
       perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
     end if;
@@ -62,7 +61,7 @@ begin
   end;
 end
 $$;
-comment on function public.mark_inquiry_read is 'There is no way back. Answers marked, already_read or not_found.';
+comment on function public.mark_inquiry_read is 'For staff. Returns marked, already_read or not_found.';
 
 create function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
 language plpgsql volatile security definer set search_path = '' as $$
@@ -77,7 +76,7 @@ begin
 end
 $$;
 comment on function public.mark_all_inquiries_read is
-  'Marks every unread inquiry, or those that had come by the time of the newest that was seen. Returns how many.';
+  'For staff: marks all unread inquiries up to the newest that was seen. Returns how many.';
 
 create function public.search_inquiries(
   search text default '', before_created_at timestamptz default null, before_id uuid default null,
@@ -129,9 +128,9 @@ begin
 end
 $$;
 comment on function public.search_inquiries is
-  'For staff: a page of the inquiries whose name, e-mail or subject contains a text, in any case and literally; newest first, after the inquiry named by before_created_at and before_id.';
+  'For staff: a page of inquiries whose name, email or subject contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
 
-create trigger inquiries_are_limited before insert on public.inquiries for each row execute function private.limit_inquiries();
+create trigger inquiries_before_insert before insert on public.inquiries for each row execute function private.before_inquiry_insert();
 
 -- Who may call these functions
 grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries

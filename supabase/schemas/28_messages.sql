@@ -144,7 +144,7 @@ as $$
 declare
   -- What staff typed about a payment can be corrected for as long as a status can be undone.
   due_at timestamptz := now() + case
-    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_time() else interval '0'
+    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
   end;
 begin
   if old.payment_status <> new.payment_status then
@@ -158,9 +158,9 @@ begin
   end if;
   if old.status <> new.status then
     if new.status in ('shipped', 'out_for_delivery') then
-      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_time());
+      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_window());
     elsif new.status = 'delivered' then
-      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_time());
+      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
@@ -172,7 +172,7 @@ begin
         -- A text costs money: orders that nobody paid for cost the seller none.
         perform private.queue_order_messages(new.id, 'order_cancelled',
           channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
-          due_at => now() + private.undo_time());
+          due_at => now() + private.undo_window());
       end if;
     end if;
   end if;

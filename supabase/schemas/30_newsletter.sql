@@ -9,11 +9,11 @@ create table public.newsletter_subscriptions (
   constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
 );
 comment on table public.newsletter_subscriptions is
-  'Subscriptions to the newsletter. Only confirmed ones (confirmed_at) may be written to. Only staff read them.';
+  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
 comment on column public.newsletter_subscriptions.confirmed_at is
-  'When the owner of the address confirmed it; null before. Set to created_at for addresses from before confirmation existed.';
+  'When the owner of the address confirmed it. Null: not confirmed.';
 comment on column public.newsletter_subscriptions.confirmation_queued_at is
-  'When the last confirmation mail was queued: one a day at most, and the address is deleted seven days after the last one.';
+  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
 alter table public.newsletter_subscriptions enable row level security;
 grant select on public.newsletter_subscriptions to authenticated;
 create policy "staff read every subscription" on public.newsletter_subscriptions
@@ -28,13 +28,12 @@ create table private.newsletter_tokens (
   created_at timestamptz not null default now(),
   constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
 );
-comment on table private.newsletter_tokens is
-  'SHA-256 hashes of the tokens in newsletter links. The tokens themselves are only in the mails.';
+comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
 alter table private.newsletter_tokens enable row level security;
 create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
 
 -- Deletes the emails of a deleted subscription, since they hold its address.
-create function private.forget_newsletter_mails() returns trigger
+create function private.delete_newsletter_mails() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.outbox_messages as m
@@ -50,18 +49,17 @@ declare
   address text;
   subscription_id uuid;
 begin
-  -- The limit of mails is read for every address: a refusal must not show which addresses need a mail.
+  -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
   if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
     perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
-  end if;
-  if char_length(subscribe_to_newsletter.email) <= 300 then
+  elsif char_length(subscribe_to_newsletter.email) <= 300 then
     address := trim(subscribe_to_newsletter.email);
   end if;
   if not private.is_email(address) then
     return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
   end if;
   insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
-  -- A stranger who enters an address again and again causes one mail a day.
+  -- At most one mail a day and address.
   update public.newsletter_subscriptions as n
   set confirmation_queued_at = now()
   where lower(n.email) = lower(address) and n.confirmed_at is null
@@ -71,12 +69,12 @@ begin
     perform private.count_call('newsletter_mails');
     perform private.queue_newsletter_confirmation(subscription_id);
   end if;
-  -- The same answer for every address: it must not show who is on the list.
+  -- The same result for every address, so that it does not reveal who is subscribed.
   return null;
 end
 $$;
 comment on function public.subscribe_to_newsletter is
-  'Mails the address a link that puts it on the newsletter''s list, at most once a day. Always the same answer, null, whether the address is known or not.';
+  'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
 
 create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
 language sql set search_path = '' as $$
@@ -112,7 +110,7 @@ begin
 end
 $$;
 comment on function public.issue_newsletter_tokens is
-  'New tokens for the links of one newsletter mail; only their hashes are stored. Null when the subscription has ended.';
+  'New tokens for the links of one newsletter mail; only their hashes are stored. Null: the subscription was deleted.';
 
 create function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
@@ -137,7 +135,7 @@ begin
 end
 $$;
 comment on function public.confirm_newsletter is
-  'Puts the address to which this token was mailed on the list. False when the token was used, has expired or never existed.';
+  'Confirms the subscription of the address to which this token was mailed. False: unknown or used token.';
 
 create function public.unsubscribe_from_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
@@ -154,10 +152,10 @@ begin
 end
 $$;
 comment on function public.unsubscribe_from_newsletter is
-  'Deletes the address to which this token was mailed, with everything stored for it. False when the token is not, or no longer, known.';
+  'Deletes the address to which this token was mailed, with everything stored for it. False: unknown token.';
 
-create trigger newsletter_subscriptions_take_their_mails_along after delete on public.newsletter_subscriptions
-  for each row execute function private.forget_newsletter_mails();
+create trigger newsletter_subscriptions_after_delete after delete on public.newsletter_subscriptions
+  for each row execute function private.delete_newsletter_mails();
 
 -- Who may call these functions
 grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,

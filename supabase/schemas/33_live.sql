@@ -1,4 +1,4 @@
--- Live updates: notifications that clear cached pages, and tables that staff screens follow.
+-- Live updates: notifications that clear cached pages, and tables that realtime publishes to staff screens.
 
 create function private.announce_page_change() returns trigger
 language plpgsql set search_path = '' as $$
@@ -7,7 +7,7 @@ begin
   return null;
 end
 $$;
-comment on function private.announce_page_change is 'Announces on the channel page_changes, as JSON, that pages with rows of this table changed.';
+comment on function private.announce_page_change is 'Notifies page_changes, as JSON, that rows of this table changed.';
 
 create function private.announce_product_change(old public.products, new public.products) returns void
 language plpgsql set search_path = '' as $$
@@ -32,9 +32,8 @@ begin
 end
 $$;
 comment on function private.announce_product_change is
-  'Announces on the channel page_changes, as JSON, the keys of a product before and after.';
+  'Notifies page_changes, as JSON, of a product''s keys before and after a change.';
 
--- Lets staff screens react within a second when a session has ended or an account is no longer staff.
 create function private.announce_access_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -43,39 +42,38 @@ begin
       return null;
     end if;
   end if;
-  -- Only a hint: the screens then query the services. The topic holds the account's id, which only the account knows.
+  -- No details: screens query the services then. Only the account has its id, which names the topic.
   perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
   return null;
 end
 $$;
 comment on function private.announce_access_change is
-  'Broadcasts access_changed on the live channel staff-{user_id}: a session of this account ended, or it is no longer active staff.';
+  'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff.';
 
-create trigger products_all_leave_pages after truncate on public.products
+create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
-create trigger categories_change_pages after update on public.categories
+create trigger categories_after_change after update on public.categories
   for each row
   when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
   execute function private.announce_page_change();
-create trigger categories_come_and_go_on_pages after insert or delete or truncate on public.categories
+create trigger categories_after_statement after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
-create trigger store_settings_come_and_go_on_pages after insert or delete or truncate on public.store_settings
+create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
-create trigger shop_texts_change_pages after update on public.shop_texts
+create trigger shop_texts_after_change after update on public.shop_texts
   for each row
   when (old.* is distinct from new.*)
   execute function private.announce_page_change();
-create trigger shop_texts_come_and_go_on_pages after insert or delete or truncate on public.shop_texts
+create trigger shop_texts_after_statement after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
-create trigger search_synonyms_change_pages after insert or update or delete or truncate on public.search_synonyms
+create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
 create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
   for each row execute function private.announce_access_change();
-create trigger sessions_announce_their_end after delete on auth.sessions
-  for each row execute function private.announce_access_change();
+create trigger sessions_after_delete after delete on auth.sessions for each row execute function private.announce_access_change();
 
--- Visitors receive broadcasts, they do not send them. The realtime service asks this policy who may send to a public topic, such as
--- order-{id}. Private topics stay closed to everyone but the secret key.
+-- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
+-- require the secret key.
 create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
 with check (extension = 'broadcast' and not private and (select public.is_admin()));
 

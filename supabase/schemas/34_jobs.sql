@@ -1,9 +1,9 @@
--- Background jobs of the payment function: which process calls it, and when.
+-- Background jobs: which process calls the payment function, and when.
 
 create function private.is_payment_job_due(action text) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
-  -- The same conditions as in the functions that hand the work out (lease_payment_queries and the others).
+  -- The conditions of the functions that lease the work, such as lease_payment_queries.
   return case is_payment_job_due.action
     when 'query-open' then exists (
       select from public.payments as p
@@ -40,7 +40,7 @@ begin
   end;
 end
 $$;
-comment on function private.is_payment_job_due is 'Whether the payment function would find work for this action now.';
+comment on function private.is_payment_job_due is 'Whether the payment function has work for this action now.';
 
 create function public.claim_payment_job(action text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
@@ -57,13 +57,13 @@ begin
   if private.is_payment_job_due(claim_payment_job.action) then
     return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
   end if;
-  -- Without work, a call now and then: a due date that this function does not know must not wait for ever.
+  -- Every 10 minutes in any case, in case is_payment_job_due misses a condition.
   return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
     and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
 end
 $$;
 comment on function public.claim_payment_job is
-  'Whether the calling process is to call the payment function with this action now. Of all processes one is, once per interval while there is work, and otherwise once in 10 minutes.';
+  'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
 
 -- Who may call these functions
 grant execute on function public.claim_payment_job to service_role;

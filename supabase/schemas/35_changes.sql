@@ -1,13 +1,12 @@
--- What follows from a change of a row: one trigger for each table and timing, which calls its steps in the order written here.
--- Steps run as the owner. What a step itself changes fires the triggers of that table before the next step begins.
+-- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
+-- step fires its triggers before the next step begins.
 
 -- Products, categories and settings
 
 create function private.before_product_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin
-  -- Stock is left out: orders take and return units all day and must not conflict with a staff member's edit.
-  -- The date never moves backwards, even when the clock does.
+  -- Ignores the stock, so that orders do not conflict with a staff member's edit. Never decreases, even when the clock is set back.
   new.updated_at := case
     when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
         old.brand, old.is_active, old.home_section, old.home_position)
@@ -17,7 +16,7 @@ begin
     then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
     else old.updated_at
   end;
-  -- An update that does not mention the offer ends it by a price that is not below the previous one.
+  -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
     new.previous_price := null;
   end if;
@@ -48,7 +47,7 @@ begin
   then
     perform private.update_product_search(old, new);
   end if;
-  -- Every order takes units, but pages only show whether there are any.
+  -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
       old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
     is distinct from
@@ -69,7 +68,7 @@ language plpgsql security definer set search_path = '' as $$
 begin
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
   if tg_op = 'UPDATE' and old.name <> new.name then
-    -- The foreign key renames its products in no certain order: lock them by id first, as orders do.
+    -- The foreign key updates its products in any order: lock them by id first, as orders do.
     perform from public.products as p where p.category = old.name order by p.id for update;
   end if;
   return new;
@@ -83,7 +82,7 @@ create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if old.support_email is distinct from new.support_email then
-    perform private.expect_support_email(new.support_email);
+    perform private.check_support_email(new.support_email);
   end if;
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
@@ -129,7 +128,7 @@ begin
   if new.payment_status <> 'paid' and old.status <> new.status and new.status in ('shipped', 'out_for_delivery', 'delivered') then
     perform private.check_handover(old, new);
   end if;
-  -- An unpaid order that staff hand on takes its units even when it has held none so far.
+  -- An unpaid order that is handed over takes its units if it held none.
   if old.payment_status = new.payment_status and old.status <> new.status
     and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
   then
@@ -201,7 +200,7 @@ create trigger payments_before_change before insert or update of receipt on publ
 create function private.after_payment_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  -- A test pays no order, so nothing follows but that prompts work.
+  -- A test pays no order; it only proves that prompts work.
   if new.purpose = 'test' then
     if tg_op = 'UPDATE' and old.status <> new.status and new.status = 'completed' then
       perform private.end_prompt_pause();
@@ -234,8 +233,8 @@ begin
 end
 $$;
 
--- The two exceptions from one trigger fire in the order of their names. The first also fires when an update writes the same receipt
--- again, which no function could see: a transaction with this receipt may have come in the meantime.
+-- Two triggers, which fire in the order of their names. The first also fires when an update sets the same receipt again: a
+-- transaction with this receipt may have arrived in the meantime.
 create trigger payments_after_receipt after insert or update of receipt on public.payments
   for each row
   when (new.receipt is not null)
@@ -270,7 +269,7 @@ create trigger refunds_after_change after insert or update of status on public.r
 -- Deliveries
 
 create trigger deliveries_before_change before insert or update on public.deliveries
-  for each row execute function private.follow_delivery_status();
+  for each row execute function private.before_delivery_change();
 
 create function private.after_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$

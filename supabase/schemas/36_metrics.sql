@@ -2,7 +2,7 @@
 
 create function public.shop_metrics() returns table (metric text, label text, value double precision)
 language sql stable security definer set search_path = '' as $$
-  -- Each part reads a partial index or one end of an index, so that the cost does not grow with the shop.
+  -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
     select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
   )::double precision
@@ -57,8 +57,7 @@ language sql stable security definer set search_path = '' as $$
   select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
   from public.backups as b where b.outcome in ('verified', 'readable')
 $$;
-comment on function public.shop_metrics is
-  'Figures of the whole shop for monitoring: name of the metric, value of its label (null where it has none), value.';
+comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
 
 -- Who may call these functions
 grant execute on function public.shop_metrics to service_role;

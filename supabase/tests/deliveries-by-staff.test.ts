@@ -56,7 +56,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   /** As a payment leaves it: an order with a delivery that nobody has. */
   async function makePaidOrder(): Promise<string> {
     const order = await makeOrder();
-    await database.query('select private.make_delivery($1)', [order]);
+    await database.query('select private.create_delivery($1)', [order]);
     return order;
   }
   const rows = async <Row>(sql: string, parameters: unknown[], person: Person = 'staff'): Promise<Row[]> =>
@@ -389,7 +389,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('that was delivered before it was paid, or is cancelled with a rider named, has a delivery that says so', async () => {
       const early = await makeOrder('delivered');
-      await database.query('select private.make_delivery($1)', [early]);
+      await database.query('select private.create_delivery($1)', [early]);
       expect(await deliveryOf(early)).toMatchObject({ delivery_status: 'delivered' });
       const named = await makePaidOrder();
       await assign(named, joseph);
@@ -431,7 +431,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           move(order, 'picked_up'),
           assign(order, { ...kamau, delivery_notes: `${round}`, seen_updated_at: updated_at }),
           move(order, 'in_transit'),
-          database.query('select private.make_delivery($1)', [order]),
+          database.query('select private.create_delivery($1)', [order]),
           setOrder(order, round % 2 === 0 ? 'delivered' : 'processing'),
         ]);
         for (const outcome of outcomes) {
@@ -440,7 +440,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const {
           rows: [beside],
         } = await database.query<{ is: string; wanted: string }>(
-          `select d.delivery_status as is, private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person) as wanted
+          `select d.delivery_status as is, private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person) as wanted
            from public.deliveries as d join public.orders as o on o.id = d.order_id where o.id = $1`,
           [order],
         );
@@ -478,7 +478,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           rows: [agree],
         } = await database.query(
           `select d.delivery_status from public.deliveries as d join public.orders as o on o.id = d.order_id
-         where o.id = $1 and private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
+         where o.id = $1 and private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
           [order],
         );
         expect(agree).toBeDefined();
@@ -502,7 +502,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             return waiting.length;
           })
           .toBe(1);
-        await session.query('select private.make_delivery($1)', [order]);
+        await session.query('select private.create_delivery($1)', [order]);
       });
       expect(await moved).not.toBeInstanceOf(Error);
       expect(await statusOf(order)).toBe('processing');

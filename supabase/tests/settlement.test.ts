@@ -54,7 +54,7 @@ interface Facts {
   ownerGoesBack?: boolean;
 }
 
-const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boolean][] = [
+const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: boolean][] = [
   [
     'the request id is another attempt’s',
     { attempt: prompted, report: success, isOtherRequest: true },
@@ -150,11 +150,11 @@ const rows: [title: string, facts: Facts, decision: string, partsReceipt?: boole
     { attempt: paidTest, report: { ...success, received_cents: 100 } },
     'already_completed',
   ],
-  ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'second_money'],
+  ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'second_payment'],
   [
     'a second receipt under a reference, for an attempt that is paid by presumption',
     { attempt: presumed, report: { ...success, source: 'confirmation', checkout_request_id: null } },
-    'second_money',
+    'second_payment',
   ],
   ['the same success again', { attempt: paid, report: { ...success, receipt: 'UKL1' } }, 'adds_details'],
   [
@@ -183,8 +183,8 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-test.each(rows)('%s', async (_, facts, decision, partsReceipt = false) => {
-  const { rows: answers } = await database.query<{ decision: string; parts_receipt: boolean }>(
+test.each(rows)('%s', async (_, facts, decision, splitsReceipt = false) => {
+  const { rows: answers } = await database.query<{ decision: string; splits_receipt: boolean }>(
     `select (private.decide_settlement(
        jsonb_populate_record(null::public.payments, $1), jsonb_populate_record(null::private.payment_report, $2),
        jsonb_populate_record(null::public.payments, $3), $4, $5, $6
@@ -198,7 +198,7 @@ test.each(rows)('%s', async (_, facts, decision, partsReceipt = false) => {
       facts.ownerGoesBack ?? false,
     ],
   );
-  expect(answers).toEqual([{ decision, parts_receipt: partsReceipt }]);
+  expect(answers).toEqual([{ decision, splits_receipt: splitsReceipt }]);
 });
 
 test('the table in docs/decisions/payments.md has these rows', async () => {

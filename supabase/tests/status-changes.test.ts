@@ -502,7 +502,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       const { rows } = await database.query(
         `select 1 from public.deliveries as d join public.orders as o on o.id = d.order_id
-         where o.id = $1 and private.delivery_status_beside(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
+         where o.id = $1 and private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
         [order.id],
       );
       expect(rows).toHaveLength(1);

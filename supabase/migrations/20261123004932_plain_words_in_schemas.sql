@@ -1,0 +1,5278 @@
+-- Standard terms in comments and private names, and fewer repeated statements. Behaviour is the same.
+
+alter type private.settlement rename attribute parts_receipt to splits_receipt;
+comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
+comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
+comment on column public.deliveries.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on column public.inquiries.email is null;
+comment on column public.mpesa_transactions.attempt_id is
+  'The attempt whose callback named the receipt with another amount than charged.';
+comment on column public.mpesa_transactions.order_id is
+  'The order that the reference names, if the amount is less than its charge: it pays nothing until staff decide.';
+comment on column public.mpesa_transactions.resolution is
+  'What staff decided; null before. The history is in reconciliation_events.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
+comment on column public.newsletter_subscriptions.confirmed_at is
+  'When the owner of the address confirmed it. Null: not confirmed.';
+comment on column public.order_events.order_id is null;
+comment on column public.orders.accepted_terms is
+  'shop_texts.updated_at of the accepted terms and privacy notice, and is_ticked: whether ticking a box was required.';
+comment on column public.orders.anonymised_at is
+  'When the customer''s name, email, phone, address and notes were removed. The order itself stays in the books.';
+comment on column public.orders.erasure_requested_at is
+  'When erasure was requested while the order was open. It is anonymised once it is closed.';
+comment on column public.orders.expires_at is
+  'When an unpaid order is cancelled. Null: expired. Not used once the order is paid.';
+comment on column public.orders.expiry_limit is
+  'The latest expires_at. An open prompt delays expiry up to this time; only a payment under review delays it further.';
+comment on column public.orders.extended_at is 'When a prompt moved expires_at. That happens once.';
+comment on column public.orders.live_handle is
+  'Name of the live channel order-{live_handle}, which anyone with the tracking number may join. Grants no other access.';
+comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
+comment on column public.orders.terms_accepted_at is
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
+comment on column public.orders.units_returned_at is
+  'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
+comment on column public.payment_messages.receipt is
+  'Receipt that the message names. A message moves with its receipt to another payment.';
+comment on column public.payments.confirmed_by is
+  'The staff member who confirmed the money by its receipt or assigned it to the order. Null: reported by M-PESA.';
+comment on column public.payments.method is
+  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown ('''').';
+comment on column public.payments.presumption is
+  'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
+comment on column public.payments.purpose is
+  'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
+comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
+comment on column private.order_networks.is_open is null;
+comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
+comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
+comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
+comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
+comment on column public.refunds.sent_twice_note is
+  'How staff resolved the double refund: the customer repaid one, or it is written off.';
+comment on column public.shop_texts.updated_at is null;
+comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
+comment on column public.store_settings.delivery_fee is
+  'In cents. 0: free delivery. The only source of the fee in an order''s total.';
+comment on column public.store_settings.inquiries_months is null;
+comment on column public.store_settings.mails_per_day is 'Maximum emails per day, as texts_per_day.';
+comment on column public.store_settings.order_details_months is
+  'Months until an order is anonymised. The order itself stays in the books.';
+comment on column public.store_settings.paybill_number is
+  'Paybill for manual payments, with the tracking number as account. Empty: none.';
+comment on column public.store_settings.payment_messages_months is
+  'Months for which M-PESA''s messages are stored verbatim, with the payer''s name. Kenyan law requires records for five years.';
+comment on column public.store_settings.refund_approval_above is
+  'In cents. Refunds by M-PESA above this amount need approval by a second staff member.';
+comment on column public.store_settings.refuses_unknown_payments is
+  'Whether M-PESA''s validation rejects manual payments without an order''s number or of another amount than its charge.';
+comment on column public.store_settings.requires_terms_tick is
+  'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
+comment on column public.store_settings.support_email is null;
+comment on column public.store_settings.texts_per_day is
+  'Maximum texts to customers per day in Nairobi. 0: none. Messages that visitors cause without paying may use half of it.';
+comment on column public.store_settings.till_number is 'Till (Buy Goods) for manual payments. Empty: none.';
+comment on column public.store_settings.unpaid_orders_per_phone is
+  'Maximum unpaid orders of one phone in one network; ten times as many for all phones. Wider networks: private.allowance_factor.';
+comment on column public.store_settings.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
+comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
+comment on table public.inquiries is 'Messages from the contact form.';
+comment on table public.mpesa_transactions is
+  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
+comment on table public.newsletter_subscriptions is
+  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
+comment on table public.order_events is
+  'The timeline of every order, ordered by id. Append-only. actor_email: the email address at that time.';
+comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
+comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
+comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
+comment on table public.payments is
+  'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
+comment on table private.daraja_tokens is
+  'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
+comment on table private.held_units is
+  'Units of a product that unpaid orders hold, so that place_order does not sum all orders. Maintained by private.count_held_units.';
+comment on table private.mpesa_registrations is
+  'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
+comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
+comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
+comment on table private.order_networks is
+  'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
+comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
+comment on table private.prompt_faults is
+  'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
+comment on table private.prompt_pause is
+  'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
+comment on table private.refund_limit_raises is
+  'Raises of the refund limit. The previous limit applies for one more day, so that other staff notice the raise.';
+comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
+comment on table private.status_changes is
+  'Status changes that can still be undone, with the state of order and delivery before and after (private.order_state).';
+comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
+comment on table public.refunds is
+  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
+comment on table public.shop_texts is
+  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
+comment on table public.statement_pulls is
+  'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
+comment on table public.store_settings is 'Settings of the shop, in one row.';
+comment on type private.payment_report is
+  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
+comment on type private.settlement is
+  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
+alter table public.deliveries rename constraint "who delivers is told in short" to "delivery details are short";
+alter table public.refunds rename constraint "M-PESA sends back what it knows by its receipt" to "a refund by M-PESA has a receipt";
+alter table public.refunds rename constraint "a receipt sends back once" to "a refund receipt is used once";
+alter table public.refunds rename constraint "a refund by hand has happened" to "a refund by hand is completed";
+alter table public.refunds rename constraint "a refund is of one thing" to "a refund is of a payment or a transaction";
+alter table public.refunds rename constraint "above the limit a second member approves" to "a second staff member approves above the limit";
+alter table public.refunds rename constraint "how it was dealt with is said" to "an acknowledgement has a note";
+alter table public.refunds rename constraint "only what was sent is asked about" to "only sent refunds are checked";
+alter table public.refunds rename constraint "what is dealt with has happened" to "only a double refund is acknowledged";
+alter table public.statement_pulls rename constraint "a pull that ended says when" to "a pull that ended has a time";
+alter table public.store_settings rename constraint "inquiries are kept between one month and twenty years" to "inquiries are stored between one month and twenty years";
+alter table public.store_settings rename constraint "messages of payments are kept between one and twenty years" to "payment messages are stored between one and twenty years";
+alter table public.store_settings rename constraint "personal details of orders are kept between one month and twent" to "order details are stored between one month and twenty years";
+alter table public.store_settings rename constraint "somebody may order" to "a phone may have an unpaid order";
+
+drop trigger sessions_announce_their_end on auth.sessions;
+
+drop trigger categories_change_pages on public.categories;
+
+drop trigger categories_come_and_go_on_pages on public.categories;
+
+drop trigger deliveries_before_change on public.deliveries;
+
+drop trigger inquiries_are_limited on public.inquiries;
+
+drop trigger newsletter_subscriptions_take_their_mails_along on public.newsletter_subscriptions;
+
+drop trigger order_events_stay on public.order_events;
+
+drop trigger order_events_stay_all on public.order_events;
+
+drop trigger order_items_count_held_units on public.order_items;
+
+drop trigger products_all_leave_pages on public.products;
+
+drop trigger reconciliation_events_stay on public.reconciliation_events;
+
+drop trigger search_synonyms_change_pages on public.search_synonyms;
+
+drop trigger shop_texts_change_pages on public.shop_texts;
+
+drop trigger shop_texts_come_and_go_on_pages on public.shop_texts;
+
+drop trigger shop_texts_date_their_edit on public.shop_texts;
+
+drop trigger store_settings_come_and_go_on_pages on public.store_settings;
+
+drop function private.add_second_money(payments,private.payment_report);
+
+drop function private.checked_refund_receipt(text);
+
+drop function private.complete_test(payments,private.payment_report);
+
+drop function private.count_held_item();
+
+drop function private.date_settings_edit();
+
+drop function private.decide_settlement(payments,private.payment_report,payments,boolean,boolean,boolean);
+
+drop function private.delivery_status_beside(text,text,text);
+
+drop function private.expect_few_unpaid_orders(text[],text,integer);
+
+drop function private.expect_free_receipt(text,boolean);
+
+drop function private.expect_support_email(text);
+
+drop function private.expect_till_receipt(text,integer);
+
+drop function private.follow_delivery_status();
+
+drop function private.forget_newsletter_mails();
+
+drop function private.has_control_signs(text);
+
+drop function private.is_configuration_fault(text,text);
+
+drop function private.is_credential_fault(text,text);
+
+drop function private.is_paying(uuid,timestamp with time zone);
+
+drop function private.is_within_units(text[],uuid,integer,bigint);
+
+drop function private.join_owner_of_receipt(payments,private.payment_report,payments);
+
+drop function private.join_payments(uuid,uuid);
+
+drop function private.join_receipts(uuid);
+
+drop function private.keep_order_events();
+
+drop function private.limit_inquiries();
+
+drop function private.locked_refund(uuid);
+
+drop function private.make_delivery(uuid);
+
+drop function private.open_transaction_refund(text,boolean);
+
+drop function private.order_of_money(text,text);
+
+drop function private.orders_of_lost_receipts(text);
+
+drop function private.record_refund_decision(text,text,uuid);
+
+drop function private.refundable_payment(uuid);
+
+drop function private.remember_status_change(uuid,jsonb);
+
+drop function private.store_unexplained_money(payments,private.payment_report);
+
+drop function private.tidy_outcomes(uuid);
+
+drop function private.undo_time();
+
+drop function private.withdraw_unsent_refunds(text);
+
+create or replace function private.normalised_phone(phone text) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  if octet_length(phone) > 100 then
+    return null;
+  end if;
+  -- 07…, 01…, 7…, 1…, 254… and +254…, with spaces or hyphens, all become +254…; anything else becomes null.
+  return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
+end
+$$;
+
+comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
+
+create or replace function private.masked_phone(phone text) returns text
+language sql immutable set search_path = '' as $$
+  -- The last four digits stay hidden: they prove that an order is the caller's.
+  select case
+    when phone ~ '^\+254\d{9}$' then '0' || substr(phone, 5, 3) || ' ••• •••'
+    else '•••'
+  end;
+$$;
+
+create or replace function private.refuse(status integer, code text, message text, hint text default null) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- PT4xx becomes the HTTP status of the response; the detail is the error code.
+  raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
+end
+$$;
+
+comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
+
+create or replace function private.has_control_characters(written text) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
+end
+$$;
+
+comment on function private.has_control_characters is
+  'Whether a text has characters that a single line must not have: line breaks, tabs, other control characters, bidirectional controls.';
+
+create or replace function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
+language plpgsql volatile set search_path = '' as $$
+begin
+  perform set_config('response.status', substr(refusal_answer.code, 3), true);
+  return jsonb_build_object(
+    'code', refusal_answer.code, 'message', refusal_answer.message, 'details', refusal_answer.details,
+    'hint', refusal_answer.hint
+  );
+end
+$$;
+
+comment on function private.refusal_answer is
+  'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
+
+create or replace function private.is_email(address text) returns boolean
+language plpgsql immutable set search_path = '' as $$
+declare
+  domain text;
+begin
+  if address is null or octet_length(address) > 1016 or char_length(address) > 254 then
+    return false;
+  end if;
+  -- White space and control characters, written out: \s depends on the database's locale.
+  if address ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]' then
+    return false;
+  end if;
+  domain := split_part(address, '@', 2);
+  return char_length(replace(address, '@', '')) = char_length(address) - 1
+    and split_part(address, '@', 1) <> ''
+    -- A dot that is neither the first nor the last character.
+    and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
+end
+$$;
+
+comment on function private.is_email is
+  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
+
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
+create or replace function public.is_admin() returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return exists (
+    select from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.user_id = (select auth.uid()) and profile.is_active
+      and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
+  ) and (
+    -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
+    -- stolen keeps its row but has ended.
+    (select auth.jwt() ->> 'session_id') is null
+    or exists (
+      select from auth.sessions as session
+      where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
+        and (session.not_after is null or session.not_after > now())
+    )
+  );
+end
+$$;
+
+comment on function public.is_admin is
+  'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
+
+create or replace function public.list_own_sessions() returns table (
+  id uuid, created_at timestamptz, last_seen_at timestamptz, user_agent text, address text, is_current boolean
+)
+language sql stable security definer set search_path = '' as $$
+  select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
+    host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
+  from auth.sessions as session
+  where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
+  order by 6 desc, 3 desc;
+$$;
+
+comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
+
+create or replace function private.caller_address() returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (private.caller_networks())[1];
+end
+$$;
+
+comment on function private.caller_address is
+  'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
+
+-- Who may call these functions
+grant execute on function public.is_admin to authenticated, service_role;
+
+grant execute on function public.list_own_sessions to authenticated;
+
+create or replace function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
+language sql volatile set search_path = '' as $$
+  -- Two edits never have the same updated_at, even when the clock is set back.
+  select case
+    when old - 'updated_at' is distinct from new - 'updated_at'
+    then greatest(clock_timestamp(), (old ->> 'updated_at')::timestamptz + interval '1 microsecond')
+    else (old ->> 'updated_at')::timestamptz
+  end;
+$$;
+
+comment on function private.time_of_edit is
+  'updated_at of an edited row: later than before if any other column changed, else unchanged.';
+
+create or replace function private.before_text_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create or replace function public.staff_settings() returns public.store_settings
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return (select s from public.store_settings as s);
+end
+$$;
+
+comment on function public.staff_settings is 'For staff: all settings, also those that visitors may not read.';
+
+create or replace function private.check_support_email(email text) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not private.is_email(check_support_email.email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
+  end if;
+end
+$$;
+
+create trigger shop_texts_before_change before update on public.shop_texts
+  for each row execute function private.before_text_change();
+
+-- Who may call these functions
+grant execute on function public.staff_settings to authenticated, service_role;
+
+create or replace function private.draw_tracking_number() returns text
+language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+declare
+  prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
+  lowest integer;
+  number text;
+begin
+  -- Four digits; five, then six, when most numbers of the day are taken.
+  foreach lowest in array '{1000,1000,1000,1000,10000,10000,10000,10000,100000,100000,100000,100000}'::integer[] loop
+    number := prefix || lowest + floor(random() * 9 * lowest)::integer;
+    exit when not exists (select from public.orders as o where o.tracking_number = number);
+  end loop;
+  return number;
+end
+$$;
+
+comment on function private.draw_tracking_number is
+  'A random tracking number of today that no order has. A concurrent order may still take it first.';
+
+create or replace function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
+language sql stable set search_path = '' as $$
+  select count(distinct o.id),
+    count(distinct o.id) filter (where o.payment_status = 'unpaid' and o.reserved_until is not null)
+  from public.order_items as i
+  join public.orders as o on o.id = i.order_id
+  where i.product_id = count_product_orders.product_id;
+$$;
+
+comment on function public.count_product_orders is
+  'Number of orders that contain a product, and of those that hold units for a payment. Counts orders that the caller may read.';
+
+create or replace function public.place_order(
+  idempotency_key uuid,
+  product_id uuid,
+  quantity integer,
+  customer_name text,
+  customer_email text,
+  customer_phone text,
+  delivery_location text,
+  expected_total integer,
+  building text default null,
+  unit text default null,
+  delivery_notes text default null,
+  accepts_terms boolean default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+-- A cached plan made for few orders must not scan or join many.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := private.count_call('place_order');
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+  address text;
+  fingerprint text;
+  earlier private.order_keys;
+  settings public.store_settings;
+  product public.products;
+  total bigint;
+  refusal jsonb;
+  new_order public.orders;
+  number text;
+  -- Empty for staff and the shop itself, whose unpaid orders are not limited.
+  networks text[] := case
+    when coalesce((select auth.role()), '') = 'service_role' or public.is_admin() then '{}'
+    else private.caller_networks()
+  end;
+  is_held boolean;
+  expires_at timestamptz;
+  refusal_details text;
+  refusal_hint text;
+begin
+  -- A repeated call returns its order even over the limit: its client may have lost the first response.
+  if not is_within_limit and not exists (
+    select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
+  ) then
+    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
+  elsif place_order.idempotency_key is null then
+    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  end if;
+
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(place_order.customer_name) > 4000 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(place_order.customer_email) > 4000 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(
+    octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
+  ) > 4000 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(place_order.delivery_notes) > 4000 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(place_order.customer_name);
+  email := trim(place_order.customer_email);
+  phone := private.normalised_phone(place_order.customer_phone);
+  location := trim(place_order.delivery_location);
+  building_name := nullif(trim(place_order.building), '');
+  unit_name := nullif(trim(place_order.unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  elsif char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif not private.is_email(email) or private.has_control_characters(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or char_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  elsif place_order.quantity is null or place_order.quantity < 1 then
+    perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
+  end if;
+
+  address := location
+    || coalesce(', Building: ' || building_name, '')
+    || coalesce(', Unit: ' || unit_name, '');
+  fingerprint := encode(sha256(convert_to(
+    jsonb_build_array(place_order.product_id, place_order.quantity, name, email, phone, address, notes, place_order.expected_total)::text,
+    'UTF8'
+  )), 'hex');
+
+  -- The first request with a key places the order; concurrent ones with the same key wait here.
+  insert into private.order_keys (idempotency_key, request_hash)
+  values (place_order.idempotency_key, fingerprint)
+  on conflict do nothing;
+  if not found then
+    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
+    if earlier.request_hash <> fingerprint then
+      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
+    end if;
+    return private.placed_order(earlier.order_id);
+  end if;
+
+  select * into strict settings from public.store_settings;
+  if settings.requires_terms_tick and place_order.accepts_terms is not true then
+    perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  end if;
+  perform private.refuse_too_many_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+
+  select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
+  if not found then
+    perform private.refuse(404, 'product_unavailable', 'This product is not available');
+  elsif product.stock_quantity = 0 then
+    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+  elsif product.stock_quantity < place_order.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
+  end if;
+
+  total := product.price::bigint * place_order.quantity + settings.delivery_fee;
+  if total > 2000000000 then
+    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
+  elsif place_order.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+
+  is_held := private.may_hold_units(
+    networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+  );
+  if is_held then
+    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
+  end if;
+  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  for attempt in 1 .. 10 loop
+    number := private.draw_tracking_number();
+    insert into public.orders (
+      tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
+    ) values (
+      number, name, email, phone, address, notes,
+      settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
+      now() + 2 * make_interval(mins => settings.reservation_minutes),
+      case when place_order.accepts_terms then now() end,
+      case when place_order.accepts_terms then (
+        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
+        from public.shop_texts as t
+        where t.slug in ('terms', 'privacy')
+      ) end
+    )
+    on conflict (tracking_number) do nothing
+    returning * into new_order;
+    exit when found;
+  end loop;
+  if new_order.id is null then
+    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
+  end if;
+
+  insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
+  values (new_order.id, product.id, product.name, place_order.quantity, product.price);
+  insert into private.order_networks (order_id, network, product_id, taken)
+  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end
+  from unnest(networks) as caller (network);
+  update private.order_keys as k set order_id = new_order.id where k.idempotency_key = place_order.idempotency_key;
+  return private.placed_order(new_order.id);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  -- Current figures for the form.
+  if product.id is not null then
+    refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
+      'price', product.price, 'delivery_fee', settings.delivery_fee,
+      'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
+      'units_left', product.stock_quantity
+    ));
+  end if;
+  return refusal;
+end
+$$;
+
+comment on function public.place_order is
+  'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
+
+revoke execute on function public.place_order from public;
+
+-- Who may call these functions
+grant execute on function public.count_product_orders to authenticated, service_role;
+
+grant execute on function public.place_order to anon, authenticated, service_role;
+
+create or replace function public.expire_reservations(at_most integer default 200) returns integer
+language plpgsql security definer
+set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- The partial indexes return due orders in order.
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+  due uuid[];
+  ended public.orders;
+begin
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
+  perform private.end_reviews();
+  -- Each kind has its own index, so that a run without due orders reads nothing.
+  select array_agg(found.id) into due from (
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      order by o.expires_at limit expire_reservations.at_most
+    )
+    union
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      order by o.reserved_until limit expire_reservations.at_most
+    )
+    union
+    (
+      -- Orders that staff cancelled return their units, too.
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
+        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      order by o.id limit expire_reservations.at_most
+    )
+  ) as found;
+  if due is null then
+    return 0;
+  end if;
+  select array_agg(o.id) into due from (
+    select o.id from public.orders as o
+    where o.id = any (due) and o.payment_status = 'unpaid'
+      and (
+        (o.status = 'pending' and (o.expires_at <= now() or o.reserved_until <= now()))
+        or (o.status = 'cancelled' and o.reserved_until is not null)
+      )
+    for update skip locked
+  ) as o;
+  -- Checked again under the lock: a payment may have begun in the meantime.
+  select coalesce(array_agg(o.id order by o.id), '{}') into due
+  from public.orders as o
+  where o.id = any (due) and not private.has_payment_in_progress(o.id, o.expiry_limit);
+  -- Lock all products before the first changes, as renaming a category does.
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
+  order by p.id
+  for update;
+  for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
+    if ended.reserved_until is not null then
+      perform private.return_units(ended.id);
+    end if;
+    -- A hold for a prompt ends before its order does.
+    update public.orders as o
+    set reserved_until = null,
+        status = case when o.status = 'cancelled' or o.expires_at <= now() then 'cancelled' else o.status end,
+        expires_at = case when o.status = 'cancelled' or o.expires_at <= now() then null else o.expires_at end,
+        updated_at = now()
+    where o.id = ended.id;
+  end loop;
+  return cardinality(due);
+end
+$$;
+
+comment on function public.expire_reservations is
+  'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
+
+create or replace function private.take_units(order_id uuid) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+  order by p.id
+  for update of p;
+  if exists (
+    select from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
+    group by p.id
+    having p.stock_quantity < sum(i.quantity)
+  ) then
+    perform private.refuse(409, 'units_sold_meanwhile',
+      'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+  end if;
+  update public.products as p
+  set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = take_units.order_id and p.id = i.product_id;
+end
+$$;
+
+comment on function private.take_units is 'Takes an order''s units out of stock again. The caller has locked the order.';
+
+create or replace function private.end_reviews() returns void
+language plpgsql
+set search_path = ''
+-- Starts from the few attempts under review, not from all orders in order of id.
+set enable_sort = on
+set enable_bitmapscan = on
+as $$
+#variable_conflict use_column
+declare
+  reviewed record;
+  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+begin
+  for reviewed in
+    select o.id as order_id, p.id as payment_id
+    from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.status = 'review' and (
+      case
+        when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
+          -- Resolved money belongs to another payment, was refunded, or was noted.
+          select from public.mpesa_transactions as t
+          where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
+            and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
+        )
+        else 'accepted' = (
+          select e.kind from public.reconciliation_events as e where e.payment_id = p.id order by e.id desc limit 1
+        )
+      end
+    )
+    order by o.id
+    for update of o skip locked
+  loop
+    -- updated_at stays: it decides the day in the books.
+    update public.payments as p set status = 'failed' where p.id = reviewed.payment_id and p.status = 'review';
+    -- The customer gets the time of a new order to pay again.
+    update public.orders as o
+    set expires_at = greatest(o.expires_at, now() + minutes),
+        reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
+        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes), extended_at = null
+    where o.id = reviewed.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
+  end loop;
+end
+$$;
+
+comment on function private.end_reviews is
+  'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
+
+create or replace function private.count_held_units(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+  was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
+  is_held boolean := new.id is not null
+    and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
+begin
+  if is_held and not was_held then
+    insert into private.held_units as known (product_id, quantity)
+    select i.product_id, sum(i.quantity)
+    from public.order_items as i
+    where i.order_id = new.id and i.product_id is not null
+    group by i.product_id
+    order by i.product_id
+    on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  elsif was_held and not is_held then
+    update private.held_units as known
+    set quantity = known.quantity - held.quantity
+    from (
+      select i.product_id, sum(i.quantity) as quantity
+      from public.order_items as i
+      where i.order_id = old.id
+      group by i.product_id
+    ) as held
+    where known.product_id = held.product_id;
+  end if;
+  if new.id is null then
+    return;
+  end if;
+
+  -- Paid orders, and unpaid ones that were handed over, are not limited.
+  if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
+    delete from private.order_networks as k where k.order_id = new.id;
+  else
+    update private.order_networks as k
+    set is_open = new.status = 'pending',
+        taken = k.taken + case
+          when is_held and not was_held then coalesce((
+            select sum(i.quantity) from public.order_items as i where i.order_id = new.id and i.product_id = k.product_id
+          ), 0)
+          else 0
+        end,
+        ended_at = case when not is_held then coalesce(k.ended_at, now()) end
+    where k.order_id = new.id;
+  end if;
+end
+$$;
+
+create or replace function private.after_order_item_insert() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  insert into private.held_units as known (product_id, quantity)
+  select new.product_id, new.quantity
+  from public.orders as o
+  where o.id = new.order_id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+  on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
+  return null;
+end
+$$;
+
+create or replace function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+#variable_conflict use_column
+declare
+  waiting record;
+begin
+  for waiting in
+    select open.of_network, open.of_phone, per_phone * private.allowance_factor(caller.network) as allowed
+    from unnest(networks) as caller (network)
+    -- A subquery per row reads only the network's rows; the planner cannot turn it into a join of all orders.
+    cross join lateral (
+      select count(*) as of_network,
+        count(*) filter (where refuse_too_many_unpaid_orders.phone = (
+          select o.customer_phone from public.orders as o where o.id = k.order_id
+        )) as of_phone
+      from private.order_networks as k
+      where k.network = caller.network and k.is_open
+    ) as open
+  loop
+    -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
+    if waiting.of_phone >= waiting.allowed then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in a few minutes',
+        waiting.of_phone
+      ));
+    elsif waiting.of_network >= waiting.allowed * 10 then
+      perform private.refuse(429, 'too_many_unpaid_orders',
+        'Too many orders from your network wait to be paid already. Please try again in a few minutes');
+    end if;
+  end loop;
+end
+$$;
+
+comment on function private.refuse_too_many_unpaid_orders is
+  'Refuses an order when its phone has per_phone unpaid orders, or its network ten times as many, times private.allowance_factor.';
+
+create or replace function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
+returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where is_within_unit_allowance.quantity + (
+      select coalesce(sum(k.taken), 0)
+      from private.order_networks as k
+      where k.network = caller.network and k.product_id = is_within_unit_allowance.product_id
+        and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
+    )
+    -- Always at least two units. Wider networks have only twice as many, because units are few; an order without a hold can still
+    -- be paid.
+    > greatest(2, is_within_unit_allowance.allowed * least(private.allowance_factor(caller.network), 2))
+  );
+end
+$$;
+
+comment on function private.is_within_unit_allowance is
+  'Whether each network may hold that many more units of a product: together with units that it holds, or held without paying within the last hour, at most allowed units (a /56 and wider: twice).';
+
+create or replace function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
+returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  held bigint;
+  most bigint;
+begin
+  if cardinality(networks) = 0 then
+    return true;
+  end if;
+  select coalesce(max(h.quantity), 0) into held from private.held_units as h where h.product_id = may_hold_units.product_id;
+  most := ceil((units_left + held) * share / 100.0);
+  return held + may_hold_units.quantity <= most
+    and private.is_within_unit_allowance(networks, may_hold_units.product_id, may_hold_units.quantity, most);
+end
+$$;
+
+comment on function private.may_hold_units is
+  'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
+
+create or replace function private.reserve_for_prompt(order_id uuid) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+#variable_conflict use_column
+declare
+  prompt_time constant interval := '5 minutes';
+  waiting public.orders;
+  item record;
+  networks text[];
+  may_hold boolean := true;
+begin
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
+  -- An unpaid order that was handed over has already taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
+    return;
+  end if;
+  if waiting.extended_at is null and waiting.expires_at < least(now() + prompt_time, waiting.expiry_limit) then
+    update public.orders as o
+    set expires_at = least(now() + prompt_time, o.expiry_limit),
+        reserved_until = case when o.reserved_until is not null then least(now() + prompt_time, o.expiry_limit) end,
+        extended_at = now()
+    where o.id = waiting.id
+    returning * into waiting;
+  end if;
+  if waiting.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  elsif waiting.reserved_until is not null then
+    return;
+  end if;
+
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
+  perform from public.products as p
+  where p.id in (select i.product_id from public.order_items as i where i.order_id = waiting.id)
+  order by p.id
+  for no key update;
+  for item in
+    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity, coalesce(h.quantity, 0) as held
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id and p.is_active
+    left join private.held_units as h on h.product_id = p.id
+    where i.order_id = waiting.id
+  loop
+    if item.product_id is null then
+      perform private.refuse(404, 'product_unavailable', 'This product is not available');
+    elsif item.units_left = 0 then
+      perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+    elsif item.units_left < item.quantity then
+      perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
+    end if;
+    -- A network may hold all units, and all of them again after a hold that was not paid.
+    may_hold := may_hold
+      and private.is_within_unit_allowance(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
+  end loop;
+  -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
+  -- before the money arrives, the order needs review as with late money.
+  if may_hold then
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = waiting.id and p.id = i.product_id;
+    update public.orders as o
+    set reserved_until = least(now() + prompt_time, o.expires_at)
+    where o.id = waiting.id;
+  end if;
+end
+$$;
+
+comment on function private.reserve_for_prompt is
+  'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
+
+create or replace function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return exists (
+    select from public.payments as p
+    where p.order_id = has_payment_in_progress.order_id and (
+      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(has_payment_in_progress.expiry_limit > now(), true))
+    )
+  );
+end
+$$;
+
+comment on function private.has_payment_in_progress is
+  'Whether a payment delays the end of an unpaid order: one under review, or an open prompt until the order''s expiry_limit.';
+
+create trigger order_items_after_insert after insert on public.order_items
+  for each row when (new.product_id is not null)
+  execute function private.after_order_item_insert();
+
+-- Who may call these functions
+grant execute on function public.expire_reservations to service_role;
+
+-- Order access: what a tracking number, an access key or digits of the phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+
+create or replace function private.shown_status(status text) returns text
+language sql immutable set search_path = ''
+return case status when 'shipped' then 'out_for_delivery' else status end;
+
+comment on function private.shown_status is 'The order status that the storefront shows.';
+
+create or replace function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
+returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  opened record;
+begin
+  select * into opened
+  from private.open_order(track_order.tracking_number, track_order.access_key, track_order.phone_last_four);
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if (opened.found_order).id is null then
+    return null;
+  end if;
+  return private.describe_order(opened.found_order, opened.is_open);
+end
+$$;
+
+comment on function public.track_order is
+  'An order by its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. Null: no such order.';
+
+create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
+returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  opened record;
+  receipt_of public.orders;
+begin
+  select * into opened
+  from private.open_order(order_receipt.tracking_number, order_receipt.access_key, order_receipt.phone_last_four);
+  receipt_of := opened.found_order;
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if receipt_of.id is null then
+    return null;
+  end if;
+  if not opened.is_open then
+    return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
+  end if;
+  return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
+    'order_number', receipt_of.order_number,
+    'order_items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = receipt_of.id
+    ), '[]'::jsonb),
+    'payments', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', p.id, 'charge_cents', p.charge_cents, 'receipt', p.receipt, 'completed_at', p.completed_at,
+          'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
+        )
+        order by p.completed_at, p.id
+      )
+      from public.payments as p where p.order_id = receipt_of.id and p.status = 'completed'
+    ), '[]'::jsonb)
+  );
+end
+$$;
+
+comment on function public.order_receipt is
+  'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
+
+create or replace function private.notify_order_followers(changed public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Anyone may join the second channel: no personal data, and no order id, which allows paying.
+  perform realtime.send(
+    jsonb_build_object(
+      'id', channel.id, 'tracking_number', changed.tracking_number, 'status', private.shown_status(changed.status),
+      'payment_status', changed.payment_status, 'updated_at', changed.updated_at
+    ),
+    'UPDATE',
+    'order-' || channel.id,
+    false
+  )
+  from (values (changed.id), (changed.live_handle)) as channel (id);
+end
+$$;
+
+comment on function private.notify_order_followers is
+  'Broadcasts an order''s status on its live channels order-{id} and order-{live_handle}.';
+
+create or replace function private.count_order_lookup(tracking_number text) returns boolean
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
+begin
+  if not private.count_call('order_lookups') then
+    return false;
+  end if;
+  -- The same number counts once a day, so that an open page is not limited.
+  if number_of_caller is null or private.hits_so_far('order_looked_up', number_of_caller, interval '1 day') > 0 then
+    return true;
+  end if;
+  if not private.count_call('orders_looked_up') then
+    return false;
+  end if;
+  perform private.count_hit('order_looked_up', number_of_caller, interval '1 day');
+  return true;
+end
+$$;
+
+comment on function private.count_order_lookup is
+  'Counts a lookup without proof, and returns whether it is allowed: per network 60 in 10 minutes, and 300 different numbers a day.';
+
+create or replace function private.open_order(
+  tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
+  out refusal jsonb
+)
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
+  digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
+  needs_whole_phone boolean;
+begin
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_open := exists (
+    select from private.order_keys as k
+    where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
+  );
+  if is_open then
+    return;
+  end if;
+
+  if digits is not null then
+    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path, so that the
+    -- response does not distinguish them.
+    perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    if not private.is_within_limit('order_digits', wanted) then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    if not private.is_within_limit('digits') then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. Please try again in an hour',
+        'too_many_guesses', '');
+      return;
+    end if;
+    -- Many networks together could try all 10,000 endings. After 200 misses only the whole number opens the order.
+    needs_whole_phone := private.hits_so_far('order_digits_of_all', wanted, interval '30 days') >= 200;
+    is_open := coalesce(
+      private.normalised_phone(digits) = found_order.customer_phone
+        or (right(found_order.customer_phone, 4) = digits and not needs_whole_phone),
+      false
+    );
+    if is_open then
+      return;
+    end if;
+    perform private.count_call('order_digits', wanted);
+    perform private.count_call('digits');
+    if found_order.id is not null then
+      perform private.count_hit('order_digits_of_all', wanted, interval '30 days');
+    end if;
+    if needs_whole_phone then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please enter the whole phone number',
+        'too_many_guesses', '');
+      return;
+    end if;
+  end if;
+
+  if not private.count_order_lookup(wanted) then
+    refusal := private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+end
+$$;
+
+comment on function private.open_order is
+  'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. refusal: the response when the caller is over a limit.';
+
+create or replace function private.describe_order(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+begin
+  if not is_open and described.created_at < now() - interval '30 days' then
+    return answer;
+  end if;
+
+  answer := answer || jsonb_build_object(
+    'delivery_fee', described.delivery_fee,
+    'created_at', described.created_at,
+    'customer_name', case when is_open then described.customer_name else private.masked_name(described.customer_name) end,
+    'customer_phone', case when is_open then described.customer_phone else private.masked_phone(described.customer_phone) end,
+    'order_items', coalesce((
+      select jsonb_agg(jsonb_build_object(
+        'id', i.id,
+        'quantity', i.quantity,
+        'unit_price', i.unit_price,
+        'product', jsonb_build_object(
+          'name', coalesce(p.name, i.product_name), 'image_url', p.image_url, 'category', p.category,
+          'slug', case when p.is_active then p.slug end
+        )
+      ) order by i.created_at, i.id)
+      from public.order_items as i
+      left join public.products as p on p.id = i.product_id
+      where i.order_id = described.id
+    ), '[]'::jsonb)
+  );
+  if not is_open then
+    return answer;
+  end if;
+  return answer || jsonb_build_object(
+    'id', described.id,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
+    'shipping_address', described.shipping_address, 'delivery_notes', described.delivery_notes
+  );
+end
+$$;
+
+comment on function private.describe_order is
+  'The order as its caller may see it: everything with proof; else status, items and total, with name and phone masked; after 30 days only the status.';
+
+create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+  doubt text;
+  cancelled record;
+  cents bigint;
+begin
+  answer := jsonb_build_object(
+    'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
+    'status', private.shown_status(described.status), 'payment_status', described.payment_status,
+    'updated_at', described.updated_at
+  );
+  -- Public: whether the order is paid and whether staff check a payment. Not public: the amount.
+  if described.payment_status = 'unpaid' then
+    select case
+      when bool_or(p.status = 'review') then 'review'
+      -- The money of an unpaid order was being refunded already when it was matched to the order.
+      when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
+      when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
+      when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
+    end into doubt
+    from public.payments as p
+    where p.order_id = described.id;
+    if doubt is not null then
+      answer := answer || jsonb_build_object('payment_check', doubt);
+    end if;
+  elsif described.payment_status in ('paid', 'needs_decision') and exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')
+  ) then
+    answer := answer || '{"is_refunding": true}';
+  end if;
+  if described.status = 'cancelled' then
+    select e.actor, e.details ->> 'reason' as reason into cancelled
+    from public.order_events as e
+    where e.order_id = described.id and e.kind = 'status_changed' and e.details ->> 'to' = 'cancelled'
+    order by e.id desc limit 1;
+    if cancelled.reason = 'not_paid_in_time' or cancelled.actor = 'staff' then
+      answer := answer || jsonb_build_object(
+        'cancelled_because', case when cancelled.reason = 'not_paid_in_time' then 'not_paid_in_time' else 'by_shop' end
+      );
+    end if;
+  end if;
+  if is_open or described.created_at >= now() - interval '30 days' then
+    answer := answer || jsonb_build_object('total_amount', described.total_amount);
+  end if;
+  if not is_open then
+    return answer;
+  end if;
+
+  if described.payment_status = 'unpaid' then
+    if described.status = 'pending' then
+      answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
+    end if;
+  else
+    select sum(p.charge_cents) into cents
+    from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
+    if cents > 0 then
+      answer := answer || jsonb_build_object('paid_cents', cents);
+    end if;
+  end if;
+  -- Partial payments under the order's number: shown only with proof, because anyone can send one.
+  select sum(t.received_cents) into cents
+  from public.mpesa_transactions as t
+  where t.order_id = described.id and t.payment_id is null and t.resolution is null;
+  if cents > 0 then
+    answer := answer || jsonb_build_object('part_paid_cents', cents);
+  end if;
+  return answer;
+end
+$$;
+
+comment on function private.order_facts is
+  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents and part_paid_cents.';
+
+create or replace function public.orders_by_access_key(access_keys text[]) returns jsonb
+language plpgsql volatile security definer
+set search_path = ''
+-- Without statistics the embedded database would scan all keys.
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+begin
+  select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
+  from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
+  join private.order_keys as k on k.access_key = asked.access_key
+  join public.orders as o on o.id = k.order_id;
+  -- Valid keys are not counted, as in track_order.
+  if answer is null and not private.count_call('order_lookups') then
+    return private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+  end if;
+  return coalesce(answer, '[]'::jsonb);
+end
+$$;
+
+comment on function public.orders_by_access_key is
+  'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
+
+-- Who may call these functions
+grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
+  to anon, authenticated, service_role;
+
+create or replace function private.refuse_same_amount(new public.payments) returns void
+language plpgsql set search_path = '' as $$
+declare
+  refused_at timestamptz;
+begin
+  select max(p.updated_at) into refused_at
+  from public.payments as p
+  where p.phone = new.phone and p.charge_cents = new.charge_cents and p.result_code = '17' and p.status = 'failed'
+    and p.purpose = 'order'
+    and p.updated_at > now() - interval '2 minutes';
+  if refused_at is not null then
+    perform private.refuse(429, 'same_amount_too_soon', format(
+      'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again. Otherwise please try again in %s seconds',
+      ceil(extract(epoch from refused_at + interval '2 minutes' - now()))::integer
+    ));
+  end if;
+end
+$$;
+
+create or replace function public.begin_payment(
+  order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(left(begin_payment.phone, 40));
+  paid_order public.orders;
+  current_attempt public.payments;
+  charge integer;
+  detail text;
+  hint text;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  end if;
+  -- The lock on the order's row serialises its attempts, settlements and expiry.
+  select * into paid_order from public.orders as o
+  where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
+  for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into current_attempt from public.payments as p
+  where p.order_id = paid_order.id and (
+    p.status in ('initiating', 'processing', 'review')
+    -- Money that does not pay the order allows another attempt.
+    or (p.status = 'completed' and not p.needs_refund and (
+      paid_order.payment_status in ('paid', 'refunded')
+      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = (paid_order.total_amount + 99) / 100 * 100)
+    ))
+  )
+  order by (p.status = 'completed') desc, p.created_at desc
+  limit 1;
+  if found then
+    return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
+  end if;
+  if paid_order.payment_status = 'needs_decision' then
+    perform private.refuse(409, 'payment_to_decide',
+      'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
+  elsif paid_order.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  elsif paid_order.status = 'cancelled' then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if charge < 100 then
+    perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  elsif begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
+    perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  end if;
+
+  -- Without limits, one order could send prompts to many phones.
+  if not private.count_call('payment_prompts') then
+    return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
+      'too_many_payments', '');
+  end if;
+  if not private.count_call('payment_prompts_of_order', paid_order.id::text) then
+    return private.refusal_answer('PT429', 'Too many payment attempts for this order. Please wait a few minutes',
+      'too_many_attempts', '');
+  end if;
+  if not private.count_call('payment_prompts_to_phone', payer) then
+    return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
+      'too_many_prompts', '');
+  end if;
+
+  -- Refusals from here on return, so that the calls stay counted.
+  begin
+    insert into public.payments (order_id, phone, charge_cents, next_query_at)
+    values (paid_order.id, payer, charge, null)
+    returning * into current_attempt;
+    insert into private.payment_secrets (payment_id, notice_secret)
+    values (current_attempt.id, begin_payment.notice_secret);
+    -- Products are locked last, as everywhere.
+    perform private.reserve_for_prompt(paid_order.id);
+  exception when sqlstate 'PT000' then
+    get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
+    return private.refusal_answer(sqlstate, sqlerrm, detail, hint);
+  end;
+  return jsonb_build_object(
+    'is_new', true, 'payment', to_jsonb(current_attempt), 'tracking_number', paid_order.tracking_number
+  );
+end
+$$;
+
+comment on function public.begin_payment is
+  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
+
+create or replace function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  payer text := private.normalised_phone(begin_payment_test.phone);
+  test public.payments;
+begin
+  if payer is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
+  elsif not exists (
+    select from public.admin_profiles as a where a.user_id = begin_payment_test.requested_by and a.is_active
+  ) then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  -- Tests send prompts too, so they are limited.
+  if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
+  elsif private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+    perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
+  end if;
+  insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)
+  values (
+    'test', payer, 100, begin_payment_test.requested_by,
+    (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
+  )
+  returning * into test;
+  insert into private.payment_secrets (payment_id, notice_secret) values (test.id, begin_payment_test.notice_secret);
+  return test;
+end
+$$;
+
+comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
+
+-- Who may call these functions
+grant execute on function public.begin_payment, public.begin_payment_test to service_role;
+
+create or replace function public.settle_payment(
+  payment_id uuid, source text, body text, verdict text, result_code text default null,
+  result_description text default null, received_cents integer default null, receipt text default null,
+  merchant_request_id text default null, checkout_request_id text default null, source_address text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  report private.payment_report := (
+    settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
+    settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+  );
+  message_id bigint;
+  attempt public.payments;
+  receipt_owner public.payments;
+  settlement private.settlement;
+  outcome text;
+  settled_id uuid;
+begin
+  if report.verdict not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
+  -- lock, which two concurrent settlements could not upgrade.
+  perform from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
+  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
+  where known.id is not null;
+  select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
+  if attempt.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, source_address, body, receipt)
+  values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
+  returning id into message_id;
+
+  select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
+  settlement := private.decide_settlement(
+    attempt, report, receipt_owner,
+    is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
+      select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
+    ),
+    attempt_is_refunded => private.is_being_refunded(attempt.id),
+    owner_is_refunded => private.is_being_refunded(receipt_owner.id)
+  );
+
+  if settlement.splits_receipt then
+    perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
+    select * into strict attempt from public.payments as p where p.id = attempt.id;
+  end if;
+  outcome := case settlement.decision
+    when 'second_payment' then 'paid_twice'
+    when 'adds_details' then 'already_completed'
+    when 'completes' then case attempt.purpose
+      when 'order' then private.complete_attempt(attempt, report)
+      else 'completed'
+    end
+    else settlement.decision
+  end;
+  settled_id := attempt.id;
+  case settlement.decision
+    when 'completes' then
+      if attempt.purpose = 'test' then
+        perform private.mark_attempt_completed(attempt.id, report);
+      end if;
+    when 'failed' then
+      perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
+    when 'wrong_amount' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
+      perform private.store_mismatched_money(attempt, report);
+    when 'superseded' then
+      if report.verdict = 'succeeded' then
+        perform private.store_mismatched_money(attempt, report);
+      end if;
+    when 'confirmed_by_hand' then
+      perform private.merge_receipt_owner(attempt, report, receipt_owner);
+    when 'second_payment' then
+      settled_id := private.add_second_payment(attempt, report);
+      update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
+    when 'adds_details' then
+      perform private.add_details(attempt, report);
+    else
+      null;
+  end case;
+  update public.payment_messages as m
+  set outcome = settled.outcome
+  from (select outcome) as settled (outcome)
+  where m.id = message_id and m.outcome is null;
+  if settlement.decision = 'completes' then
+    perform private.match_receipts(attempt.order_id);
+    -- The attempt, or the one that its money was joined to.
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
+  end if;
+  if report.verdict = 'succeeded' and attempt.purpose = 'order' then
+    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+  end if;
+  select * into strict attempt from public.payments as p where p.id = settled_id;
+  return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
+end
+$$;
+
+comment on function public.settle_payment is
+  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; every receipt stays in the books; an amount other than the charge needs review.';
+
+create or replace function private.mark_order_paid(order_id uuid) returns text
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  is_short boolean;
+begin
+  select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
+  -- Another amount than the charge needs review; such an order holds no units.
+  if paid_order.payment_status = 'unpaid' and exists (
+    select from public.payments as p
+    where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
+      and p.charge_cents <> (paid_order.total_amount + 99) / 100 * 100
+  ) then
+    if paid_order.reserved_until is not null then
+      perform private.return_units(paid_order.id);
+    end if;
+    update public.orders as o
+    set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    where o.id = paid_order.id;
+    return 'paid_needs_decision';
+  end if;
+  if paid_order.reserved_until is null then
+    -- Late money: the units were returned. Take them again if they are available, else the order needs review.
+    perform from public.products as p
+    join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
+    order by p.id
+    for update of p;
+    select coalesce(bool_or(p.id is null or p.stock_quantity < i.quantity), true) into is_short
+    from public.order_items as i
+    left join public.products as p on p.id = i.product_id
+    where i.order_id = paid_order.id;
+    if is_short then
+      update public.orders as o
+      set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+      where o.id = paid_order.id;
+      return 'paid_needs_decision';
+    end if;
+    update public.products as p
+    set stock_quantity = p.stock_quantity - i.quantity
+    from public.order_items as i
+    where i.order_id = paid_order.id and p.id = i.product_id;
+  end if;
+  update public.orders as o
+  set payment_status = 'paid', payment_method = 'mpesa',
+      status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
+      reserved_until = null, updated_at = now()
+  where o.id = paid_order.id;
+  perform private.create_delivery(paid_order.id);
+  return 'paid';
+end
+$$;
+
+create or replace function private.decide_settlement(
+  attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
+  attempt_is_refunded boolean, owner_is_refunded boolean
+) returns private.settlement
+language plpgsql immutable set search_path = '' as $$
+declare
+  is_completed boolean := attempt.status = 'completed';
+  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
+  -- Anyone can type a reference, so it disproves nothing.
+  is_by_reference boolean := report.source in ('confirmation', 'statement');
+  splits_receipt boolean := coalesce(
+    report.receipt <> attempt.receipt and attempt.presumption is not null and not is_by_reference and not attempt_is_refunded, false
+  );
+  -- The attempt without its presumed receipt.
+  stays_completed boolean := is_completed and not (splits_receipt and attempt.presumption = 'attempt');
+  own_receipt text := case when not splits_receipt then attempt.receipt end;
+  decision text := case
+    when is_other_request then 'other_request'
+    when report.verdict = 'pending' then 'pending'
+    -- Also an attempt completed by presumption: the money was not this prompt's.
+    when report.verdict = 'failed' and (
+      attempt.status in ('initiating', 'processing', 'unresolved')
+      or (is_completed and attempt.presumption = 'attempt' and not attempt_is_refunded)
+    ) then 'failed'
+    when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
+    when names_other_amount then 'wrong_amount'
+    -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
+    when attempt.status = 'review' and report.received_cents is null then 'needs_review'
+    -- The money of a payment test pays no order, and money of an order completes no test.
+    when receipt_owner.id is not null and (receipt_owner.order_id is distinct from attempt.order_id
+      or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)) then 'receipt_replayed'
+    -- Already in the books; money that is refunded is not moved.
+    when owner_is_refunded and (receipt_owner.method = 'prompt' or attempt_is_refunded) then 'already_completed'
+    -- Both have their receipts already.
+    when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
+    -- The receipt is in the books: as a separate payment, or as the presumed receipt of another attempt.
+    when receipt_owner.id is not null then 'confirmed_by_hand'
+    -- A second success under another receipt is a separate payment.
+    when stays_completed and report.receipt <> own_receipt then
+      case attempt.purpose when 'test' then 'already_completed' else 'second_payment' end
+    when stays_completed then 'adds_details'
+    else 'completes'
+  end;
+begin
+  return (
+    decision,
+    case
+      when decision = 'failed' then is_completed
+      else splits_receipt and decision in ('confirmed_by_hand', 'second_payment', 'adds_details', 'completes')
+    end
+  )::private.settlement;
+end
+$$;
+
+comment on function private.decide_settlement is
+  'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
+
+create or replace function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
+returns public.payments
+language sql set search_path = '' as $$
+  update public.payments as p
+  set status = new_status, result_code = report.result_code, result_description = description,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
+      updated_at = now()
+  where p.id = attempt_id
+  returning p.*;
+$$;
+
+comment on function private.fail_attempt is
+  'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';
+
+create or replace function private.store_mismatched_money(attempt public.payments, report private.payment_report) returns void
+language sql set search_path = '' as $$
+  insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, reported_by_callback_at, attempt_id)
+  select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
+  from public.orders as o
+  where o.id = attempt.order_id and report.receipt is distinct from attempt.receipt and report.received_cents > 0
+    and report.receipt is not null
+    and not exists (select from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id)
+  on conflict (receipt) do update set
+    attempt_id = coalesce(t.attempt_id, excluded.attempt_id),
+    reported_by_callback_at = coalesce(t.reported_by_callback_at, excluded.reported_by_callback_at),
+    updated_at = now();
+$$;
+
+comment on function private.store_mismatched_money is
+  'Stores money of another amount than charged for staff, unless a payment has its receipt.';
+
+create or replace function private.merge_receipt_owner(attempt public.payments, report private.payment_report, receipt_owner public.payments)
+returns void
+language plpgsql set search_path = '' as $$
+declare
+  own_id uuid := receipt_owner.id;
+begin
+  if receipt_owner.method = 'prompt' then
+    own_id := private.separate_receipt(receipt_owner.id);
+  end if;
+  perform private.merge_payments(own_id, attempt.id);
+  update public.payments as p
+  set result_code = report.result_code, result_description = report.result_description, presumption = null,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), updated_at = now()
+  where p.id = attempt.id;
+  if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
+    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
+  then
+    -- The order needed review only for the amount that staff typed.
+    perform private.mark_order_paid(attempt.order_id);
+  end if;
+  perform private.match_receipts(attempt.order_id);
+end
+$$;
+
+comment on function private.merge_receipt_owner is
+  'Merges the payment that has the attempt''s receipt into the attempt. The caller has locked the order.';
+
+create or replace function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  own_id uuid;
+begin
+  insert into public.payments (order_id, phone, charge_cents, status, method)
+  values (attempt.order_id, '', report.received_cents, 'unresolved', 'till')
+  returning id into own_id;
+  update public.payments as p
+  set status = 'completed', result_code = report.result_code, result_description = report.result_description,
+      receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()
+  where p.id = own_id;
+  return own_id;
+end
+$$;
+
+comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
+
+create or replace function private.add_details(attempt public.payments, report private.payment_report) returns void
+language sql set search_path = '' as $$
+  update public.payments as p
+  set receipt = coalesce(p.receipt, report.receipt),
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      result_code = case
+        when p.presumption = 'attempt' and report.source not in ('confirmation', 'statement') then report.result_code
+        else p.result_code
+      end,
+      presumption = case
+        when report.source in ('confirmation', 'statement') and p.receipt is null and p.method = 'prompt' then 'receipt'
+        when report.source in ('confirmation', 'statement') or p.presumption is null then p.presumption
+        when report.receipt is null then 'receipt'
+      end,
+      updated_at = now()
+  where p.id = attempt.id;
+$$;
+
+comment on function private.add_details is 'Adds receipt, ids and confirmation from a further message about a completed attempt.';
+
+create or replace function private.mark_attempt_completed(attempt_id uuid, report private.payment_report, is_extra boolean default false)
+returns void
+language sql set search_path = '' as $$
+  update public.payments as p
+  set status = 'completed', result_code = report.result_code, result_description = report.result_description,
+      receipt = coalesce(p.receipt, report.receipt),
+      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), needs_refund = is_extra,
+      next_query_at = null, completed_at = now(), updated_at = now()
+  where p.id = attempt_id;
+$$;
+
+create or replace function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  charge integer;
+  part integer;
+  -- Money that is being refunded, or was refunded, pays nothing.
+  is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
+  pays_order boolean;
+  is_extra boolean;
+  outcome text;
+begin
+  select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  pays_order := is_free and paid_order.payment_status = 'unpaid';
+  if is_free and paid_order.payment_status = 'needs_decision' and not exists (
+    select from public.payments as p
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.charge_cents = charge
+  ) then
+    if attempt.charge_cents = charge then
+      -- The exact charge pays an order that needed review; earlier money is refunded.
+      pays_order := true;
+      update public.payments as p
+      set needs_refund = true, updated_at = now()
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+      perform private.correct_message_outcomes(p.id) from public.payments as p
+      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
+    elsif report.source = 'till' then
+      -- Partial payments assigned by staff pay the order once they add up to its charge.
+      select attempt.charge_cents + coalesce(sum(p.charge_cents), 0) into part
+      from public.payments as p
+      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+        and not private.is_being_refunded(p.id);
+      pays_order := part = charge and not exists (
+        select from public.payments as p
+        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+          and private.is_being_refunded(p.id)
+      );
+    end if;
+  end if;
+  is_extra := not pays_order and coalesce(part, charge) >= charge;
+  perform private.mark_attempt_completed(attempt.id, report, is_extra);
+  outcome := case
+    when pays_order then private.mark_order_paid(paid_order.id)
+    when not is_free then 'goes_back'
+    when is_extra then 'paid_twice'
+    else 'paid_needs_decision'
+  end;
+  if outcome = 'paid_twice' and attempt.method = 'till' then
+    -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+      and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
+    if found then
+      update public.payments as p set needs_refund = false where p.id = attempt.id;
+    end if;
+  end if;
+  return outcome;
+end
+$$;
+
+comment on function private.complete_attempt is
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The caller has locked the order.';
+
+-- Who may call these functions
+grant execute on function public.settle_payment to service_role;
+
+-- M-PESA prompts: recording their responses, and leasing status queries.
+
+create or replace function public.record_push(
+  payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
+  refusal_code text default null, refusal_description text default null
+) returns public.payments
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  attempt public.payments;
+begin
+  -- Locked before the message is stored: its foreign key takes a weaker lock, which two concurrent calls could not upgrade.
+  perform from public.payments as p where p.id = record_push.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, body, outcome)
+  values (
+    record_push.payment_id, 'push', record_push.body,
+    case
+      when record_push.checkout_request_id is not null then 'accepted'
+      when record_push.refusal_code is not null then 'refused'
+      else 'unknown'
+    end
+  );
+  -- A callback may arrive before the response to the push: what it settled stays settled.
+  update public.payments as p
+  set status = case
+        when p.status <> 'initiating' then p.status
+        when record_push.refusal_code is not null then 'failed'
+        else 'processing'
+      end,
+      result_code = case when p.status = 'initiating' then coalesce(record_push.refusal_code, p.result_code) else p.result_code end,
+      result_description = case
+        when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
+        else p.result_description
+      end,
+      merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
+      next_query_at = case
+        when p.status <> 'initiating' then p.next_query_at
+        when record_push.refusal_code is null then now() + interval '10 seconds'
+      end,
+      updated_at = now()
+  where p.id = record_push.payment_id
+  returning * into attempt;
+  return attempt;
+end
+$$;
+
+comment on function public.record_push is
+  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
+
+create or replace function public.find_payment(reference text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted text := left(find_payment.reference, 200);
+  own_id uuid := case
+    when wanted ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then wanted::uuid
+  end;
+  found_payment jsonb;
+begin
+  -- M-PESA's ids contain the time and the phone, so they can be guessed.
+  if not private.is_within_limit('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
+  end if;
+  -- Clients have M-PESA's id, or only ours when the response with M-PESA's was lost.
+  select to_jsonb(p) || case
+    -- Money that is being refunded has not paid the order: staff contact the customer.
+    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
+    else '{}'
+  end::jsonb into found_payment
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.checkout_request_id = wanted or p.id = own_id
+  limit 1;
+  if found_payment is null then
+    perform private.count_call('unknown_payments');
+  end if;
+  return found_payment;
+end
+$$;
+
+comment on function public.find_payment is
+  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Unknown references count for the caller''s networks.';
+
+-- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
+create or replace function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
+returns setof public.payments
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
+  -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports
+  -- no results after a day.
+  update public.payments as p
+  set status = 'unresolved', next_query_at = null, updated_at = now()
+  where p.status in ('initiating', 'processing')
+    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
+  if not exists (
+    select from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
+  ) > 1 then
+    return;
+  end if;
+  return query
+  with waiting as materialized (
+    select p.id, p.next_query_at, (
+      select k.network from private.order_networks as k
+      where k.order_id = p.order_id
+      order by private.allowance_factor(k.network) desc
+      limit 1
+    ) as widest_network
+    from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ), asked as materialized (
+    select w.widest_network, (
+      select sum(p.query_count)
+      from private.order_networks as k
+      join public.payments as p on p.order_id = k.order_id
+      where k.network = w.widest_network and p.created_at > now() - interval '15 minutes'
+    ) as queries
+    from waiting as w
+    where w.widest_network is not null
+    group by w.widest_network
+  ), due as (
+    select p.id
+    from waiting as w
+    join public.payments as p on p.id = w.id
+    left join asked as a on a.widest_network = w.widest_network
+    where p.status = 'processing'
+    -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
+    order by p.purpose = 'test', coalesce(a.queries, 0), w.next_query_at
+    limit lease_payment_queries.at_most
+    -- An attempt that is being settled needs no query.
+    for update of p skip locked
+  )
+  update public.payments as p
+  set query_count = p.query_count + 1,
+      -- A larger exponent would overflow the interval.
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
+      updated_at = now()
+  from due
+  where p.id = due.id
+  returning p.*;
+end
+$$;
+
+comment on function public.lease_payment_queries is
+  'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
+
+-- Who may call these functions
+grant execute on function public.record_push, public.find_payment, public.find_payment_by_secret,
+  public.lease_payment_queries
+  to service_role;
+
+create or replace function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  confirmed_order public.orders;
+  known public.payments;
+  received integer := confirm_till_payment.received_cents;
+  settled jsonb;
+begin
+  perform private.expect_staff();
+  perform private.check_till_receipt(code, received);
+  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into known from public.payments as p where p.receipt = code;
+  if known.order_id = confirmed_order.id then
+    update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
+    return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
+  end if;
+  perform private.check_receipt_is_free(code, known.id is null);
+  received := private.reported_amount(code, received);
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+  -- Not an open attempt: the result of a prompt may still be expected.
+  values (confirmed_order.id, '', received, 'unresolved', 'till', member)
+  returning * into known;
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  settled := public.settle_payment(
+    payment_id => known.id,
+    source => 'till',
+    body => jsonb_build_object(
+      'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
+      'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    verdict => 'succeeded',
+    received_cents => received,
+    receipt => code
+  );
+  perform set_config('private.is_typed_by_staff', '', true);
+  if settled ->> 'outcome' = 'receipt_replayed' then
+    perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+  end if;
+  return settled;
+end
+$$;
+
+comment on function public.confirm_till_payment is
+  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund.';
+
+create or replace function public.store_confirmation(body text, source_address text default null) returns bigint
+language sql volatile security definer set search_path = '' as $$
+  insert into public.payment_messages (source, body, source_address)
+  values ('confirmation', store_confirmation.body, store_confirmation.source_address)
+  returning id;
+$$;
+
+comment on function public.store_confirmation is
+  'Stores a confirmation verbatim before it is processed. Returns its id for receive_mpesa_transaction.';
+
+create or replace function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
+language sql stable security definer set search_path = '' as $$
+  select m.id, m.body from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_unprocessed_confirmations.at_most;
+$$;
+
+comment on function public.list_unprocessed_confirmations is
+  'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
+
+create or replace function public.judge_till_payment(reference text, offered_cents integer) returns text
+language sql stable security definer set search_path = '' as $$
+  select case
+    when not s.refuses_unknown_payments then 'accepted'
+    when coalesce(judge_till_payment.offered_cents, 0) < 100 or judge_till_payment.offered_cents % 100 <> 0 then 'amount'
+    when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
+    when exists (
+      select from public.orders as o
+      where o.id = private.order_of_reference(judge_till_payment.reference)
+        and judge_till_payment.offered_cents <> (o.total_amount + 99) / 100 * 100
+    ) then 'amount'
+    else 'accepted'
+  end
+  from public.store_settings as s;
+$$;
+
+comment on function public.judge_till_payment is
+  'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
+
+create or replace function public.read_till_secret() returns text
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  insert into private.till_secret default values on conflict do nothing;
+  return (select t.secret from private.till_secret as t);
+end
+$$;
+
+comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
+
+create or replace function private.check_till_receipt(receipt text, received_cents integer) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  elsif received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+end
+$$;
+
+comment on function private.check_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
+
+create or replace function private.reported_amount(receipt text, typed_cents integer) returns integer
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select t.received_cents from public.mpesa_transactions as t
+    where t.receipt = reported_amount.receipt and t.received_cents >= 100 and t.received_cents % 100 = 0
+      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+  ), typed_cents);
+$$;
+
+comment on function private.reported_amount is 'The amount that M-PESA reported for a receipt, else the amount that staff typed.';
+
+create or replace function private.check_receipt_is_free(receipt text, is_new boolean) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif is_new and exists (
+    select from public.refunds as r where r.receipt = check_receipt_is_free.receipt and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+end
+$$;
+
+comment on function private.check_receipt_is_free is
+  'Refuses the receipt of a payment test, and a new one whose money is being refunded.';
+
+create or replace function public.correct_till_payment(
+  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  received integer := correct_till_payment.received_cents;
+  charge integer;
+begin
+  perform private.expect_staff();
+  perform private.check_till_receipt(code, received);
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  charge := (paid_order.total_amount + 99) / 100 * 100;
+  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_decision'
+      -- An order that was handed over keeps its status.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  elsif code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.check_receipt_is_free(code, true);
+    received := private.reported_amount(code, received);
+  end if;
+  if (code, received) = (known.receipt, known.charge_cents) then
+    return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
+  end if;
+
+  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages move with their receipt; their bodies stay as received.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
+      'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_decision' and received = charge and known.charge_cents <> charge then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
+    -- As when M-PESA reports less than staff typed: an order that was not handed over needs review.
+    update public.orders as o
+    set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+    where o.id = paid_order.id;
+    perform private.return_units(paid_order.id);
+    delete from public.deliveries as d where d.order_id = paid_order.id;
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  -- Unsent messages that are no longer true; a later change queues them again.
+  delete from public.outbox_messages as m
+  where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.match_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  return jsonb_build_object('outcome', paid_order.payment_status);
+end
+$$;
+
+comment on function public.correct_till_payment is
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
+
+-- Who may call these functions
+grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
+
+grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.judge_till_payment,
+  public.read_till_secret
+  to service_role;
+
+create or replace function private.order_of_reference(reference text) returns uuid
+language sql stable set search_path = '' as $$
+  -- JJ-20261121-1234, JJ2611211234 and 26112112345 (five digits). Case, spaces and hyphens are ignored.
+  with written as (
+    select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
+  ),
+  readings as (
+    select 'JJ-' || left(digits, 8) || '-' || substr(digits, 9) as number from written where digits ~ '^20\d{10,12}$'
+    union
+    select 'JJ-20' || left(digits, 6) || '-' || substr(digits, 7) from written where digits ~ '^\d{10,12}$'
+  ),
+  found as (
+    select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
+  )
+  -- If both readings name an order, staff decide.
+  select f.id from found as f where (select count(*) from found) = 1;
+$$;
+
+comment on function private.order_of_reference is
+  'The order that a payer''s reference names, in either spelling of its tracking number. Null for none or several.';
+
+create or replace function private.is_being_refunded(payment_id uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return exists (
+    select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
+  );
+end
+$$;
+
+comment on function private.is_being_refunded is 'Whether a refund of this payment was requested. Then its receipt is not moved.';
+
+create or replace function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  update public.refunds as r
+  set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+  where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.transaction_receipt is not null
+    and r.status in ('requested', 'approved') and r.tries = 0;
+  return not exists (
+    select from public.refunds as r
+    where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.status not in ('withdrawn', 'failed')
+  );
+end
+$$;
+
+comment on function private.withdraw_unsent_transaction_refunds is
+  'Withdraws refunds of unassigned money that were not sent to M-PESA. Returns whether the money can pay an order: not if it was, or may be, refunded. The caller has locked the receipt.';
+
+create or replace function private.correct_message_outcomes(payment_id uuid) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  money public.payments;
+  completing_message bigint;
+begin
+  select * into strict money from public.payments as p where p.id = correct_message_outcomes.payment_id;
+  select m.id into completing_message
+  from public.payment_messages as m
+  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
+  order by m.outcome = 'paid_twice', m.id
+  limit 1;
+  if money.status <> 'completed' then
+    update public.payment_messages as m set outcome = 'presumed'
+    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+  elsif completing_message is null then
+    update public.payment_messages as m
+    set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
+    where m.id = (
+      select min(later.id) from public.payment_messages as later
+      where later.payment_id = money.id and later.receipt = money.receipt and later.outcome is not null
+    );
+  else
+    update public.payment_messages as m set outcome = 'confirmed_by_hand'
+    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+  end if;
+end
+$$;
+
+comment on function private.correct_message_outcomes is
+  'Ensures that exactly one message of a completed payment has the outcome that completed it.';
+
+create or replace function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  attempt public.payments;
+  own_id uuid;
+  confirmed_by_staff uuid;
+begin
+  select * into strict attempt from public.payments as p where p.id = separate_receipt.payment_id;
+  select (m.body::jsonb ->> 'confirmed_by')::uuid into confirmed_by_staff
+  from public.payment_messages as m
+  where m.payment_id = attempt.id and m.source = 'till' and m.receipt = attempt.receipt
+  order by m.id limit 1;
+  update public.payments as p
+  set receipt = null, confirmed_by = case when confirmed_by_staff is null then p.confirmed_by end,
+      status = case
+        when p.presumption is distinct from 'attempt' then p.status
+        when separate_receipt.failed then 'failed'
+        when p.checkout_request_id is null or p.created_at < now() - interval '1 day' or exists (
+          select from public.payments as other
+          where other.order_id = p.order_id and other.id <> p.id and other.status in ('initiating', 'processing')
+        ) then 'unresolved'
+        else 'processing'
+      end,
+      next_query_at = case
+        when p.presumption = 'attempt' and not separate_receipt.failed and p.checkout_request_id is not null then now()
+      end,
+      needs_refund = p.needs_refund and p.presumption is distinct from 'attempt',
+      completed_at = case when p.presumption is distinct from 'attempt' then p.completed_at end, presumption = null,
+      updated_at = now()
+  where p.id = attempt.id;
+  update public.payments as p set next_query_at = null
+  where p.id = attempt.id and p.status <> 'processing' and p.next_query_at is not null;
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+  values (attempt.order_id, '', attempt.charge_cents, 'unresolved', 'till', confirmed_by_staff)
+  returning id into own_id;
+  update public.payment_messages as m set payment_id = own_id
+  where m.payment_id = attempt.id and m.receipt = attempt.receipt and m.source in ('confirmation', 'statement', 'till');
+  update public.payments as p
+  set status = 'completed', result_code = '0', receipt = attempt.receipt,
+      -- An attempt that stays completed still pays the order.
+      needs_refund = attempt.needs_refund or attempt.presumption is distinct from 'attempt',
+      completed_at = attempt.completed_at, updated_at = now()
+  where p.id = own_id;
+  perform private.correct_message_outcomes(attempt.id);
+  perform private.correct_message_outcomes(own_id);
+  return own_id;
+end
+$$;
+
+comment on function private.separate_receipt is
+  'Makes a wrongly presumed receipt a separate payment; the attempt becomes what it was before, or failed. The caller has locked the order. Returns the id of the separate payment.';
+
+create or replace function private.merge_payments(own_id uuid, attempt_id uuid) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  by_hand public.payments;
+  attempt public.payments;
+begin
+  select * into strict by_hand from public.payments as p where p.id = merge_payments.own_id;
+  select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
+  update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
+  delete from public.payments as p where p.id = by_hand.id;
+  update public.payments as p
+  set status = 'completed', result_code = '0', receipt = by_hand.receipt,
+      confirmed_by = coalesce(by_hand.confirmed_by, p.confirmed_by),
+      needs_refund = by_hand.needs_refund and (attempt.status <> 'completed' or attempt.needs_refund),
+      next_query_at = null, completed_at = least(attempt.completed_at, by_hand.completed_at), updated_at = now()
+  where p.id = attempt.id;
+  perform private.correct_message_outcomes(attempt.id);
+end
+$$;
+
+comment on function private.merge_payments is
+  'Merges a payment by its receipt into the attempt of the same money. The caller has locked the order.';
+
+create or replace function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
+language sql stable set search_path = '' as $$
+  select p.id
+  from public.payments as p
+  where p.order_id = attempt_for.order_id
+    and p.method = 'prompt'
+    and p.receipt is null
+    and p.charge_cents = attempt_for.received_cents
+    and p.status in ('initiating', 'processing', 'unresolved', 'review', 'completed')
+    -- M-PESA's clock may differ by minutes.
+    and p.created_at < attempt_for.transacted_at + interval '15 minutes'
+    -- An attempt whose callback named a receipt matches only that receipt.
+    and not exists (
+      select from public.mpesa_transactions as t where t.attempt_id = p.id and t.receipt <> attempt_for.receipt
+    )
+    -- A manual refund from before the receipt was known belongs to this money.
+    and (p.status = 'completed' or not private.is_being_refunded(p.id))
+  order by p.status = 'completed' desc, p.created_at desc, p.id
+  limit 1;
+$$;
+
+comment on function private.attempt_for is
+  'The attempt of an order that money under its reference completes: same amount, no receipt yet.';
+
+create or replace function private.orders_missing_receipt(receipt text) returns setof uuid
+language sql stable set search_path = '' as $$
+  select distinct p.order_id
+  from public.mpesa_transactions as t
+  join public.payments as p on p.charge_cents = t.received_cents and p.method = 'prompt' and p.receipt is null
+    and p.status in ('initiating', 'processing', 'unresolved', 'completed')
+    -- M-PESA's clock may differ by minutes.
+    and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
+  where t.receipt = orders_missing_receipt.receipt and t.payment_id is null and p.purpose = 'order';
+$$;
+
+comment on function private.orders_missing_receipt is
+  'Orders that unassigned money may belong to: they have a prompt of the same amount and time without a receipt.';
+
+create or replace function private.match_receipts(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  own record;
+  attempt public.payments;
+begin
+  -- A separate payment with M-PESA's receipt and an attempt without one are presumed to be the same money.
+  for own in
+    select p.id, p.receipt, p.charge_cents, t.transacted_at
+    from public.payments as p
+    join public.mpesa_transactions as t on t.receipt = p.receipt
+    where p.order_id = match_receipts.order_id and p.method = 'till' and p.status = 'completed'
+      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+      and not private.is_being_refunded(p.id)
+    order by p.needs_refund, t.transacted_at, p.receipt
+  loop
+    select a.* into attempt from public.payments as a
+    where a.id = private.attempt_for(match_receipts.order_id, own.receipt, own.charge_cents, own.transacted_at);
+    continue when attempt.id is null;
+    perform private.merge_payments(own.id, attempt.id);
+    update public.payments as p
+    set presumption = case when attempt.status = 'completed' then 'receipt' else 'attempt' end
+    where p.id = attempt.id;
+  end loop;
+end
+$$;
+
+comment on function private.match_receipts is
+  'Matches receipts reported by M-PESA with attempts of the same order that lack one, one to one. The caller has locked the order.';
+
+create or replace function private.store_message_outcome(
+  message_id bigint, source text, body text, payment_id uuid, receipt text, outcome text
+) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  if store_message_outcome.message_id is null then
+    insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+    values (
+      store_message_outcome.payment_id, store_message_outcome.source, store_message_outcome.body, store_message_outcome.receipt,
+      store_message_outcome.outcome
+    );
+  else
+    update public.payment_messages as m
+    set payment_id = coalesce(store_message_outcome.payment_id, m.payment_id),
+        receipt = coalesce(store_message_outcome.receipt, m.receipt), outcome = store_message_outcome.outcome
+    where m.id = store_message_outcome.message_id;
+  end if;
+end
+$$;
+
+comment on function private.store_message_outcome is 'Stores the outcome of a message, which may be stored already (message_id).';
+
+create or replace function public.receive_mpesa_transaction(
+  source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
+  payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(receive_mpesa_transaction.receipt));
+  moment timestamptz := coalesce(receive_mpesa_transaction.transacted_at, now());
+  for_order uuid;
+  reported public.mpesa_transactions;
+  known public.payments;
+  settled jsonb;
+  outcome text;
+  is_part boolean;
+begin
+  if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
+    perform private.refuse(400, 'source_unknown', 'Money without a prompt is reported by a confirmation or the statement');
+  elsif coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      null, null, 'unreadable'
+    );
+    return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
+  end if;
+
+  -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
+  loop
+    for_order := private.order_of_transaction(code, receive_mpesa_transaction.reference);
+    begin
+      -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
+      perform from public.orders as o where o.id = for_order for update;
+      perform pg_advisory_xact_lock(hashtext('settle ' || code));
+      if private.order_of_transaction(code, receive_mpesa_transaction.reference) is distinct from for_order then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+
+  insert into public.mpesa_transactions as t (
+    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at, payment_id
+  ) values (
+    code, receive_mpesa_transaction.received_cents, coalesce(trim(receive_mpesa_transaction.reference), ''),
+    nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
+    case when receive_mpesa_transaction.source = 'confirmation' then now() end,
+    case when receive_mpesa_transaction.source = 'statement' then now() end,
+    (select p.id from public.payments as p where p.receipt = code)
+  )
+  on conflict (receipt) do update set
+    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
+    received_cents = case
+      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
+        and t.reported_by_confirmation_at is null then excluded.received_cents
+      else t.received_cents
+    end,
+    reference = case
+      when t.reference = '' or t.reported_by_confirmation_at is null and t.reported_by_statement_at is null then excluded.reference
+      else t.reference
+    end,
+    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
+    payer_name = coalesce(t.payer_name, excluded.payer_name),
+    transacted_at = case
+      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
+        and t.reported_by_confirmation_at is null then excluded.transacted_at
+      else t.transacted_at
+    end,
+    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
+    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
+    updated_at = now()
+  returning * into reported;
+
+  -- A payment test that only a query completed has no receipt yet.
+  if upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null then
+    with lacking as (
+      select p.id from public.payments as p
+      where p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
+        and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
+    )
+    update public.payments as p set receipt = code, updated_at = now()
+    from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
+  end if;
+  select * into known from public.payments as p where p.receipt = code;
+  if known.id is not null then
+    outcome := 'already_completed';
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      known.id, code, outcome
+    );
+    if known.method = 'till' and known.charge_cents <> reported.received_cents and reported.received_cents >= 100 and reported.received_cents % 100 = 0
+      and not private.is_being_refunded(known.id)
+      and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
+    then
+      -- Staff typed another amount and nothing was decided by it: M-PESA's amount replaces it.
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+      if not known.needs_refund and reported.received_cents = (
+        select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
+      ) then
+        perform private.mark_order_paid(known.order_id);
+      end if;
+    elsif known.method = 'till' and reported.received_cents < known.charge_cents and not known.needs_refund
+      and not private.is_being_refunded(known.id)
+    then
+      -- M-PESA reports less than staff typed: an order that was not handed over needs review.
+      update public.orders as o
+      set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+      where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+      if found then
+        perform private.return_units(known.order_id);
+        delete from public.deliveries as d where d.order_id = known.order_id;
+        if reported.received_cents >= 100 and reported.received_cents % 100 = 0 then
+          update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+        end if;
+      end if;
+    end if;
+    perform private.match_receipts(known.order_id);
+    select * into strict known from public.payments as p where p.receipt = code;
+    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
+  end if;
+
+  -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
+  is_part := reported.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  update public.mpesa_transactions as t set order_id = case when is_part then for_order end
+  where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
+  if for_order is null or is_part or reported.resolution is not null or reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+    outcome := 'unmatched';
+    perform private.store_message_outcome(
+      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
+      null, code, outcome
+    );
+    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', null);
+  end if;
+
+  select * into known from public.payments as p
+  where p.id = private.attempt_for(for_order, code, reported.received_cents, reported.transacted_at);
+  if known.id is null then
+    insert into public.payments (order_id, phone, charge_cents, status, method)
+    values (for_order, '', reported.received_cents, 'unresolved', 'till')
+    returning * into known;
+  end if;
+  settled := public.settle_payment(
+    payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
+    verdict => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
+  );
+  -- The settlement stored the message again, with its payment.
+  if receive_mpesa_transaction.message_id is not null then
+    update public.payment_messages as m
+    set source_address = stored.source_address, received_at = stored.received_at
+    from public.payment_messages as stored
+    where stored.id = receive_mpesa_transaction.message_id and m.id = (select max(later.id) from public.payment_messages as later
+      where later.payment_id = (settled -> 'payment' ->> 'id')::uuid and later.receipt = code and later.source = 'confirmation');
+    delete from public.payment_messages as m where m.id = receive_mpesa_transaction.message_id;
+  end if;
+  return settled || jsonb_build_object('receipt', code);
+end
+$$;
+
+comment on function public.receive_mpesa_transaction is
+  'Stores money that M-PESA reports by a confirmation or its statement, each receipt once. It belongs to the payment with this receipt, else to the order that its reference names: it completes an attempt of the same amount without a receipt, becomes a separate payment, or, if less than the charge, waits for staff. All other money stays unmatched for staff. Idempotent, in any order with other messages.';
+
+create or replace function private.order_of_transaction(receipt text, reference text) returns uuid
+language sql stable set search_path = '' as $$
+  select coalesce(
+    (select p.order_id from public.payments as p where p.receipt = order_of_transaction.receipt),
+    private.order_of_reference(order_of_transaction.reference),
+    (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_transaction.receipt)
+  );
+$$;
+
+comment on function private.order_of_transaction is
+  'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
+
+create or replace function public.record_mpesa_registration(kind text) returns void
+language sql volatile security definer set search_path = '' as $$
+  insert into private.mpesa_registrations (kind) values (record_mpesa_registration.kind)
+  on conflict (kind) do update set registered_at = now();
+$$;
+
+comment on function public.record_mpesa_registration is
+  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled.';
+
+create or replace function public.receipts_not_in_statement(receipts text[]) returns text[]
+language sql stable security definer set search_path = '' as $$
+  select coalesce(array_agg(given.receipt order by given.place), '{}')
+  from unnest(receipts_not_in_statement.receipts) with ordinality as given (receipt, place)
+  where not exists (
+    select from public.mpesa_transactions as t
+    where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
+  );
+$$;
+
+comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
+
+-- Who may call these functions
+grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
+  public.receipts_not_in_statement
+  to service_role;
+
+create or replace function private.refund_limit() returns integer
+language sql stable set search_path = '' as $$
+  select least(s.refund_approval_above, (
+    select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
+  ))
+  from public.store_settings as s;
+$$;
+
+comment on function private.refund_limit is 'The current limit in cents. A raise applies after one day.';
+
+-- A paid order is delivered or refunded, never both.
+create or replace function private.refuse_while_refund_is_open(new public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = new.id and not p.needs_refund
+      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+        -- Of an order paid in parts, one part may be refunded already.
+        or (r.status = 'completed' and new.payment_status = 'paid'))
+  ) then
+    perform private.refuse(409, 'refund_under_way',
+      'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
+  end if;
+end
+$$;
+
+-- A payment was refunded: updates its order, as decide_paid_order does.
+create or replace function private.refund_order_of_payment(new public.payments) returns void
+language plpgsql set search_path = '' as $$
+declare
+  refunded_order public.orders;
+  refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
+begin
+  select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
+  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
+    if new.needs_refund then
+      perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    end if;
+    return;
+  end if;
+  if exists (
+    select from public.payments as p
+    where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+  ) then
+    -- Paid in parts: the order is refunded with the last part.
+    perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    return;
+  end if;
+  -- M-PESA reversed the payment after refusing to, and the order was not sent: its units return to stock.
+  if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
+    perform private.return_units(refunded_order.id);
+  end if;
+  update public.orders as o
+  set payment_status = 'refunded',
+      status = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        else o.status
+      end,
+      units_returned_at = case
+        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then now()
+        else o.units_returned_at
+      end,
+      updated_at = now()
+  where o.id = refunded_order.id;
+end
+$$;
+
+-- Two payments of one receipt were merged: moves the refund to the remaining one.
+create or replace function private.move_refund_with_receipt(new public.payments) returns public.payments
+language plpgsql set search_path = '' as $$
+declare
+  refund public.refunds;
+begin
+  update public.refunds as r
+  set payment_id = new.id, transaction_receipt = null, updated_at = now()
+  where r.receipt = new.receipt and r.payment_id is distinct from new.id
+    -- An earlier refund by hand stays with the payment.
+    and (r.status in ('failed', 'withdrawn') or not exists (
+      select from public.refunds as own
+      where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
+    ));
+  select * into refund from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
+  if found then
+    new.refunded_at := coalesce(new.refunded_at, refund.completed_at);
+    new.refund_receipt := coalesce(new.refund_receipt, refund.refund_receipt);
+  end if;
+  -- A refund recorded before the receipt was known gets the receipt.
+  update public.refunds as r
+  set receipt = new.receipt, updated_at = now()
+  where r.payment_id = new.id and r.receipt is null and not exists (
+    select from public.refunds as known
+    where known.receipt = new.receipt and known.id <> r.id and known.status not in ('failed', 'withdrawn')
+  );
+  return new;
+end
+$$;
+
+-- Refuses payments that cannot be refunded. Locks the order first.
+create or replace function private.lock_refundable_payment(payment_id uuid) returns public.payments
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  paid_order public.orders;
+  paid public.payments;
+begin
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = lock_refundable_payment.payment_id)
+  for update;
+  select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif paid.refunded_at is not null or exists (
+    select from public.refunds as r
+    where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
+  ) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif paid.status <> 'completed' or not (
+    paid.needs_refund
+    or paid.purpose = 'test'
+    or paid_order.payment_status = 'needs_decision'
+    or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
+  ) then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  return paid;
+end
+$$;
+
+create or replace function private.open_refund(
+  payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid,
+  sent_by_hand text default null
+) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  opened public.refunds;
+  needs_approval boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
+begin
+  if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  insert into public.refunds (
+    payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
+    refund_receipt, completed_at
+  ) values (
+    open_refund.payment_id, open_refund.transaction_receipt, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason),
+    case when open_refund.sent_by_hand is null then 'reversal' else 'by_hand' end,
+    case when open_refund.sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
+    open_refund.member, (select u.email from auth.users as u where u.id = open_refund.member),
+    case when open_refund.sent_by_hand is not null then private.check_refund_receipt(open_refund.sent_by_hand) end,
+    case when open_refund.sent_by_hand is not null then now() end
+  )
+  returning * into opened;
+  return opened;
+end
+$$;
+
+comment on function private.open_refund is
+  'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
+
+-- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
+create or replace function public.request_refund(payment_id uuid, reason text) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  paid public.payments := private.lock_refundable_payment(request_refund.payment_id);
+  reported_cents integer;
+begin
+  if paid.receipt is null then
+    perform private.refuse(409, 'receipt_unknown',
+      'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  select t.received_cents into reported_cents from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if reported_cents < paid.charge_cents then
+    perform private.refuse(409, 'amount_differs',
+      'M-PESA reported less money under this receipt than was entered. Please look at it in Reconciliation');
+  end if;
+  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
+end
+$$;
+
+comment on function public.request_refund is
+  'Requests the full refund of a payment by M-PESA. Above the refund limit it waits for a second staff member.';
+
+create or replace function public.approve_refund(refund_id uuid) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  approved public.refunds := private.lock_refund(approve_refund.refund_id);
+begin
+  if approved.status <> 'requested' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  elsif approved.requested_by = member then
+    perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
+  end if;
+  update public.refunds as r
+  set status = 'approved', approved_by = member,
+      approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
+  where r.id = approved.id
+  returning * into approved;
+  return approved;
+end
+$$;
+
+comment on function public.approve_refund is 'Approves, as a second staff member, a refund above the limit.';
+
+create or replace function public.withdraw_refund(refund_id uuid) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  withdrawn public.refunds := private.lock_refund(withdraw_refund.refund_id);
+begin
+  if withdrawn.status = 'withdrawn' then
+    return withdrawn;
+  end if;
+  if withdrawn.status not in ('requested', 'approved') then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  end if;
+  update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
+  return withdrawn;
+end
+$$;
+
+comment on function public.withdraw_refund is 'Withdraws a refund that was not sent to M-PESA yet.';
+
+create or replace function private.record_transaction_refund(receipt text, note text, member uuid) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
+  values (
+    record_transaction_refund.receipt, 'refund', record_transaction_refund.note, record_transaction_refund.member,
+    (select u.email from auth.users as u where u.id = record_transaction_refund.member)
+  );
+end
+$$;
+
+comment on function private.record_transaction_refund is
+  'Records a refund of unassigned money. If the money turns out to be an order''s, an unsent refund is withdrawn.';
+
+-- Who may call these functions
+grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;
+
+create or replace function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text := upper(trim(lock_refundable_transaction.receipt));
+  reported public.mpesa_transactions;
+begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or reported.received_cents < 100 or reported.received_cents % 100 <> 0
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  elsif not coalesce(lock_refundable_transaction.is_sure, false) and exists (select private.orders_missing_receipt(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_missing_receipt(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return reported;
+end
+$$;
+
+create or replace function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reported public.mpesa_transactions := private.lock_refundable_transaction(
+    request_transaction_refund.receipt, request_transaction_refund.is_sure
+  );
+  requested public.refunds := private.open_refund(
+    null, reported.receipt, reported.receipt, reported.received_cents, request_transaction_refund.reason, member
+  );
+begin
+  perform private.record_transaction_refund(reported.receipt, requested.reason, member);
+  return requested;
+end
+$$;
+
+comment on function public.request_transaction_refund is
+  'Requests the refund of unassigned money by its receipt, by the rules of request_refund. Money that may be an order''s, whose prompt lacks a receipt, only when is_sure.';
+
+create or replace function public.note_transaction_refund_by_hand(
+  receipt text, refund_receipt text, reason text, is_sure boolean default false
+) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reported public.mpesa_transactions;
+  noted public.refunds;
+begin
+  select r.* into noted from public.refunds as r
+  where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return noted;
+  end if;
+  reported := private.lock_refundable_transaction(
+    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
+  );
+  noted := private.open_refund(
+    null, reported.receipt, reported.receipt, reported.received_cents, note_transaction_refund_by_hand.reason, member,
+    coalesce(note_transaction_refund_by_hand.refund_receipt, '')
+  );
+  perform private.record_transaction_refund(reported.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
+  return noted;
+end
+$$;
+
+comment on function public.note_transaction_refund_by_hand is
+  'Records that unassigned money was refunded outside the shop. Idempotent by receipt.';
+
+-- Who may call these functions
+grant execute on function public.request_transaction_refund, public.note_transaction_refund_by_hand to authenticated;
+
+-- Sending refunds: reversal requests to M-PESA, and their results.
+
+create or replace function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  done public.refunds;
+begin
+  update public.refunds as r
+  set status = 'completed', refund_receipt = coalesce(r.refund_receipt, complete_refund.refund_receipt),
+      next_check_at = null, completed_at = coalesce(r.completed_at, now()), updated_at = now()
+  where r.id = complete_refund.refund_id
+  returning * into strict done;
+  update public.payments as p
+  set refunded_at = coalesce(p.refunded_at, done.completed_at), refund_receipt = coalesce(p.refund_receipt, done.refund_receipt),
+      updated_at = now()
+  where p.id = done.payment_id;
+  return done;
+end
+$$;
+
+comment on function private.complete_refund is
+  'Completes a refund and its payment. The caller has locked the order, the payment and the refund.';
+
+-- All functions lock in the same order, against deadlocks: the order, the receipt (its advisory lock, then its row of
+-- mpesa_transactions), the payment, the refund; last the products, by id.
+create or replace function private.lock_refund(refund_id uuid) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  seen public.refunds;
+  locked public.refunds;
+begin
+  -- The order and receipt must be locked first, but are known only after reading. If they changed before the lock, read again.
+  loop
+    select * into seen from public.refunds as r where r.id = lock_refund.refund_id;
+    if not found then
+      perform private.refuse(404, 'refund_not_found', 'This refund does not exist');
+    end if;
+    begin
+      perform from public.orders as o
+      where o.id = (select p.order_id from public.payments as p where p.id = seen.payment_id)
+      for update;
+      if seen.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || seen.receipt));
+        perform from public.mpesa_transactions as t where t.receipt = seen.receipt for update;
+      end if;
+      perform from public.payments as p where p.id = seen.payment_id for update;
+      select * into strict locked from public.refunds as r where r.id = seen.id for update;
+      if (locked.payment_id, locked.receipt) is distinct from (seen.payment_id, seen.receipt) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      return locked;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+end
+$$;
+
+create or replace function private.check_refund_receipt(typed text) returns text
+language plpgsql set search_path = '' as $$
+declare
+  code text := upper(regexp_replace(check_refund_receipt.typed, '\s', '', 'g'));
+begin
+  if code is null or code !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  if exists (select from public.payments as p where p.receipt = code) then
+    perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
+  elsif exists (select from public.refunds as r where r.refund_receipt = code) then
+    perform private.refuse(409, 'refund_receipt_used', 'This receipt belongs to another refund already');
+  end if;
+  return code;
+end
+$$;
+
+create or replace function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  paid public.payments;
+  noted public.refunds;
+begin
+  select r.* into noted from public.refunds as r
+  where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
+    and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  if found then
+    return noted;
+  end if;
+  paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
+  noted := private.open_refund(
+    paid.id, null, paid.receipt, paid.charge_cents, note_refund_by_hand.reason, member,
+    coalesce(note_refund_by_hand.refund_receipt, '')
+  );
+  return private.complete_refund(noted.id, noted.refund_receipt);
+end
+$$;
+
+comment on function public.note_refund_by_hand is
+  'Records that a payment was refunded outside the shop, with M-PESA''s receipt. Idempotent by receipt.';
+
+create or replace function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
+begin
+  if closed.status <> 'unknown' then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  elsif close_unknown_refund.refund_receipt is not null then
+    return private.complete_refund(closed.id, private.check_refund_receipt(close_unknown_refund.refund_receipt));
+  end if;
+  if closed.sent_at > now() - interval '30 minutes' then
+    perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
+  end if;
+  update public.refunds as r
+  set status = 'failed', next_check_at = null, updated_at = now(),
+      result_description = 'A member of staff found that nothing was sent'
+  where r.id = closed.id
+  returning * into closed;
+  return closed;
+end
+$$;
+
+comment on function public.close_unknown_refund is
+  'Resolves a refund with unknown result: with its receipt, or, half an hour after it was sent, as not sent.';
+
+create or replace function public.lease_refunds(at_most integer default 1) returns setof jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  leased public.refunds;
+  excessive record;
+  remaining integer := lease_refunds.at_most;
+  secret text;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_refunds'));
+  -- M-PESA reported less than staff typed: no more is refunded than was received. First, since it locks more than the refund.
+  for excessive in
+    select r.id, reported.received_cents
+    from public.refunds as r
+    join public.mpesa_transactions as reported on reported.receipt = r.receipt and reported.received_cents < r.refund_cents
+    where r.status in ('requested', 'approved')
+    order by r.id
+  loop
+    perform private.lock_refund(excessive.id);
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(),
+        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', excessive.received_cents, r.refund_cents)
+    where r.id = excessive.id and r.status in ('requested', 'approved') and excessive.received_cents < r.refund_cents;
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    -- Not carried out for certain: retried at growing intervals.
+    where r.status = 'approved'
+      and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
+    order by r.created_at limit remaining for update skip locked
+  loop
+    remaining := remaining - 1;
+    insert into private.refund_secrets (refund_id, notice_secret)
+    values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
+    on conflict (refund_id) do nothing;
+    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    update public.refunds as r
+    set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
+    where r.id = leased.id returning * into leased;
+    return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
+  end loop;
+
+  for leased in
+    select * from public.refunds as r
+    where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+      -- The process that sent it ended before M-PESA's response: it may have been carried out.
+      or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    order by coalesce(r.next_check_at, r.sent_at) limit remaining for update skip locked
+  loop
+    -- One update only: a second update of the row would check its foreign keys, and wait for their locks.
+    update public.refunds as r
+    set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
+        result_description = case
+          when r.status = 'sending' then 'The shop was interrupted while it asked M-PESA'
+          else r.result_description
+        end,
+        check_count = r.check_count + 1,
+        -- A larger exponent would overflow the interval.
+        next_check_at = now() + least(interval '1 minute' * power(1.6, least(r.check_count, 15)), interval '1 hour'),
+        updated_at = now()
+    where r.id = leased.id
+    returning * into leased;
+    return next jsonb_build_object(
+      'work', 'ask', 'refund', to_jsonb(leased),
+      'secret', (select s.notice_secret from private.refund_secrets as s where s.refund_id = leased.id)
+    );
+  end loop;
+end
+$$;
+
+comment on function public.lease_refunds is
+  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = ask), with the secret of their URLs.';
+
+create or replace function public.record_reversal_push(
+  refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
+  refusal_code text default null, refusal_description text default null
+) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  pushed public.refunds := private.lock_refund(record_reversal_push.refund_id);
+  outcome text := case
+    when record_reversal_push.refusal_code = 'R000001' then 'already_reversed'
+    -- Nothing was carried out, for a temporary reason.
+    when record_reversal_push.refusal_code in (
+      'mpesa_unreachable', 'http_403', 'http_429', '500.003.02', '500.003.03', '400.003.01', '401.002.01', '404.001.03'
+    ) and pushed.tries < 20 then 'busy'
+    when record_reversal_push.refusal_code is not null then 'refused'
+    when record_reversal_push.conversation_id is not null or record_reversal_push.originator_conversation_id is not null then 'accepted'
+    else 'unknown'
+  end;
+begin
+  insert into public.payment_messages (refund_id, source, body, outcome)
+  values (pushed.id, 'reversal', record_reversal_push.body, outcome);
+  -- A result may arrive before the response: what it settled stays settled.
+  update public.refunds as r
+  set status = case
+        when r.status <> 'sending' then r.status
+        when outcome = 'refused' then 'failed'
+        when outcome = 'accepted' then 'sent'
+        when outcome = 'busy' then 'approved'
+        else 'unknown'
+      end,
+      result_code = case when r.status = 'sending' then record_reversal_push.refusal_code else r.result_code end,
+      result_description = case when r.status = 'sending' then record_reversal_push.refusal_description else r.result_description end,
+      conversation_id = coalesce(r.conversation_id, record_reversal_push.conversation_id),
+      originator_conversation_id = coalesce(r.originator_conversation_id, record_reversal_push.originator_conversation_id),
+      next_check_at = case
+        when r.status <> 'sending' then r.next_check_at
+        when outcome = 'accepted' then now() + interval '2 minutes'
+        when outcome = 'unknown' then now() + interval '1 minute'
+        when outcome = 'already_reversed' then now()
+      end,
+      updated_at = now()
+  where r.id = pushed.id
+  returning * into pushed;
+  return pushed;
+end
+$$;
+
+comment on function public.record_reversal_push is
+  'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
+
+-- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
+-- of a refund.
+create or replace function public.settle_reversal(
+  refund_id uuid, source text, body text, verdict text, result_code text default null,
+  result_description text default null, refund_receipt text default null, refund_cents integer default null,
+  originator_conversation_id text default null, source_address text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  settled public.refunds;
+  message_id bigint;
+  outcome text;
+  code text := nullif(settle_reversal.refund_receipt, '');
+begin
+  if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
+    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  settled := private.lock_refund(settle_reversal.refund_id);
+  insert into public.payment_messages (refund_id, source, source_address, body)
+  values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
+  returning id into message_id;
+  if code is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || code));
+    if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
+      outcome := 'receipt_replayed';
+    elsif settle_reversal.verdict = 'succeeded' and (
+      code = settled.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then
+      outcome := 'receipt_of_payment';
+    -- Reversal results include the amount; a status with another amount may be about another payment.
+    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
+      and settle_reversal.refund_cents is distinct from settled.refund_cents then
+      outcome := 'pending';
+    end if;
+  end if;
+
+  if outcome is not null then
+    null;
+  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
+    outcome := 'other_request';
+  elsif settle_reversal.verdict = 'pending' then
+    outcome := 'pending';
+  elsif settle_reversal.verdict = 'succeeded' then
+    if settled.status = 'completed' then
+      outcome := 'already_completed';
+      -- A result with another amount does not have this refund's receipt.
+      if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    elsif settled.tries = 0 then
+      outcome := 'not_sent';
+    elsif settle_reversal.refund_cents <> settled.refund_cents then
+      outcome := 'wrong_amount';
+      update public.refunds as r
+      set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
+          result_code = settle_reversal.result_code,
+          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.refund_cents, r.refund_cents),
+          next_check_at = null, updated_at = now()
+      where r.id = settled.id
+      returning * into settled;
+    else
+      -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
+      update public.refunds as r
+      set status = 'withdrawn', updated_at = now()
+      where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+      if exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
+          and (r.method = 'by_hand' or r.refund_receipt <> code)
+      ) then
+        outcome := 'sent_twice';
+        if settled.sent_twice_at is null then
+          update public.refunds as r
+          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
+              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+              next_check_at = null, updated_at = now()
+          where r.id = settled.id
+          returning * into settled;
+          if settled.payment_id is not null then
+            perform private.record_order_event(
+              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
+              jsonb_build_object('refund_id', settled.id, 'refund_cents', settled.refund_cents, 'receipt', settled.refund_receipt)
+            );
+          end if;
+        end if;
+      elsif exists (
+        select from public.refunds as r
+        where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
+      ) then
+        outcome := 'sent_by_another';
+      else
+        outcome := 'completed';
+        update public.refunds as r
+        set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
+        where r.id = settled.id;
+        settled := private.complete_refund(settled.id, code);
+      end if;
+    end if;
+  elsif settled.status not in ('sending', 'sent', 'unknown') then
+    outcome := 'superseded';
+  elsif settle_reversal.verdict = 'already_reversed' then
+    outcome := 'already_reversed';
+    update public.refunds as r
+    set status = 'unknown', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = now(), updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  elsif settle_reversal.verdict = 'not_reversed' and (
+    -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
+    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
+    or settled.result_code is not distinct from 'R000001'
+  ) then
+    outcome := 'pending';
+  else
+    outcome := 'failed';
+    update public.refunds as r
+    set status = 'failed', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
+        next_check_at = null, updated_at = now()
+    where r.id = settled.id
+    returning * into settled;
+  end if;
+  update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
+  return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
+end
+$$;
+
+comment on function public.settle_reversal is
+  'Settles a refund by a message of M-PESA: stores the message and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
+
+create or replace function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
+begin
+  if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
+    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+  elsif char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+  end if;
+  update public.refunds as r
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member,
+      sent_twice_seen_by_email = (select u.email from auth.users as u where u.id = member),
+      sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
+  where r.id = seen.id
+  returning * into seen;
+  if seen.payment_id is not null then
+    perform private.record_order_event(
+      (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
+      jsonb_build_object('refund_id', seen.id, 'refund_cents', seen.refund_cents, 'reason', seen.sent_twice_note)
+    );
+  end if;
+  return seen;
+end
+$$;
+
+comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
+
+-- Who may call these functions
+grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;
+
+grant execute on function public.lease_refunds, public.record_reversal_push, public.settle_reversal,
+  public.find_refund_by_secret
+  to service_role;
+
+create or replace function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  known private.daraja_tokens;
+begin
+  insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
+  select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
+  if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
+    return jsonb_build_object(
+      'token', known.token, 'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
+    );
+  end if;
+  if known.leased_until > now() then
+    return '{}';
+  end if;
+  -- Ten seconds, in case the process with the lease ends.
+  update private.daraja_tokens as t
+  set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
+  where t.account = known.account
+  returning t.lease into known.lease;
+  return jsonb_build_object('lease', known.lease);
+end
+$$;
+
+comment on function public.lease_daraja_token is
+  'The token, if it is fresh and not stale_token; else a lease to request the next; or {} while another process requests it.';
+
+create or replace function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  update private.daraja_tokens as t
+  set token = coalesce(store_daraja_token.token, t.token),
+      fresh_until = case
+        when store_daraja_token.token is null then t.fresh_until
+        else now() + store_daraja_token.fresh_for_ms * interval '1 millisecond'
+      end,
+      lease = null, leased_until = null
+  -- After the lease has expired, another token may have invalidated this one.
+  where t.account = store_daraja_token.account and t.lease = store_daraja_token.lease;
+  return found;
+end
+$$;
+
+comment on function public.store_daraja_token is
+  'Ends a lease with its token, or without (token null), so that the next caller requests one. Returns whether the lease was valid.';
+
+create or replace function private.is_credential_error(result_code text, result_description text) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(
+    result_code in ('400.008.01', '400.008.02')
+    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
+    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
+    false
+  );
+$$;
+
+comment on function private.is_credential_error is
+  'Whether M-PESA refused the shop''s credentials, before any phone was involved.';
+
+create or replace function private.is_configuration_error(result_code text, result_description text) returns boolean
+language sql immutable set search_path = '' as $$
+  -- M-PESA's result codes about the merchant's account, and Daraja's errors about its credentials.
+  select coalesce(
+    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_error(result_code, result_description),
+    false
+  );
+$$;
+
+create or replace function private.pause_prompts(new public.payments) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if new.status = 'completed' then
+    perform private.end_prompt_pause();
+    return;
+  end if;
+  if not private.is_configuration_error(new.result_code, new.result_description) then
+    -- Proves nothing about M-PESA: the next prompt is the probe.
+    update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+    return;
+  end if;
+  -- A later refusal, unlike an immediate one, may be caused by the phone.
+  if new.checkout_request_id is not null and not private.is_credential_error(new.result_code, new.result_description) then
+    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    on conflict (phone) do update set at = excluded.at;
+    -- A second phone confirms it, now or as the probe after a pause.
+    if not exists (
+      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+    ) and not exists (
+      select from private.prompt_pause as paused
+      where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
+    ) then
+      update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
+      return;
+    end if;
+  end if;
+  insert into private.prompt_pause as paused (code, description, caused_by, until)
+  values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
+  on conflict (id) do update
+  set code = excluded.code, description = excluded.description, caused_by = excluded.caused_by, probe_at = null,
+      times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
+      since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
+      until = now() + case
+        when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
+        else interval '5 minutes'
+      end
+  -- Failures of prompts sent before the pause do not extend it.
+  where paused.until <= now();
+end
+$$;
+
+create or replace function private.refuse_prompt_in_pause() returns void
+language plpgsql set search_path = '' as $$
+declare
+  must_wait boolean;
+begin
+  select paused.until > now()
+    or coalesce(paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes', false)
+  into must_wait
+  from private.prompt_pause as paused for update;
+  if not must_wait then
+    -- This prompt is the probe.
+    update private.prompt_pause as paused set probe_at = now() where true;
+  elsif must_wait then
+    perform private.refuse(409, 'prompts_paused',
+      'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
+  end if;
+end
+$$;
+
+create or replace function public.resume_prompts() returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  perform private.end_prompt_pause();
+end
+$$;
+
+comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
+
+create or replace function public.payment_health() returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select private.expect_staff();
+  select jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'pause', (
+      select jsonb_build_object('code', p.code, 'description', p.description, 'since', p.since, 'until', p.until)
+      from private.prompt_pause as p where p.until > now()
+    ),
+    'refunds_to_approve', (select count(*) from public.refunds as r where r.status = 'requested'),
+    'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
+    'refunds_stuck', (
+      select count(*) from public.refunds as r
+      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+    ),
+    'limit_raise', (
+      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
+        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
+      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+      order by r.raised_at desc, r.id desc limit 1
+    ),
+    'refunds_sent_twice', (
+      select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
+    ),
+    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
+    'last_push', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
+      from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
+    ),
+    'last_notice', (
+      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome, 'address', m.source_address)
+      from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+    )
+  );
+$$;
+
+comment on function public.payment_health is
+  'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
+
+-- Who may call these functions
+grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
+
+grant execute on function public.resume_prompts, public.payment_health to authenticated;
+
+create or replace function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
+language sql volatile security definer set search_path = '' as $$
+  insert into public.payment_messages (payment_id, source, body, source_address, outcome)
+  values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
+  returning id;
+$$;
+
+comment on function public.store_failed_callback is
+  'Stores a callback that could not be settled, to process it again later: M-PESA sends it once.';
+
+create or replace function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+language sql stable security definer set search_path = '' as $$
+  select m.id, m.payment_id, m.body from public.payment_messages as m
+  where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_failed_callbacks.at_most;
+$$;
+
+comment on function public.list_failed_callbacks is 'Stored callbacks that could not be settled yet.';
+
+create or replace function public.finish_failed_callback(message_id bigint) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
+$$;
+
+comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
+
+-- Who may call these functions
+grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
+  to service_role;
+
+create or replace function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  covered_until timestamptz;
+  reach timestamptz := now() - interval '48 hours';
+  leased public.statement_pulls;
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
+  if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
+    return null;
+  end if;
+  -- The process with the lease ended.
+  update public.statement_pulls as s
+  set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
+  where s.outcome = 'running' and s.leased_until < now();
+  if exists (
+    select from public.statement_pulls as s
+    where s.outcome = 'running'
+      or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
+      -- A failed pull is retried after five minutes at the earliest.
+      or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
+  ) then
+    return null;
+  end if;
+  select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
+  insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  values (
+    -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
+    greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
+    now(),
+    case when covered_until < reach + interval '5 minutes' then covered_until end,
+    now() + interval '10 minutes'
+  )
+  returning * into leased;
+  return to_jsonb(leased);
+end
+$$;
+
+comment on function public.lease_statement_pull is
+  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. Null: none is due, or no statement is registered.';
+
+create or replace function public.extend_statement_pull(pull_id bigint) returns boolean
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  update public.statement_pulls as s
+  set leased_until = now() + interval '10 minutes'
+  where s.id = extend_statement_pull.pull_id and s.outcome = 'running';
+  return found;
+end
+$$;
+
+comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
+
+create or replace function public.finish_statement_pull(
+  pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
+  problem text default null
+) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.statement_pulls as s
+  set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
+      payments = finish_statement_pull.payments, news = finish_statement_pull.news,
+      unreadable = finish_statement_pull.unreadable, problem = finish_statement_pull.problem, finished_at = now()
+  where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
+  -- Pulls are stored for half a year, those with gaps forever.
+  delete from public.statement_pulls as s
+  where s.started_at < now() - interval '190 days' and s.missed_since is null;
+$$;
+
+comment on function public.finish_statement_pull is
+  'Ends a pull: complete if all payments of its window were received, else failed with the problem; then its window is pulled again.';
+
+create or replace function private.statement_coverage() returns tstzmultirange
+language sql stable set search_path = '' as $$
+  select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
+  from public.statement_pulls as s
+  where s.outcome = 'complete';
+$$;
+
+comment on function private.statement_coverage is 'The time that complete pulls cover.';
+
+create or replace function public.statement_status() returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return jsonb_build_object(
+    'checked_at', clock_timestamp(),
+    'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
+    'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
+    'last_confirmation_at', (select max(t.reported_by_confirmation_at) from public.mpesa_transactions as t
+      where t.transacted_at > now() - interval '30 days'),
+    'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
+    'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
+    'problem', (
+      select s.problem from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1
+    ),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id desc)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    ), '[]'),
+    -- Stored callbacks and confirmations that could not be settled.
+    'left', (
+      select count(*) from public.payment_messages as m
+      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
+    ),
+    'unmatched', (
+      select count(*) from public.mpesa_transactions as t
+      where t.payment_id is null and t.resolution is null
+    )
+  );
+end
+$$;
+
+comment on function public.statement_status is
+  'For staff: registrations of confirmations and statement, end of its coverage, gaps of the last 14 days, and messages that could not be settled (left).';
+
+-- Who may call these functions
+grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
+
+grant execute on function public.statement_status to authenticated, service_role;
+
+create or replace function public.suggest_orders(receipt text) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+as $$
+declare
+  told public.mpesa_transactions;
+begin
+  perform private.expect_staff();
+  select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  return coalesce((
+    select jsonb_agg(to_jsonb(o)) from (
+      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+        o.id in (select private.orders_missing_receipt(told.receipt)) as lacks_receipt
+      from public.orders as o
+      where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
+        and (
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.received_cents)
+          or o.id = private.order_of_reference(told.reference)
+          or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          -- Possibly paid by this money, whose receipt was lost.
+          or o.id in (select private.orders_missing_receipt(told.receipt))
+        )
+      order by o.id in (select private.orders_missing_receipt(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      limit 5
+    ) as o
+  ), '[]');
+end
+$$;
+
+comment on function public.suggest_orders(text) is
+  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
+
+grant execute on function public.suggest_orders(text) to authenticated, service_role;
+
+create or replace function public.resolve_difference(
+  decision text,
+  receipt text default null,
+  payment_id uuid default null,
+  order_id uuid default null,
+  note text default null,
+  is_sure boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  member uuid;
+  member_email text;
+  told public.mpesa_transactions;
+  money public.payments;
+  reason text := nullif(trim(resolve_difference.note), '');
+  answer jsonb := '{}';
+  happened text;
+  of_order uuid;
+begin
+  perform private.expect_staff();
+  member := private.expect_staff_member();
+  select u.email into member_email from auth.users as u where u.id = member;
+  -- As the reason of a refund, which it may become.
+  if char_length(reason) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
+  end if;
+  happened := case resolve_difference.decision
+    when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
+    when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
+  if happened is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+    perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
+  end if;
+
+  -- Lock the order, then the receipt, then read. Whose the receipt is by then is checked again: no transaction waits for an order while
+  -- it holds a receipt.
+  loop
+    of_order := coalesce(
+      resolve_difference.order_id,
+      (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+      (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+    );
+    begin
+      perform from public.orders as o where o.id = of_order for update;
+      if not found and resolve_difference.decision = 'give' then
+        perform private.refuse(404, 'order_not_found', 'This order does not exist');
+      end if;
+      if resolve_difference.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
+        select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+      end if;
+      -- With the same reference as before: another one might name another order.
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+      ) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, told.payment_id,
+    -- M-PESA may not have reported the receipt that staff typed.
+    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+  );
+  if told.receipt is null and money.id is null then
+    perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
+  end if;
+
+  if happened = 'given' then
+    if money.purpose = 'test' then
+      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+    end if;
+    if told.receipt is null or told.payment_id is not null or told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', told.received_cents, 'unresolved', 'till', member)
+    returning * into money;
+    answer := public.settle_payment(
+      payment_id => money.id,
+      source => 'till',
+      body => jsonb_build_object('receipt', told.receipt, 'received_cents', told.received_cents, 'confirmed_by', member, 'email', member_email)::text,
+      verdict => 'succeeded',
+      received_cents => told.received_cents,
+      receipt => told.receipt
+    );
+    money.id := (answer -> 'payment' ->> 'id')::uuid;
+    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
+      answer := answer || '{"outcome": "joined"}';
+    end if;
+  elsif happened = 'refund' and money.id is not null then
+    -- The rules of refunds decide what may be refunded, and who must approve.
+    answer := to_jsonb(public.request_refund(money.id, coalesce(reason, 'Paid twice')));
+  elsif happened = 'refund' then
+    if told.resolution is not null then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+    end if;
+    perform private.lock_refundable_transaction(told.receipt, resolve_difference.is_sure);
+    perform private.open_refund(
+      null, told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), member
+    );
+  elsif happened = 'reopened' then
+    if exists (
+      select from public.refunds as r
+      where (r.receipt = told.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
+    ) or told.resolution = 'given' then
+      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    end if;
+  elsif happened = 'not_an_order' and told.payment_id is not null then
+    perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+  end if;
+
+  if told.receipt is not null then
+    update public.mpesa_transactions as t
+    set resolution = nullif(happened, 'reopened'),
+        resolved_by = case when happened <> 'reopened' then member end,
+        resolved_at = case when happened <> 'reopened' then now() end,
+        updated_at = now()
+    where t.receipt = told.receipt;
+  end if;
+  -- A refund of a payment records its own event.
+  if happened <> 'refund' or money.id is null then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      coalesce(told.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      happened, reason, member, member_email
+    );
+  end if;
+  return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
+end
+$$;
+
+comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
+  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
+
+grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
+
+create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
+  for each row execute function private.refuse_reconciliation_change();
+
+create or replace function private.create_delivery(order_id uuid) returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (order_id) values (create_delivery.order_id) on conflict (order_id) do nothing;
+$$;
+
+create or replace function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+declare
+  new_status text := private.order_status_of_delivery(new.delivery_status);
+  old_status text := private.order_status_of_delivery(old.delivery_status);
+begin
+  if new_status is not null then
+    update public.orders as o
+    set status = new_status, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from new_status;
+  elsif old_status is not null then
+    update public.orders as o
+    set status = 'processing', updated_at = now()
+    where o.id = new.order_id and private.shown_status(o.status) = old_status;
+  end if;
+end
+$$;
+
+create or replace function private.before_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  moment timestamptz := clock_timestamp();
+  of_order text;
+begin
+  -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
+  select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
+  if tg_op = 'UPDATE' then
+    -- Never the same time for two changes.
+    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    if current_setting('private.is_undoing', true) = 'yes' then
+      return new;
+    end if;
+    new.pickup_time := old.pickup_time;
+    new.delivery_time := old.delivery_time;
+    if new.delivery_status = old.delivery_status then
+      -- The order may have changed while this request waited for its lock.
+      new.delivery_status := private.delivery_status_for_order(of_order, old.delivery_status, new.delivery_person);
+      if new.delivery_status = old.delivery_status then
+        return new;
+      end if;
+    elsif private.delivery_status_for_order(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- The order changed first. A status that changes the order still applies, unless the order is cancelled.
+      new.delivery_status := private.delivery_status_for_order(of_order,
+        case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
+    end if;
+  elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
+    new.delivery_status := private.delivery_status_for_order(of_order, new.delivery_status, new.delivery_person);
+  end if;
+  if new.delivery_status not in ('pending', 'failed') and of_order = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order', 'This order was cancelled. To deliver it after all, change the order first');
+  end if;
+  -- An earlier status clears later times.
+  case new.delivery_status
+    when 'picked_up' then
+      new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'delivered' then
+      new.delivery_time := moment;
+    when 'pending', 'assigned' then
+      new.pickup_time := null;
+      new.delivery_time := null;
+    else
+      new.delivery_time := null;
+  end case;
+  return new;
+end
+$$;
+
+create or replace function public.assign_delivery(
+  order_id uuid, delivery_person text, delivery_phone text, delivery_vehicle text, delivery_notes text default null,
+  seen_updated_at timestamptz default null
+) returns public.deliveries
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person text := nullif(trim(assign_delivery.delivery_person), '');
+  phone text := nullif(trim(assign_delivery.delivery_phone), '');
+  vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
+  notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  delivery public.deliveries;
+begin
+  perform private.expect_staff();
+  if person is null then
+    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
+  elsif phone is null then
+    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
+  elsif vehicle is null then
+    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
+  elsif char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
+  end if;
+
+  loop
+    -- Read without a lock: only requests that change a delivery lock it.
+    select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
+    if found then
+      -- A repeated request changes nothing.
+      if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+        is not distinct from (person, phone, vehicle, notes) then
+        return delivery;
+      end if;
+      if delivery.delivery_status in ('pending', 'failed') and exists (
+        select from public.orders as o where o.id = assign_delivery.order_id and o.status = 'cancelled'
+      ) then
+        perform private.refuse(409, 'delivery_of_cancelled_order',
+          'This order was cancelled. To deliver it after all, change the order first');
+      elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+        perform private.refuse(409, 'delivery_already_assigned',
+          format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+      elsif assign_delivery.seen_updated_at <> delivery.updated_at then
+        perform private.refuse(409, 'delivery_changed',
+          'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
+      end if;
+      begin
+        update public.deliveries as d
+        set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
+            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+        where d.id = delivery.id and d.updated_at = delivery.updated_at
+        returning * into delivery;
+        if found then
+          return delivery;
+        end if;
+        -- Another request was first. Leaving this block releases the lock on the delivery.
+        raise exception using errcode = 'JJ001';
+      exception when sqlstate 'JJ001' then
+        continue;
+      end;
+    end if;
+    if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
+      perform private.refuse(404, 'order_not_found', 'This order does not exist');
+    end if;
+    begin
+      insert into public.deliveries
+        (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+      values (assign_delivery.order_id, 'assigned', person, phone, vehicle, notes)
+      returning * into delivery;
+      return delivery;
+    exception when unique_violation then
+      -- Another request created it. Leaving this block releases the lock on the order.
+      null;
+    end;
+  end loop;
+end
+$$;
+
+comment on function public.assign_delivery is
+  'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
+
+create or replace function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
+language sql immutable set search_path = ''
+return case private.shown_status(order_status)
+  when 'delivered' then 'delivered'
+  when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
+  -- A delivery in progress continues.
+  when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
+  else case
+    when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+    when delivery_person is null then 'pending'
+    else 'assigned'
+  end
+end;
+
+comment on function private.delivery_status_for_order is
+  'The status that a delivery gets from its order''s status; unchanged if they agree.';
+
+create or replace function private.move_delivery_with_order(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+declare
+  delivery public.deliveries;
+  new_status text;
+begin
+  -- Skips a locked delivery: the request that has it waits for this order, then reads it.
+  select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
+  if found then
+    new_status := private.delivery_status_for_order(
+      new.status,
+      -- A reactivated order is delivered again.
+      case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
+        then case when delivery.delivery_person is null then 'pending' else 'assigned' end
+        else delivery.delivery_status
+      end,
+      delivery.delivery_person
+    );
+    update public.deliveries as d
+    set delivery_status = new_status
+    where d.id = delivery.id and d.delivery_status <> new_status;
+  end if;
+end
+$$;
+
+-- Who may call these functions
+grant execute on function public.assign_delivery to authenticated, service_role;
+
+create or replace function private.refuse_order_event_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
+    return old;
+  end if;
+  -- Erasure removes the phone of a payment.
+  if tg_op = 'UPDATE' and old.kind like 'payment\_%' and new.details = old.details - 'phone'
+    and to_jsonb(new) - 'details' = to_jsonb(old) - 'details'
+  then
+    return new;
+  end if;
+  raise exception using errcode = 'insufficient_privilege', message = 'The timeline of an order is only added to';
+end
+$$;
+
+create or replace function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
+  select
+    record_order_event.order_id,
+    record_order_event.kind,
+    case when member.user_id is null then record_order_event.otherwise else 'staff' end,
+    member.user_id,
+    member.email,
+    jsonb_strip_nulls(record_order_event.details || case
+      when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
+      when current_setting('private.although_unpaid', true) = 'yes' and record_order_event.kind = 'status_changed'
+        then '{"although_unpaid": true}'
+      else '{}'
+    end::jsonb)
+  from (select) as once
+  left join (
+    select a.user_id, u.email
+    from public.admin_profiles as a
+    join auth.users as u on u.id = a.user_id
+    where a.user_id = (select auth.uid())
+  ) as member on true;
+end
+$$;
+
+comment on function private.record_order_event is
+  'Appends to an order''s timeline. The actor is the calling staff member, else otherwise.';
+
+create or replace function private.record_payment_events(old public.payments, new public.payments) returns void
+language plpgsql set search_path = '' as $$
+declare
+  payment jsonb := jsonb_build_object(
+    'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
+    'method', case when new.method <> 'prompt' then new.method end
+  );
+  result jsonb := jsonb_build_object(
+    'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
+  );
+begin
+  if old.id is null then
+    -- Recorded when it is settled, in the same transaction.
+    if new.method = 'till' then
+      return;
+    end if;
+    perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
+    if new.status in ('initiating', 'processing') then
+      return;
+    end if;
+  elsif old.status = new.status then
+    if new.status = 'completed' and old.receipt is null and new.receipt is not null then
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || result);
+    end if;
+    return;
+  end if;
+  if new.status = 'completed' then
+    perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
+      payment || result || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
+  elsif new.status = 'failed' then
+    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || result);
+  elsif new.status = 'review' then
+    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || result);
+  elsif new.status = 'unresolved' then
+    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || result);
+  end if;
+end
+$$;
+
+create or replace function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+declare
+  is_made boolean := old.id is null;
+  status_before text := case when is_made then 'pending' else old.delivery_status end;
+  courier jsonb := jsonb_build_object('person', new.delivery_person, 'phone', new.delivery_phone, 'vehicle', new.delivery_vehicle);
+  is_newly_assigned boolean := new.delivery_person is not null and (is_made
+    or (old.delivery_person, old.delivery_phone, old.delivery_vehicle)
+      is distinct from (new.delivery_person, new.delivery_phone, new.delivery_vehicle));
+begin
+  if is_made then
+    perform private.record_order_event(new.order_id, 'delivery_made', 'shop');
+  end if;
+  if is_newly_assigned then
+    perform private.record_order_event(new.order_id, 'delivery_assigned', 'shop',
+      courier || jsonb_build_object('instead_of', case when not is_made then nullif(old.delivery_person, new.delivery_person) end));
+  end if;
+  -- delivery_assigned implies the status "assigned".
+  if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
+    perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
+      jsonb_build_object('from', status_before, 'to', new.delivery_status));
+  end if;
+end
+$$;
+
+-- Records approvals, not every attempt to send.
+create or replace function private.record_refund_events(old public.refunds, new public.refunds) returns void
+language plpgsql set search_path = '' as $$
+declare
+  refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
+begin
+  if refunded_order is null or (old.id is not null and (
+      old.status = new.status or (new.status = 'approved' and old.status <> 'requested')
+    ))
+    -- The order's status event already shows a refund without a receipt.
+    or (old.id is null and new.method = 'by_hand' and new.refund_receipt is null)
+    or new.status = 'sending'
+  then
+    return;
+  end if;
+  perform private.record_order_event(
+    refunded_order,
+    'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
+    case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
+    jsonb_build_object(
+      'refund_id', new.id, 'refund_cents', new.refund_cents, 'method', new.method, 'receipt', new.refund_receipt,
+      'reason', case when old.id is null then new.reason end,
+      'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
+      'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
+      'result_description', case when new.status in ('failed', 'unknown') then new.result_description end
+    )
+  );
+end
+$$;
+
+create trigger order_events_before_change before update or delete on public.order_events
+  for each row execute function private.refuse_order_event_change();
+
+create trigger order_events_before_truncate before truncate on public.order_events
+  for each statement execute function private.refuse_order_event_change();
+
+create or replace function public.decide_paid_order(order_id uuid, decision text) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  decided public.orders;
+begin
+  perform private.expect_staff();
+  select * into decided from public.orders as o where o.id = decide_paid_order.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif decide_paid_order.decision = 'deliver' and decided.payment_status = 'needs_decision' then
+    if private.mark_order_paid(decided.id) <> 'paid' then
+      perform private.refuse(409, 'units_sold_meanwhile',
+        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    end if;
+  elsif decide_paid_order.decision = 'refunded' and (
+    decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
+  ) then
+    -- This procedure must not bypass receipts and approval of refunds.
+    if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
+      perform private.refuse(409, 'refund_by_receipt',
+        'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
+    end if;
+    update public.orders as o
+    set payment_status = 'refunded', status = 'cancelled',
+        -- An order that needed review holds no units.
+        units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
+        updated_at = now()
+    where o.id = decided.id;
+  else
+    perform private.refuse(409, 'nothing_to_decide', 'This order has changed. There is nothing to decide any more');
+  end if;
+end
+$$;
+
+comment on function public.decide_paid_order is
+  'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
+
+create or replace function private.check_handover(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- For customers, shipped and out_for_delivery are the same.
+  if private.shown_status(old.status) = private.shown_status(new.status) then
+    return;
+  end if;
+  if new.payment_status = 'refunded' then
+    perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
+  elsif coalesce(current_setting('private.although_unpaid', true), '') <> 'yes'
+    and coalesce(current_setting('private.is_undoing', true), '') <> 'yes'
+  then
+    perform private.refuse(409, 'order_unpaid', 'This order is not paid. Confirm that you want to hand it over all the same');
+  end if;
+end
+$$;
+
+comment on function private.check_handover is
+  'Refuses to ship or deliver a refunded order, and an unpaid one unless although_unpaid was passed to set_order_status or set_delivery_status.';
+
+create or replace function private.undo_window() returns interval
+language sql immutable set search_path = ''
+return interval '15 seconds';
+
+comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
+
+create or replace function private.record_status_change(order_id uuid, state_before jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  change_id uuid;
+begin
+  delete from private.status_changes as c where c.id in (
+    select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
+  );
+  insert into private.status_changes (order_id, changed_by, undo_until, state_before, state_after)
+  values (
+    record_status_change.order_id, (select auth.uid()), now() + private.undo_window(),
+    record_status_change.state_before, private.order_state(record_status_change.order_id)
+  )
+  returning id into change_id;
+  return jsonb_build_object(
+    'change_id', change_id,
+    'undo_seconds', extract(epoch from private.undo_window())::integer,
+    'notifies_customer', exists (
+      select from public.outbox_messages as m
+      join private.outbox_queue as q on q.message_id = m.id
+      where m.order_id = record_status_change.order_id and private.is_status_message(m.kind)
+        and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
+    )
+  );
+end
+$$;
+
+comment on function private.record_status_change is
+  'Stores what undo_status_change needs. Returns the result of the procedure that made the change.';
+
+create or replace function public.set_order_status(
+  order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  changed public.orders;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.orders as o where o.id = set_order_status.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif (changed.status, changed.payment_status) is distinct from (set_order_status.expected_status, set_order_status.expected_payment_status) then
+    perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.id);
+  perform set_config('private.although_unpaid', case when set_order_status.although_unpaid then 'yes' else '' end, true);
+  update public.orders as o set status = set_order_status.status, updated_at = now() where o.id = changed.id;
+  perform set_config('private.although_unpaid', '', true);
+  return private.record_status_change(changed.id, state_before);
+end
+$$;
+
+comment on function public.set_order_status is
+  'For staff: sets the status of an order that still has the expected status and payment status. although_unpaid: consent to hand it over unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message is sent after that time.';
+
+create or replace function public.set_delivery_status(
+  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  changed public.deliveries;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.deliveries as d where d.id = set_delivery_status.delivery_id;
+  if not found then
+    perform private.refuse(404, 'delivery_not_found', 'This delivery does not exist');
+  end if;
+  perform from public.orders as o where o.id = changed.order_id for no key update;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  select * into changed from public.deliveries as d where d.id = changed.id for no key update skip locked;
+  if not found or changed.delivery_status is distinct from set_delivery_status.expected_status then
+    perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.order_id);
+  perform set_config('private.although_unpaid', case when set_delivery_status.although_unpaid then 'yes' else '' end, true);
+  update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
+  perform set_config('private.although_unpaid', '', true);
+  return private.record_status_change(changed.order_id, state_before);
+end
+$$;
+
+comment on function public.set_delivery_status is
+  'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and result as in set_order_status.';
+
+create or replace function public.undo_status_change(change_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  change private.status_changes;
+  had_delivery jsonb;
+begin
+  perform private.expect_staff();
+  select * into change from private.status_changes as c
+  where c.id = undo_status_change.change_id and c.changed_by is not distinct from (select auth.uid())
+  for update;
+  if not found or change.undo_until < clock_timestamp() then
+    perform private.refuse(409, 'undo_too_late', 'It is too late to undo this. Set the status again instead');
+  end if;
+  had_delivery := nullif(change.state_before -> 'delivery', 'null');
+  perform from public.orders as o where o.id = change.order_id for no key update;
+  -- A locked delivery counts as changed, as in set_delivery_status.
+  perform from public.deliveries as d where d.order_id = change.order_id for no key update skip locked;
+  if (not found and had_delivery is not null) or private.order_state(change.order_id) is distinct from change.state_after then
+    perform private.refuse(409, 'undo_overtaken', 'This order has changed again since then. Nothing was undone');
+  elsif exists (
+    select from public.outbox_messages as m
+    where m.order_id = change.order_id and m.attempts > 0
+      and m.sending_since >= change.undo_until - private.undo_window()
+      and private.is_status_message(m.kind)
+  ) then
+    perform private.refuse(409, 'undo_after_message', 'The customer has been notified already. Set the status again instead');
+  end if;
+
+  perform set_config('private.is_undoing', 'yes', true);
+  update public.orders as o
+  set status = change.state_before ->> 'status', updated_at = now()
+  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
+  if had_delivery is not null then
+    update public.deliveries as d
+    set delivery_status = had_delivery ->> 'delivery_status',
+        pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
+        delivery_time = (had_delivery ->> 'delivery_time')::timestamptz
+    where d.order_id = change.order_id;
+  end if;
+  perform set_config('private.is_undoing', '', true);
+  delete from public.outbox_messages as m
+  where m.order_id = change.order_id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  delete from private.status_changes as c where c.id = change.id;
+end
+$$;
+
+comment on function public.undo_status_change is
+  'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
+
+-- Who may call these functions
+grant execute on function public.decide_paid_order, public.set_order_status, public.set_delivery_status,
+  public.undo_status_change
+  to authenticated, service_role;
+
+create or replace function private.before_inquiry_insert() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if cardinality(private.caller_networks()) > 0 then
+    -- One inquiry per request bounds the checks of an insert.
+    if current_setting('private.has_inquiry', true) = 'yes' then
+      perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
+    end if;
+    perform set_config('private.has_inquiry', 'yes', true);
+    if not private.count_call('inquiries') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. Please try again in a few minutes');
+    elsif not private.count_call('inquiries_of_day') then
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. Please call us, or try again tomorrow');
+    end if;
+  end if;
+  if not private.is_email(new.email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  end if;
+  return new;
+end
+$$;
+
+create or replace function public.mark_inquiry_read(inquiry_id uuid) returns text
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true where i.id = mark_inquiry_read.inquiry_id and not i.is_read;
+  if found then
+    return 'marked';
+  end if;
+  return case
+    when exists (select from public.inquiries as i where i.id = mark_inquiry_read.inquiry_id) then 'already_read'
+    else 'not_found'
+  end;
+end
+$$;
+
+comment on function public.mark_inquiry_read is 'For staff. Returns marked, already_read or not_found.';
+
+create or replace function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  count integer;
+begin
+  perform private.expect_staff();
+  update public.inquiries as i set is_read = true
+  where not i.is_read and i.created_at <= coalesce(mark_all_inquiries_read.seen_until, 'infinity');
+  get diagnostics count = row_count;
+  return count;
+end
+$$;
+
+comment on function public.mark_all_inquiries_read is
+  'For staff: marks all unread inquiries up to the newest that was seen. Returns how many.';
+
+create or replace function public.search_inquiries(
+  search text default '', before_created_at timestamptz default null, before_id uuid default null,
+  page_size integer default 50
+) returns setof public.inquiries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  pattern text := private.order_search_pattern(search_inquiries.search);
+  most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
+  nearby integer := 40 * most;
+  in_list text := case when search_inquiries.before_id is null then 'true' else '(i.created_at, i.id) < ($2, $3)' end;
+  matches constant text := $sql$lower(i.name || E'\n' || i.email || E'\n' || coalesce(i.subject, '')) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select i.* from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $4', in_list)
+      using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select i.id, i.created_at, i.name, i.email, i.subject
+       from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $5
+     )
+     select
+       (select array_agg(found.id) from (
+         select i.id from near as i where %s order by i.created_at desc, i.id desc limit $4
+       ) as found),
+       (select count(*) < $5 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (select i.id, i.created_at from public.inquiries as i where %s and %s)
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $4) as newest',
+      in_list, matches
+    ) into found_ids
+    using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
+  end if;
+  return query
+    select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
+end
+$$;
+
+comment on function public.search_inquiries is
+  'For staff: a page of inquiries whose name, email or subject contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+
+create trigger inquiries_before_insert before insert on public.inquiries for each row execute function private.before_inquiry_insert();
+
+-- Who may call these functions
+grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
+  to authenticated, service_role;
+
+create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  -- What staff typed about a payment can be corrected for as long as a status can be undone.
+  due_at timestamptz := now() + case
+    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
+  end;
+begin
+  if old.payment_status <> new.payment_status then
+    if new.payment_status = 'paid' then
+      perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
+    elsif new.payment_status = 'needs_decision' then
+      perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
+    elsif new.payment_status = 'refunded' then
+      perform private.queue_order_messages(new.id, 'order_refunded');
+    end if;
+  end if;
+  if old.status <> new.status then
+    if new.status in ('shipped', 'out_for_delivery') then
+      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_window());
+    elsif new.status = 'delivered' then
+      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
+    elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
+      -- Only expire_reservations empties expires_at.
+      if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
+        -- An order without a prompt may name a stranger''s address.
+        if exists (select from public.payments as p where p.order_id = new.id) then
+          perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
+        end if;
+      else
+        -- A text costs money: orders that nobody paid for cost the seller none.
+        perform private.queue_order_messages(new.id, 'order_cancelled',
+          channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
+          due_at => now() + private.undo_window());
+      end if;
+    end if;
+  end if;
+end
+$$;
+
+-- Deletes the emails of a deleted subscription, since they hold its address.
+create or replace function private.delete_newsletter_mails() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.outbox_messages as m
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
+  return null;
+end
+$$;
+
+create or replace function public.subscribe_to_newsletter(email text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  address text;
+  subscription_id uuid;
+begin
+  -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
+  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
+    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
+  elsif char_length(subscribe_to_newsletter.email) <= 300 then
+    address := trim(subscribe_to_newsletter.email);
+  end if;
+  if not private.is_email(address) then
+    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  -- At most one mail a day and address.
+  update public.newsletter_subscriptions as n
+  set confirmation_queued_at = now()
+  where lower(n.email) = lower(address) and n.confirmed_at is null
+    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
+  returning n.id into subscription_id;
+  if found then
+    perform private.count_call('newsletter_mails');
+    perform private.queue_newsletter_confirmation(subscription_id);
+  end if;
+  -- The same result for every address, so that it does not reveal who is subscribed.
+  return null;
+end
+$$;
+
+comment on function public.subscribe_to_newsletter is
+  'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
+
+create or replace function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  confirm text := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe text := replace(gen_random_uuid()::text, '-', '');
+begin
+  perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
+  if not found then
+    return null;
+  end if;
+  insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
+  values
+    (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
+    (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
+  return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
+end
+$$;
+
+comment on function public.issue_newsletter_tokens is
+  'New tokens for the links of one newsletter mail; only their hashes are stored. Null: the subscription was deleted.';
+
+create or replace function public.confirm_newsletter(token text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  of_subscription uuid;
+begin
+  if char_length(confirm_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(confirm_newsletter.token, 'UTF8')) and t.purpose = 'confirm'
+  returning t.subscription_id into of_subscription;
+  if not found then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t where t.subscription_id = of_subscription and t.purpose = 'confirm';
+  update public.newsletter_subscriptions as n
+  set confirmed_at = coalesce(n.confirmed_at, now())
+  where n.id = of_subscription;
+  return true;
+end
+$$;
+
+comment on function public.confirm_newsletter is
+  'Confirms the subscription of the address to which this token was mailed. False: unknown or used token.';
+
+create or replace function public.unsubscribe_from_newsletter(token text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  if char_length(unsubscribe_from_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from public.newsletter_subscriptions as n
+  using private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(unsubscribe_from_newsletter.token, 'UTF8')) and t.purpose = 'unsubscribe'
+    and n.id = t.subscription_id;
+  return found;
+end
+$$;
+
+comment on function public.unsubscribe_from_newsletter is
+  'Deletes the address to which this token was mailed, with everything stored for it. False: unknown token.';
+
+create trigger newsletter_subscriptions_after_delete after delete on public.newsletter_subscriptions
+  for each row execute function private.delete_newsletter_mails();
+
+-- Who may call these functions
+grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
+  public.unsubscribe_from_newsletter
+  to anon, authenticated, service_role;
+
+grant execute on function public.issue_newsletter_tokens to service_role;
+
+-- Live updates: notifications that clear cached pages, and tables that realtime publishes to staff screens.
+
+create or replace function private.announce_page_change() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
+  return null;
+end
+$$;
+
+comment on function private.announce_page_change is 'Notifies page_changes, as JSON, that rows of this table changed.';
+
+create or replace function private.announce_product_change(old public.products, new public.products) returns void
+language plpgsql set search_path = '' as $$
+declare
+  change jsonb := '{"table": "products"}';
+begin
+  if old.id is not null then
+    change := change || jsonb_build_object('old', jsonb_build_object(
+      'slug', old.slug, 'category', old.category, 'is_active', old.is_active,
+      'home_section', old.home_section, 'home_position', old.home_position));
+  end if;
+  if new.id is not null then
+    change := change || jsonb_build_object('new', jsonb_build_object(
+      'slug', new.slug, 'category', new.category, 'is_active', new.is_active,
+      'home_section', new.home_section, 'home_position', new.home_position));
+  end if;
+  -- A notification has at most 8000 bytes. Without keys it means any row of the table.
+  if octet_length(change::text) > 7000 then
+    change := '{"table": "products"}';
+  end if;
+  perform pg_catalog.pg_notify('page_changes', change::text);
+end
+$$;
+
+comment on function private.announce_product_change is
+  'Notifies page_changes, as JSON, of a product''s keys before and after a change.';
+
+create or replace function private.announce_access_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'UPDATE' then
+    if new.is_active or not old.is_active then
+      return null;
+    end if;
+  end if;
+  -- No details: screens query the services then. Only the account has its id, which names the topic.
+  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
+  return null;
+end
+$$;
+
+comment on function private.announce_access_change is
+  'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff.';
+
+create trigger products_after_truncate after truncate on public.products
+  for each statement execute function private.announce_page_change();
+
+create trigger categories_after_change after update on public.categories
+  for each row
+  when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
+  execute function private.announce_page_change();
+
+create trigger categories_after_statement after insert or delete or truncate on public.categories
+  for each statement execute function private.announce_page_change();
+
+create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
+  for each statement execute function private.announce_page_change();
+
+create trigger shop_texts_after_change after update on public.shop_texts
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.announce_page_change();
+
+create trigger shop_texts_after_statement after insert or delete or truncate on public.shop_texts
+  for each statement execute function private.announce_page_change();
+
+create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
+  for each statement execute function private.announce_page_change();
+
+create trigger sessions_after_delete after delete on auth.sessions for each row execute function private.announce_access_change();
+
+-- Background jobs: which process calls the payment function, and when.
+
+create or replace function private.is_payment_job_due(action text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  -- The conditions of the functions that lease the work, such as lease_payment_queries.
+  return case is_payment_job_due.action
+    when 'query-open' then exists (
+      select from public.payments as p
+      where p.status in ('initiating', 'processing')
+        and (p.next_query_at <= now() or p.created_at < now()
+          - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'send-refunds' then exists (
+      select from public.refunds as r
+      where r.status = 'approved'
+        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+        or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    ) or exists (
+      select from public.refunds as r
+      join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
+      where r.status in ('requested', 'approved')
+    )
+    when 'take-up-till' then exists (
+      select from public.payment_messages as m
+      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+    ) or exists (
+      select from public.payment_messages as m
+      where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+    )
+    when 'pull-statement' then exists (
+      select from private.mpesa_registrations as registered where registered.kind = 'statement'
+    ) and not exists (
+      select from public.statement_pulls as s
+      where (s.outcome = 'running' and s.leased_until >= now())
+        or (s.outcome = 'complete' and s.finished_at > now() - interval '30 minutes')
+        or (s.outcome = 'failed' and s.finished_at > now() - interval '5 minutes')
+    )
+    else false
+  end;
+end
+$$;
+
+comment on function private.is_payment_job_due is 'Whether the payment function has work for this action now.';
+
+create or replace function public.claim_payment_job(action text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  every constant interval := case
+    when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
+    when claim_payment_job.action = 'take-up-till' then interval '30 seconds'
+    when claim_payment_job.action = 'pull-statement' then interval '1 minute'
+  end;
+begin
+  if every is null then
+    return false;
+  end if;
+  if private.is_payment_job_due(claim_payment_job.action) then
+    return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
+  end if;
+  -- Every 10 minutes in any case, in case is_payment_job_due misses a condition.
+  return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
+    and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
+end
+$$;
+
+comment on function public.claim_payment_job is
+  'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
+
+-- Who may call these functions
+grant execute on function public.claim_payment_job to service_role;
+
+-- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
+-- step fires its triggers before the next step begins.
+
+-- Products, categories and settings
+
+create or replace function private.before_product_change() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  -- Ignores the stock, so that orders do not conflict with a staff member's edit. Never decreases, even when the clock is set back.
+  new.updated_at := case
+    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+        old.brand, old.is_active, old.home_section, old.home_position)
+      is distinct from
+      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+        new.brand, new.is_active, new.home_section, new.home_position)
+    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
+    else old.updated_at
+  end;
+  -- A price that is not below the previous one ends the offer.
+  if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
+    new.previous_price := null;
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.after_product_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.update_product_search(null, new);
+    perform private.announce_product_change(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    perform private.update_product_search(old, null);
+    perform private.announce_product_change(old, null);
+    return null;
+  end if;
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.update_product_search(old, new);
+  end if;
+  -- Of the stock, pages only show whether there is any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.before_category_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  if tg_op = 'UPDATE' and old.name <> new.name then
+    -- The foreign key updates its products in any order: lock them by id first, as orders do.
+    perform from public.products as p where p.category = old.name order by p.id for update;
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.before_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if old.support_email is distinct from new.support_email then
+    perform private.check_support_email(new.support_email);
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+-- Orders
+
+create or replace function private.before_order_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'DELETE' then
+    perform private.count_held_units(old, null);
+    return old;
+  end if;
+  if (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+    or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
+    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
+    or (old.payment_status = 'needs_decision' and old.status <> new.status
+      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
+  then
+    perform private.refuse_while_refund_is_open(new);
+  end if;
+  if new.payment_status <> 'paid' and old.status <> new.status and new.status in ('shipped', 'out_for_delivery', 'delivered') then
+    perform private.check_handover(old, new);
+  end if;
+  -- An unpaid order that is handed over takes its units if it held none.
+  if old.payment_status = new.payment_status and old.status <> new.status
+    and (old.status = 'cancelled' or new.status = 'cancelled' or (new.payment_status = 'unpaid' and new.reserved_until is null))
+  then
+    new := private.move_units_with_status(old, new);
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.after_payment_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  -- A test pays no order; it only proves that prompts work.
+  if new.purpose = 'test' then
+    if tg_op = 'UPDATE' and old.status <> new.status and new.status = 'completed' then
+      perform private.end_prompt_pause();
+    end if;
+    return null;
+  end if;
+  if tg_op = 'INSERT' then
+    if new.method = 'prompt' and new.status = 'initiating' then
+      perform private.queue_link_with_prompt(new);
+    end if;
+    if new.status in ('initiating', 'processing') then
+      perform private.notify_followers_of_order(new.order_id);
+    end if;
+    perform private.record_payment_events(null, new);
+    return null;
+  end if;
+  if old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed') then
+    perform private.pause_prompts(new);
+  end if;
+  if new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)) then
+    perform private.refund_order_of_payment(new);
+  end if;
+  if old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
+    old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
+  )) then
+    perform private.notify_followers_of_order(new.order_id);
+  end if;
+  perform private.record_payment_events(old, new);
+  return null;
+end
+$$;
+
+-- Deliveries
+
+create trigger deliveries_before_change before insert or update on public.deliveries
+  for each row execute function private.before_delivery_change();
+
+-- Metrics: figures of the shop for monitoring (docs/monitoring.md).
+
+create or replace function public.shop_metrics() returns table (metric text, label text, value double precision)
+language sql stable security definer set search_path = '' as $$
+  -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
+  select 'payments_open', known.status, (
+    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
+  )::double precision
+  from unnest(array['initiating', 'processing']) as known (status)
+  union all
+  select 'payments_in_review', null, count(*) from public.payments as p where p.purpose = 'order' and p.status = 'review'
+  union all
+  select 'payment_open_oldest_seconds', null, coalesce(extract(epoch from now() - min(p.created_at)), 0)
+  from public.payments as p where p.purpose = 'order' and p.status in ('initiating', 'processing')
+  union all
+  select 'payments_completed_last_day', null, count(*)
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed' and p.completed_at > now() - interval '1 day'
+  union all
+  select 'payment_last_completed_timestamp_seconds', null, coalesce(extract(epoch from max(p.completed_at)), 0)
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed'
+  union all
+  select 'transactions_without_payment', null, count(*)
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null
+  union all
+  select 'payment_messages_unprocessed', null, (
+    select count(*) from public.payment_messages as m
+    where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  ) + (select count(*) from public.payment_messages as m where m.outcome = 'fault')
+  union all
+  select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
+    select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
+  )), 0)
+  from unnest(array['notice', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
+  union all
+  select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
+  union all
+  select 'refunds_open', known.status, (
+    select count(*) from public.refunds as r
+    where r.status = known.status and r.status not in ('completed', 'failed', 'withdrawn')
+  )
+  from unnest(array['requested', 'approved', 'sending', 'sent', 'unknown']) as known (status)
+  union all
+  select 'outbox_waiting', known.channel, (select count(*) from private.outbox_queue as q where q.channel = known.channel)
+  from unnest(array['mail', 'text']) as known (channel)
+  union all
+  select 'outbox_oldest_due_seconds', known.channel, greatest(0, coalesce(extract(epoch from now() - (
+    select min(q.due_at) from private.outbox_queue as q where q.channel = known.channel
+  )), 0))
+  from unnest(array['mail', 'text']) as known (channel)
+  union all
+  select 'outbox_failed_last_day', known.status, (
+    select count(*) from public.outbox_messages as m
+    where m.status = known.status and m.created_at > now() - interval '1 day'
+  )
+  from unnest(array['failed', 'unsure', 'over_budget']) as known (status)
+  union all
+  select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
+  from public.backups as b where b.outcome in ('verified', 'readable')
+$$;
+
+comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
+
+-- Who may call these functions
+grant execute on function public.shop_metrics to service_role;
