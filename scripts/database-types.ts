@@ -17,6 +17,10 @@ interface Relationship {
   referenced_columns: string[];
   is_one_to_one: boolean;
 }
+interface Composite {
+  name: string;
+  columns: { name: string; type: string }[];
+}
 interface Procedure {
   name: string;
   arguments: { name: string; type: string; has_default: boolean }[];
@@ -71,6 +75,15 @@ const proceduresQuery = `
   where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and t.typname <> 'trigger'
   order by p.proname`;
 
+const compositesQuery = `
+  select t.typname as name, json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, null)) order by a.attnum) as columns
+  from pg_type t
+  join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  where t.typnamespace = 'public'::regnamespace
+  group by t.typname
+  order by t.typname`;
+
 /**
  * Describes the public schema as TypeScript.
  * @param database a migrated database
@@ -80,6 +93,11 @@ export async function describeDatabase(database: Database): Promise<string> {
   const columns = await database.query<Column>(columnsQuery);
   const relationships = await database.query<Relationship>(relationshipsQuery);
   const procedures = await database.query<Procedure>(proceduresQuery);
+  const composites = await database.query<Composite>(compositesQuery);
+  const rows = new Map<string, string>([
+    ...columns.rows.map(({ table }) => [table, `Database['public']['Tables']['${table}']['Row']`] as const),
+    ...composites.rows.map(({ name }) => [name, `Database['public']['CompositeTypes']['${name}']`] as const),
+  ]);
   const tables = [...new Set(columns.rows.map(({ table }) => table))].map((table) =>
     describeTable(
       table,
@@ -98,10 +116,12 @@ ${tables.join('\n')}
     };
     Views: { [name in never]: never };
     Functions: {
-${procedures.rows.map(describeProcedure).join('\n')}
+${procedures.rows.map((procedure) => describeProcedure(procedure, rows)).join('\n')}
     };
     Enums: { [name in never]: never };
-    CompositeTypes: { [name in never]: never };
+    CompositeTypes: {
+${composites.rows.map(({ name, columns: fields }) => `      ${name}: ${describeFields(fields, rows)};`).join('\n')}
+    };
   };
 };
 `;
@@ -135,29 +155,24 @@ function describeTable(table: string, columns: Column[], relationships: Relation
   return lines.join('\n');
 }
 
-function describeProcedure({
-  name,
-  arguments: parameters,
-  returns,
-  rows_of,
-  returned_columns,
-  is_set,
-}: Procedure): string {
+function describeFields(fields: Composite['columns'], rows: ReadonlyMap<string, string>): string {
+  return `{ ${fields.map(({ name, type }) => `${name}: ${rows.get(type) ?? typeScriptType(shortName(type))};`).join(' ')} }`;
+}
+
+function describeProcedure(
+  { name, arguments: parameters, returns, rows_of, returned_columns, is_set }: Procedure,
+  rows: ReadonlyMap<string, string>,
+): string {
   const described = parameters.map(
     ({ name: parameter, type, has_default }) =>
       `${parameter}${has_default ? '?' : ''}: ${typeScriptType(shortName(type))}${has_default ? ' | null' : ''};`,
   );
   const args = described.length > 0 ? `{ ${described.join(' ')} }` : 'Record<PropertyKey, never>';
-  const columns = returned_columns?.map(
-    ({ name: column, type }) => `${column}: ${typeScriptType(shortName(type))};`,
-  );
-  const returned = columns
-    ? `{ ${columns.join(' ')} }`
+  const returned = returned_columns
+    ? describeFields(returned_columns, rows)
     : returns === 'void'
       ? 'undefined'
-      : rows_of
-        ? `Database['public']['Tables']['${rows_of}']['Row']`
-        : typeScriptType(returns);
+      : (rows.get(returns) ?? typeScriptType(returns));
   // The client needs this to type the selection of columns and related tables.
   const options = rows_of
     ? `; SetofOptions: { from: '*'; to: '${rows_of}'; isOneToOne: ${!is_set}; isSetofReturn: ${is_set} };`

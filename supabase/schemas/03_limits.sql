@@ -9,11 +9,8 @@ create unlogged table private.rate_limits (
   window_end timestamptz not null default now() + interval '2 hours',
   constraint "one counter per subject and window" primary key (bucket, subject, window_start)
 );
-
 comment on table private.rate_limits is 'How often a subject did something within a time window.';
-
 alter table private.rate_limits enable row level security;
-
 create index rate_limits_by_window_end on private.rate_limits (window_end);
 
 create table private.limits (
@@ -23,17 +20,13 @@ create table private.limits (
   constraint "a limit allows at least one call" check (allowed >= 1),
   constraint "a limit has a window" check (within > interval '0')
 );
-
 comment on table private.limits is
   'How many calls a network has within a window. allowed is for one address or /64; wider networks have allowance_factor times as many.';
-
 alter table private.limits enable row level security;
 
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function private.count_hit(bucket text, subject text, within interval) returns integer
-language plpgsql volatile
-set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
@@ -46,14 +39,11 @@ begin
   return counted;
 end
 $$;
-comment on function private.count_hit(text, text, interval) is
+comment on function private.count_hit is
   'Counts one more hit in the current window and returns how many there are. Rolled back with its transaction.';
 
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
-language plpgsql stable
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 begin
   return coalesce((
@@ -70,16 +60,12 @@ create table private.storefront_tokens (
   registered_at timestamptz not null default now(),
   constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
 );
-
 comment on table private.storefront_tokens is
   'SHA-256 hashes of the tokens with which the shop''s own servers name the address of their visitor (x-visitor-token).';
-
 alter table private.storefront_tokens enable row level security;
 
 create function public.register_storefront(token_hash text) returns void
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   insert into private.storefront_tokens as known (token_hash)
@@ -92,14 +78,11 @@ begin
   );
 end
 $$;
-comment on function public.register_storefront(text) is
+comment on function public.register_storefront is
   'Accepts the visitor addresses that a server names with the token of this hash. The five hashes used last count.';
-grant execute on function public.register_storefront(text) to service_role;
 
 create function private.request_address() returns text
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 declare
   headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
   visitor text := left(headers ->> 'x-visitor-address', 100);
@@ -120,13 +103,11 @@ begin
   );
 end
 $$;
-comment on function private.request_address() is
+comment on function private.request_address is
   'The IP address of the request, from sources that its client cannot write: the visitor whom a server of the shop names with its token or with the secret key; cf-connecting-ip, which a hosted project''s network sets and our own server removes; the last address of x-forwarded-for, which the nearest proxy added. Null for calls of the shop itself.';
 
 create function private.caller_networks() returns text[]
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   request_address text;
   address inet;
@@ -151,26 +132,21 @@ exception when data_exception then
   return '{unknown}';
 end
 $$;
-comment on function private.caller_networks() is
+comment on function private.caller_networks is
   'Networks of the request''s IP address, narrowest first: IPv4 the address and its /24, IPv6 its /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls without an address, which are the shop''s own.';
 
 create function private.allowance_factor(network text) returns integer
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 begin
   -- Many customers of one provider share a wider network.
   return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
 end
 $$;
-comment on function private.allowance_factor(text) is
+comment on function private.allowance_factor is
   'How many times the allowance of one address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
-language plpgsql stable
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;
@@ -186,13 +162,11 @@ begin
   );
 end
 $$;
-comment on function private.is_within_limit(text, text) is
+comment on function private.is_within_limit is
   'Whether the caller has a call left in this limit, in each of its networks. Counts nothing. Always true without an address.';
 
 create function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile
-set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   rule private.limits;
@@ -219,17 +193,18 @@ begin
   return is_within;
 end
 $$;
-comment on function private.count_call(text, text) is
+comment on function private.count_call is
   'Counts one call in this limit for each network of the caller, together with the subject where one is given, and returns whether all are within their allowance. Bound the subject''s length first. Always true without an address.';
 
 create function private.forget_old_limits() returns void
-language plpgsql volatile
-set search_path = ''
-as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
   delete from private.rate_limits as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
 end
 $$;
-comment on function private.forget_old_limits() is 'Deletes what limits do not need any more: counters whose window ended, and networks of old orders.';
+comment on function private.forget_old_limits is 'Deletes what limits do not need any more: counters whose window ended, and networks of old orders.';
+
+-- Who may call these functions
+grant execute on function public.register_storefront to service_role;

@@ -8,26 +8,17 @@ create table public.categories (
   constraint "category names are unique" unique (name),
   constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
 );
-
 comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
 comment on column public.categories.is_active is
   'Filters and forms do not offer an inactive category; its products keep it and stay listed.';
-
 alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
 grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
-
 create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
-
-create policy "staff read every category" on public.categories
-  for select to authenticated using ((select public.is_admin()));
-
-create policy "staff add categories" on public.categories
-  for insert to authenticated with check ((select public.is_admin()));
-
+create policy "staff read every category" on public.categories for select to authenticated using ((select public.is_admin()));
+create policy "staff add categories" on public.categories for insert to authenticated with check ((select public.is_admin()));
 create policy "staff edit categories" on public.categories
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-
 create unique index "category names are unique in any case" on public.categories (lower(name));
 
 create table public.products (
@@ -61,7 +52,6 @@ create table public.products (
   ),
   constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
 );
-
 comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'The category''s name, used as the flavour.';
 comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
@@ -69,7 +59,6 @@ comment on column public.products.updated_at is
   'Changes with every edit except of the stock. A save names the value that it saw, and changes nothing if it has changed since.';
 comment on column public.products.previous_price is
   'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
-
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
@@ -77,29 +66,18 @@ grant
   update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
   delete on public.products to authenticated;
 grant insert (previous_price), update (previous_price) on public.products to authenticated;
-
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
-
-create policy "staff read every product" on public.products
-  for select to authenticated using ((select public.is_admin()));
-
-create policy "staff add products" on public.products
-  for insert to authenticated with check ((select public.is_admin()));
-
+create policy "staff read every product" on public.products for select to authenticated using ((select public.is_admin()));
+create policy "staff add products" on public.products for insert to authenticated with check ((select public.is_admin()));
 create policy "staff edit products" on public.products
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-
-create policy "staff delete products" on public.products
-  for delete to authenticated using ((select public.is_admin()));
-
+create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
 create index products_on_the_home_page on public.products (home_section, home_position) where home_section is not null;
 
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select p.*
   from public.products as p
   where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
@@ -113,9 +91,8 @@ as $$
     limit least(greatest(related_limit, 0), 24)
   );
 $$;
-comment on function public.product_and_related(text, integer) is
+comment on function public.product_and_related is
   'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
-grant execute on function public.product_and_related(text, integer) to anon, authenticated, service_role;
 
 create function public.home_products(newest integer default 6) returns setof public.products
 language plpgsql stable rows 50
@@ -150,18 +127,15 @@ begin
     order by p.created_at desc, p.id;
 end
 $$;
-comment on function public.home_products(integer) is
+comment on function public.home_products is
   'What the home page is made from, newest first: the active products of its sections, the newest products, and one of each active category.';
-grant execute on function public.home_products(integer) to anon, authenticated, service_role;
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
-
 create policy "staff upload product images" on storage.objects
   for insert to authenticated with check (
     bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
   );
-
 create policy "staff replace product images" on storage.objects
   for update to authenticated
   using (
@@ -170,8 +144,10 @@ create policy "staff replace product images" on storage.objects
   with check (
     bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
   );
-
 create policy "staff delete product images" on storage.objects
   for delete to authenticated using (
     bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
   );
+
+-- Who may call these functions
+grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;

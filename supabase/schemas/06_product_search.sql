@@ -24,27 +24,18 @@ create table public.search_synonyms (
     char_length(means) <= 200 and coalesce(array_length(string_to_array(means, ' '), 1), 0) <= 10
   )
 );
-
 comment on table public.search_synonyms is 'Words that customers type and what they stand for in the catalogue. Folded when they are saved.';
 comment on column public.search_synonyms.word is 'What customers type: one word, or a phrase of two or three.';
 comment on column public.search_synonyms.means is
   'Words of the catalogue, any of which counts. Empty: the word stands for any drink, and the other words of a search decide.';
 comment on column public.search_synonyms.stem is 'The word without its ending: juice and juices are one entry.';
-
 alter table public.search_synonyms enable row level security;
 grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
-
-create policy "staff read the synonyms" on public.search_synonyms
-  for select to authenticated using ((select public.is_admin()));
-
-create policy "staff add synonyms" on public.search_synonyms
-  for insert to authenticated with check ((select public.is_admin()));
-
+create policy "staff read the synonyms" on public.search_synonyms for select to authenticated using ((select public.is_admin()));
+create policy "staff add synonyms" on public.search_synonyms for insert to authenticated with check ((select public.is_admin()));
 create policy "staff edit synonyms" on public.search_synonyms
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-
-create policy "staff remove synonyms" on public.search_synonyms
-  for delete to authenticated using ((select public.is_admin()));
+create policy "staff remove synonyms" on public.search_synonyms for delete to authenticated using ((select public.is_admin()));
 
 -- What is searched
 create table private.searchable_products (
@@ -53,16 +44,13 @@ create table private.searchable_products (
   words tsvector not null,
   created_at timestamptz not null
 );
-
 comment on table private.searchable_products is
   'Active products as the search reads them. Weights: A name, B flavour and brand, C tagline, D description.';
 comment on column private.searchable_products.name is 'The folded name.';
-
 alter table private.searchable_products enable row level security;
 
 -- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
-create index searchable_products_by_word on private.searchable_products
-  using gin (words) with (fastupdate = off);
+create index searchable_products_by_word on private.searchable_products using gin (words) with (fastupdate = off);
 create index searchable_products_by_word_of_name on private.searchable_products
   using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
 create index searchable_products_by_name on private.searchable_products (name text_pattern_ops);
@@ -73,20 +61,14 @@ create table private.search_words (
   is_name boolean not null,
   constraint "a search word has a length that is compared" check (char_length(word) between 2 and 40)
 );
-
 comment on table private.search_words is
   'The words of active products: what word beginnings, parts of words and typing errors are resolved to.';
 comment on column private.search_words.is_name is 'Whether a name, a flavour or a brand has it.';
-
 alter table private.search_words enable row level security;
-
-create index search_words_by_trigram on private.search_words
-  using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
+create index search_words_by_trigram on private.search_words using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
 
 create function private.fold_text(written text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   select trim(regexp_replace(
     regexp_replace(
       -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
@@ -97,22 +79,18 @@ as $$
     '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
   ));
 $$;
-comment on function private.fold_text(text) is
+comment on function private.fold_text is
   'Words as they are searched: lower case, without accents and punctuation, single spaces between them. The caller bounds the length.';
 
 create function private.stem_text(folded text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
   from string_to_table(folded, ' ') with ordinality as words (word, position);
 $$;
-comment on function private.stem_text(text) is 'The stems of folded words, in their order: the same for singular and plural.';
+comment on function private.stem_text is 'The stems of folded words, in their order: the same for singular and plural.';
 
 create function private.fold_synonym() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
     raise exception 'there are at most 500 search words' using errcode = '23514';
@@ -125,9 +103,7 @@ end
 $$;
 
 create function private.meaning_of(phrase text) returns text
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select case
     when s.means = '' or exists (
       select from string_to_table(s.means, ' ') as meant (word)
@@ -139,13 +115,11 @@ as $$
   from public.search_synonyms as s
   where s.stem = private.stem_text(phrase);
 $$;
-comment on function private.meaning_of(text) is
+comment on function private.meaning_of is
   'What a folded phrase stands for: words of the catalogue, empty for any drink, null when it is no synonym. A synonym may lead to a word that stands for any drink.';
 
 create function private.searchable_texts(product public.products) returns text[]
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   select array[
     private.fold_text(product.name),
     private.fold_text(concat_ws(' ', product.category, product.brand)),
@@ -153,7 +127,7 @@ as $$
     private.fold_text(concat_ws(' ', left(product.description, 10000), case when product.previous_price > 0 then 'offer' end))
   ];
 $$;
-comment on function private.searchable_texts(public.products) is
+comment on function private.searchable_texts is
   'What is searched of a product, folded: name; flavour and brand; tagline; description, with the word offer when it is on offer.';
 
 create function private.index_product(product public.products) returns void
@@ -190,11 +164,7 @@ end
 $$;
 
 create function private.forget_words(removed text[]) returns void
-language sql
-set search_path = ''
-set enable_seqscan = off
-set jit = off
-as $$
+language sql set search_path = '' set enable_seqscan = off set jit = off as $$
   delete from private.search_words as w
   where w.word = any (removed)
     and not exists (
@@ -202,13 +172,11 @@ as $$
       where s.words @@ plainto_tsquery('private.catalogue', w.word)
     );
 $$;
-comment on function private.forget_words(text[]) is
+comment on function private.forget_words is
   'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
 
 create function private.update_product_search(old public.products, new public.products) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   removed text[];
 begin
@@ -408,19 +376,12 @@ begin
   correction := array_to_string(corrected, ' ');
 end
 $$;
-comment on function private.read_search(text) is
+comment on function private.read_search is
   'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
 
-create function private.ranked_products(
-  candidates tid[],
-  folded text,
-  exact_words tsquery,
-  any_words tsquery,
-  most integer
-) returns uuid[]
-language sql stable
-set search_path = ''
-as $$
+create function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
+returns uuid[]
+language sql stable set search_path = '' as $$
   select array(
     select s.product_id
     from private.searchable_products as s
@@ -435,7 +396,7 @@ as $$
     limit most
   );
 $$;
-comment on function private.ranked_products(tid[], text, tsquery, tsquery, integer) is
+comment on function private.ranked_products is
   'The best of some searchable products: the exact name, names that begin with the search, then by the words and where they are, then the newest.';
 
 create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
@@ -513,16 +474,11 @@ begin
     order by f.place;
 end
 $$;
-comment on function public.search_products(text, integer) is
+comment on function public.search_products is
   'Active products that match a search, best first: word by word in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search gives the newest. Reads 100 characters and 10 words; gives 1 to 1000 rows.';
-grant execute on function public.search_products(text, integer) to anon, authenticated, service_role;
 
 create function public.correct_search(search text) returns text
-language plpgsql stable security definer
-set search_path = ''
-set enable_seqscan = off
-set jit = off
-as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   asked record;
   mended record;
@@ -546,15 +502,12 @@ begin
   return null;
 end
 $$;
-comment on function public.correct_search(text) is
+comment on function public.correct_search is
   'The search with its typing errors mended, where that finds more; null where it does not.';
-grant execute on function public.correct_search(text) to anon, authenticated, service_role;
 
 -- The shop page shows at most 250 drinks of a search: as many as are compared with each other. docs/decisions/search.md
 create function public.find_products(search text) returns jsonb
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'slugs', (
       select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
@@ -566,9 +519,12 @@ as $$
     'correction', public.correct_search(find_products.search)
   );
 $$;
-comment on function public.find_products(text) is
+comment on function public.find_products is
   'What the shop page shows of a search: the slugs of its 250 best matches, and the text that correct_search suggests, or null.';
-grant execute on function public.find_products(text) to anon, authenticated, service_role;
 
 create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
+
+-- Who may call these functions
+grant execute on function public.search_products, public.correct_search, public.find_products
+  to anon, authenticated, service_role;

@@ -20,11 +20,17 @@ create type private.settlement as (
 comment on type private.settlement is
   'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
 
+create type public.settled_payment as (
+  outcome text,
+  payment public.payments
+);
+comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
+
 create function public.settle_payment(
   payment_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -120,7 +126,7 @@ begin
     perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
-  return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
+  return (outcome, attempt)::public.settled_payment;
 end
 $$;
 comment on function public.settle_payment is

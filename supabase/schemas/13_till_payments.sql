@@ -8,7 +8,7 @@ create table private.till_secret (
 comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
 alter table private.till_secret enable row level security;
 
-create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
+create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -17,7 +17,7 @@ declare
   confirmed_order public.orders;
   known public.payments;
   received integer := confirm_till_payment.received_cents;
-  settled jsonb;
+  settled public.settled_payment;
 begin
   perform private.expect_staff();
   perform private.check_till_receipt(code, received);
@@ -29,7 +29,7 @@ begin
   select * into known from public.payments as p where p.receipt = code;
   if known.order_id = confirmed_order.id then
     update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
-    return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
+    return ('already_completed', known)::public.settled_payment;
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
   received := private.reported_amount(code, received);
@@ -50,7 +50,7 @@ begin
     receipt => code
   );
   perform set_config('private.is_typed_by_staff', '', true);
-  if settled ->> 'outcome' = 'receipt_replayed' then
+  if settled.outcome = 'receipt_replayed' then
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
   return settled;
@@ -144,7 +144,7 @@ comment on function private.check_receipt_is_free is
 
 create function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -191,7 +191,7 @@ begin
     received := private.reported_amount(code, received);
   end if;
   if (code, received) = (known.receipt, known.charge_cents) then
-    return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
+    return ('unchanged', known)::public.settled_payment;
   end if;
 
   update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
@@ -227,7 +227,8 @@ begin
   where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
-  return jsonb_build_object('outcome', paid_order.payment_status);
+  select * into known from public.payments as p where p.id = known.id;
+  return (paid_order.payment_status, known)::public.settled_payment;
 end
 $$;
 comment on function public.correct_till_payment is

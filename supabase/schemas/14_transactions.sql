@@ -307,7 +307,7 @@ comment on function private.store_message_outcome is 'Stores the outcome of a me
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
   payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -316,7 +316,7 @@ declare
   for_order uuid;
   reported public.mpesa_transactions;
   known public.payments;
-  settled jsonb;
+  settled public.settled_payment;
   outcome text;
   is_part boolean;
 begin
@@ -327,7 +327,7 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       null, null, 'unreadable'
     );
-    return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
+    return ('unreadable', null)::public.settled_payment;
   end if;
 
   -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
@@ -423,7 +423,7 @@ begin
     end if;
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
-    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
+    return (outcome, known)::public.settled_payment;
   end if;
 
   -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
@@ -436,7 +436,7 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       null, code, outcome
     );
-    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', null);
+    return (outcome, null)::public.settled_payment;
   end if;
 
   select * into known from public.payments as p
@@ -456,10 +456,10 @@ begin
     set source_address = stored.source_address, received_at = stored.received_at
     from public.payment_messages as stored
     where stored.id = receive_mpesa_transaction.message_id and m.id = (select max(later.id) from public.payment_messages as later
-      where later.payment_id = (settled -> 'payment' ->> 'id')::uuid and later.receipt = code and later.source = 'confirmation');
+      where later.payment_id = (settled.payment).id and later.receipt = code and later.source = 'confirmation');
     delete from public.payment_messages as m where m.id = receive_mpesa_transaction.message_id;
   end if;
-  return settled || jsonb_build_object('receipt', code);
+  return settled;
 end
 $$;
 comment on function public.receive_mpesa_transaction is

@@ -126,14 +126,14 @@ $$;
 comment on function public.close_unknown_refund is
   'Resolves a refund with unknown result: with its receipt, or, half an hour after it was sent, as not sent.';
 
-create function public.lease_refunds(at_most integer default 1) returns setof jsonb
+create function public.lease_refunds(at_most integer default 1)
+returns table (work text, refund public.refunds, secret text)
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   leased public.refunds;
   excessive record;
   remaining integer := lease_refunds.at_most;
-  secret text;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_refunds'));
   -- M-PESA reported less than staff typed: no more is refunded than was received. First, since it locks more than the refund.
@@ -166,7 +166,9 @@ begin
     update public.refunds as r
     set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
     where r.id = leased.id returning * into leased;
-    return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
+    work := 'send';
+    refund := leased;
+    return next;
   end loop;
 
   for leased in
@@ -189,10 +191,10 @@ begin
         updated_at = now()
     where r.id = leased.id
     returning * into leased;
-    return next jsonb_build_object(
-      'work', 'ask', 'refund', to_jsonb(leased),
-      'secret', (select s.notice_secret from private.refund_secrets as s where s.refund_id = leased.id)
-    );
+    work := 'ask';
+    refund := leased;
+    select s.notice_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
+    return next;
   end loop;
 end
 $$;
@@ -250,11 +252,17 @@ comment on function public.record_reversal_push is
 
 -- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
 -- of a refund.
+create type public.settled_refund as (
+  outcome text,
+  refund public.refunds
+);
+comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
+
 create function public.settle_reversal(
   refund_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
   originator_conversation_id text default null, source_address text default null
-) returns jsonb
+) returns public.settled_refund
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -373,7 +381,7 @@ begin
     returning * into settled;
   end if;
   update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
-  return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
+  return (outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is

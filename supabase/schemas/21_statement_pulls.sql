@@ -27,17 +27,16 @@ create policy "staff read every pull" on public.statement_pulls for select to au
 create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
 create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
 
-create function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
+create function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   covered_until timestamptz;
   reach timestamptz := now() - interval '48 hours';
-  leased public.statement_pulls;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
   if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
-    return null;
+    return;
   end if;
   -- The process with the lease ended.
   update public.statement_pulls as s
@@ -50,10 +49,10 @@ begin
       -- A failed pull is retried after five minutes at the earliest.
       or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
   ) then
-    return null;
+    return;
   end if;
   select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
-  insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  return query insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
   values (
     -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
     greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
@@ -61,12 +60,11 @@ begin
     case when covered_until < reach + interval '5 minutes' then covered_until end,
     now() + interval '10 minutes'
   )
-  returning * into leased;
-  return to_jsonb(leased);
+  returning *;
 end
 $$;
 comment on function public.lease_statement_pull is
-  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. Null: none is due, or no statement is registered.';
+  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. No row: none is due, or no statement is registered.';
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$

@@ -13,61 +13,32 @@ create table public.reconciliation_events (
   constraint "a decision is known" check (kind in ('given', 'not_an_order', 'refund', 'accepted', 'reopened')),
   constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
 );
-
 comment on table public.reconciliation_events is
   'What staff decided about differences between the books and M-PESA: who, what, when, why. Only added to, by resolve_difference. actor_email is the address at that moment.';
-
 alter table public.reconciliation_events enable row level security;
 revoke all on public.reconciliation_events from anon, authenticated, service_role;
 grant select on public.reconciliation_events to authenticated, service_role;
 grant select (id) on public.reconciliation_events to anon;
-
 create policy "staff read every decision" on public.reconciliation_events
   for select to authenticated using ((select public.is_admin()));
-
 create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
 create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
 
 create function private.refuse_reconciliation_change() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
 end
 $$;
 
-create function private.reconciliation_rows(since timestamptz, until timestamptz)
-returns table (
-  id text,
-  happened_at timestamptz,
-  kind text,
-  is_open boolean,
-  receipt text,
-  our_cents integer,
-  their_cents integer,
-  payment_id uuid,
-  payment_status text,
-  method text,
-  needs_refund boolean,
-  refunded_at timestamptz,
-  refund_status text,
-  order_id uuid,
-  order_number text,
-  tracking_number text,
-  customer_name text,
-  charge_cents integer,
-  order_payment_status text,
-  reference text,
-  payer_name text,
-  payer_phone text,
-  reported_by_confirmation_at timestamptz,
-  reported_by_statement_at timestamptz,
-  resolution text
+create function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
+  id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
+  payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
+  order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
+  order_payment_status text, reference text, payer_name text, payer_phone text, reported_by_confirmation_at timestamptz,
+  reported_by_statement_at timestamptz, resolution text
 )
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   coverage tstzmultirange := private.statement_coverage();
@@ -176,13 +147,11 @@ begin
   from judged as j;
 end
 $$;
-comment on function private.reconciliation_rows(timestamptz, timestamptz) is
+comment on function private.reconciliation_rows is
   'Our payments and M-PESA''s of a stretch of time, joined by receipt. kind: matched, missing_here (M-PESA has it, no payment is it), missing_there (the statement covers it and lacks it), not_compared (no statement covers it yet), double, wrong_amount.';
 
 create function public.reconciliation_day(day date) returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 declare
   since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
@@ -203,26 +172,14 @@ begin
   );
 end
 $$;
-comment on function public.reconciliation_day(date) is
+comment on function public.reconciliation_day is
   'For staff: both books of a day in Nairobi, what is open first; whether complete statements cover the day; and what no statement will ever tell of it.';
-grant execute on function public.reconciliation_day(date) to authenticated, service_role;
 
 create function public.reconciliation_days(since date, until date) returns table (
-  day date,
-  ours bigint,
-  theirs bigint,
-  payments bigint,
-  matched bigint,
-  missing_here bigint,
-  missing_there bigint,
-  not_compared bigint,
-  doubles bigint,
-  wrong_amounts bigint,
-  open bigint
+  day date, ours bigint, theirs bigint, payments bigint, matched bigint, missing_here bigint, missing_there bigint,
+  not_compared bigint, doubles bigint, wrong_amounts bigint, open bigint
 )
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   perform private.expect_staff();
@@ -251,14 +208,11 @@ begin
   order by d.day desc;
 end
 $$;
-comment on function public.reconciliation_days(date, date) is
+comment on function public.reconciliation_days is
   'For staff: the days of a range in Nairobi, newest first, with the sums of both books in cents and how many differences of each kind there are and are open.';
-grant execute on function public.reconciliation_days(date, date) to authenticated, service_role;
 
 create function public.suggest_orders(receipt text) returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 declare
   told public.mpesa_transactions;
 begin
@@ -283,21 +237,14 @@ begin
   ), '[]');
 end
 $$;
-comment on function public.suggest_orders(text) is
+comment on function public.suggest_orders is
   'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
-grant execute on function public.suggest_orders(text) to authenticated, service_role;
 
 create function public.resolve_difference(
-  decision text,
-  receipt text default null,
-  payment_id uuid default null,
-  order_id uuid default null,
-  note text default null,
-  is_sure boolean default false
+  decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
+  note text default null, is_sure boolean default false
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid;
@@ -305,7 +252,8 @@ declare
   told public.mpesa_transactions;
   money public.payments;
   reason text := nullif(trim(resolve_difference.note), '');
-  answer jsonb := '{}';
+  settled public.settled_payment;
+  outcome text;
   happened text;
   of_order uuid;
 begin
@@ -335,8 +283,7 @@ begin
       perform from public.orders as o where o.id = of_order for update;
       if not found and resolve_difference.decision = 'give' then
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
-      end if;
-      if resolve_difference.receipt is not null then
+      elsif resolve_difference.receipt is not null then
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
         select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
@@ -365,39 +312,30 @@ begin
   if happened = 'given' then
     if money.purpose = 'test' then
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-    end if;
-    if told.receipt is null or told.payment_id is not null or told.resolution is not null then
+    elsif told.receipt is null or told.payment_id is not null or told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    end if;
-    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    end if;
-    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+    elsif exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
     values (resolve_difference.order_id, '', told.received_cents, 'unresolved', 'till', member)
     returning * into money;
-    answer := public.settle_payment(
-      payment_id => money.id,
-      source => 'till',
+    settled := public.settle_payment(
+      payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', told.receipt, 'received_cents', told.received_cents, 'confirmed_by', member, 'email', member_email)::text,
-      verdict => 'succeeded',
-      received_cents => told.received_cents,
-      receipt => told.receipt
+      verdict => 'succeeded', received_cents => told.received_cents, receipt => told.receipt
     );
-    money.id := (answer -> 'payment' ->> 'id')::uuid;
-    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
-      answer := answer || '{"outcome": "joined"}';
-    end if;
+    money := settled.payment;
+    outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif happened = 'refund' and money.id is not null then
     -- The rules of refunds decide what may be refunded, and who must approve.
-    answer := to_jsonb(public.request_refund(money.id, coalesce(reason, 'Paid twice')));
+    perform public.request_refund(money.id, coalesce(reason, 'Paid twice'));
   elsif happened = 'refund' then
     if told.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    end if;
-    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif told.received_cents < 100 or told.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
     perform private.lock_refundable_transaction(told.receipt, resolve_difference.is_sure);
@@ -417,10 +355,8 @@ begin
 
   if told.receipt is not null then
     update public.mpesa_transactions as t
-    set resolution = nullif(happened, 'reopened'),
-        resolved_by = case when happened <> 'reopened' then member end,
-        resolved_at = case when happened <> 'reopened' then now() end,
-        updated_at = now()
+    set resolution = nullif(happened, 'reopened'), resolved_by = case when happened <> 'reopened' then member end,
+        resolved_at = case when happened <> 'reopened' then now() end, updated_at = now()
     where t.receipt = told.receipt;
   end if;
   -- A refund of a payment records its own event.
@@ -431,12 +367,16 @@ begin
       happened, reason, member, member_email
     );
   end if;
-  return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
+  return jsonb_build_object('decision', happened, 'outcome', outcome, 'payment_id', money.id);
 end
 $$;
-comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
+comment on function public.resolve_difference is
   'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
-grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_reconciliation_change();
+
+-- Who may call these functions
+grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
+  public.resolve_difference
+  to authenticated, service_role;

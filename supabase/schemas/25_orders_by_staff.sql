@@ -73,7 +73,7 @@ language sql immutable set search_path = ''
 return interval '15 seconds';
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 
-create function private.order_state(order_id uuid) returns jsonb
+create function private.order_state(order_id uuid) returns public.status_change
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'status', o.status,
@@ -89,7 +89,15 @@ language sql stable set search_path = '' as $$
   from public.orders as o where o.id = order_state.order_id;
 $$;
 
-create function private.record_status_change(order_id uuid, state_before jsonb) returns jsonb
+create type public.status_change as (
+  change_id uuid,
+  undo_seconds integer,
+  notifies_customer boolean
+);
+comment on type public.status_change is
+  'A change that undo_status_change can undo within undo_seconds. notifies_customer: a message is sent afterwards.';
+
+create function private.record_status_change(order_id uuid, state_before jsonb) returns public.status_change
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -104,16 +112,15 @@ begin
     record_status_change.state_before, private.order_state(record_status_change.order_id)
   )
   returning id into change_id;
-  return jsonb_build_object(
-    'change_id', change_id,
-    'undo_seconds', extract(epoch from private.undo_window())::integer,
-    'notifies_customer', exists (
+  return (
+    change_id, extract(epoch from private.undo_window())::integer,
+    exists (
       select from public.outbox_messages as m
       join private.outbox_queue as q on q.message_id = m.id
       where m.order_id = record_status_change.order_id and private.is_status_message(m.kind)
         and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
     )
-  );
+  )::public.status_change;
 end
 $$;
 comment on function private.record_status_change is
@@ -121,7 +128,7 @@ comment on function private.record_status_change is
 
 create function public.set_order_status(
   order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
-) returns jsonb
+) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -147,7 +154,7 @@ comment on function public.set_order_status is
 
 create function public.set_delivery_status(
   delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
-) returns jsonb
+) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare

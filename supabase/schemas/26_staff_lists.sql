@@ -1,32 +1,26 @@
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
 create function private.order_search_pattern(search text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   -- Characters match literally. A line break, which would match across two columns, counts as a space.
   select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
 $$;
-comment on function private.order_search_pattern(text) is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
+comment on function private.order_search_pattern is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
 
 create function private.delivery_promise() returns interval
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return interval '60 minutes';
-comment on function private.delivery_promise() is
+comment on function private.delivery_promise is
   'How long after its payment an order is late: the shop promises 15 to 60 minutes. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
 create function private.newest_searched() returns integer
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return 5000;
-comment on function private.newest_searched() is
+comment on function private.newest_searched is
   'In how many of the newest rows a text is looked for whose every part is shorter than three letters: no index has such parts.';
 
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
   typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
@@ -67,7 +61,7 @@ begin
   end if;
 end
 $$;
-comment on function private.read_list_search(text) is
+comment on function private.read_list_search is
   'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
 
 create function private.is_in_drinks(pattern text) returns boolean
@@ -82,14 +76,10 @@ as $$
     where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
   );
 $$;
-comment on function private.is_in_drinks(text) is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
+comment on function private.is_in_drinks is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
 
 create function private.is_in_riders(pattern text) returns boolean
-language sql stable
-set search_path = ''
-set enable_seqscan = off
-set jit = off
-as $$
+language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
   select exists (
     select from public.deliveries as d
     where translate(
@@ -98,27 +88,15 @@ as $$
     ) like pattern
   );
 $$;
-comment on function private.is_in_riders(text) is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
+comment on function private.is_in_riders is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
 
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
 create function private.list_conditions(
-  list text,
-  search text,
-  status text,
-  payment text,
-  from_day date,
-  until_day date,
-  rider text,
-  due text,
-  out by_index text,
-  out by_row text,
-  out candidates text,
-  out is_broad boolean
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
+  out by_index text, out by_row text, out candidates text, out is_broad boolean
 )
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   is_orders constant boolean := list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
@@ -262,7 +240,7 @@ begin
   by_row := nullif(array_to_string(checked, ' and '), '');
 end
 $$;
-comment on function private.list_conditions(text, text, text, text, date, date, text, text) is
+comment on function private.list_conditions is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.newest_searched() rows alone; is_broad: whether the newest rows are worth a look first.';
 
 create function private.walk_list(
@@ -299,13 +277,11 @@ begin
   end if;
 end
 $$;
-comment on function private.walk_list(text, text, text, timestamptz, uuid, integer, integer) is
+comment on function private.walk_list is
   'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
 
 create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
-language sql immutable
-set search_path = ''
-as $$
+language sql immutable set search_path = '' as $$
   -- The limits keep the planner from reading every row for the few that are asked for here.
   select format(
     'with candidates as materialized (%1$s)
@@ -324,10 +300,7 @@ create function private.find_in_list(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
   before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
-language plpgsql stable
-set search_path = ''
-set jit = off
-as $$
+language plpgsql stable set search_path = '' set jit = off as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   asked record;
@@ -363,16 +336,12 @@ begin
   return found_ids;
 end
 $$;
-comment on function private.find_in_list(text, text, text, text, date, date, text, text, timestamptz, uuid, integer) is
-  'The ids of a page of a staff list, newest first.';
+comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
 
 create function private.count_in_list(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
 ) returns integer
-language plpgsql stable
-set search_path = ''
-set jit = off
-as $$
+language plpgsql stable set search_path = '' set jit = off as $$
 declare
   asked record;
   count integer;
@@ -395,26 +364,17 @@ begin
   return count;
 end
 $$;
-comment on function private.count_in_list(text, text, text, text, date, date, text, text) is
+comment on function private.count_in_list is
   'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
 
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
 create function public.search_orders(
-  search text default '',
-  status text default null,
-  payment text default null,
-  from_day date default null,
-  until_day date default null,
-  rider text default null,
-  due text default null,
-  before_created_at timestamptz default null,
-  before_id uuid default null,
-  page_size integer default 50
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
 ) returns setof public.orders
-language plpgsql stable security definer rows 50
-set search_path = ''
-as $$
+language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
@@ -428,22 +388,14 @@ begin
     select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
 end
 $$;
-comment on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) is
+comment on function public.search_orders is
   'For staff: a page of orders, newest first, after the order named by before_created_at and before_id. search: words that must all be found, in any case and literally, in number, name, e-mail, phone, address, area or drinks; or a phone number in any spelling; or a whole tracking number or M-PESA receipt. status (shipped includes out_for_delivery); payment: paid, unpaid, needs_review, refund_due, refunded; from_day and until_day, in Nairobi; rider: the name of who delivers; due: prepare (paid, not sent yet) or late.';
-grant execute on function public.search_orders(text, text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.count_orders(
-  search text default '',
-  status text default null,
-  payment text default null,
-  from_day date default null,
-  until_day date default null,
-  rider text default null,
-  due text default null
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null
 ) returns integer
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return private.count_in_list(
@@ -452,24 +404,15 @@ begin
   );
 end
 $$;
-comment on function public.count_orders(text, text, text, date, date, text, text) is
+comment on function public.count_orders is
   'For staff: how many orders search_orders finds on all its pages; 1001 stands for more than 1000 where a text or a rider is searched.';
-grant execute on function public.count_orders(text, text, text, date, date, text, text) to authenticated, service_role;
 
 create function public.search_deliveries(
-  search text default '',
-  status text default null,
-  from_day date default null,
-  until_day date default null,
-  rider text default null,
-  due text default null,
-  before_created_at timestamptz default null,
-  before_id uuid default null,
-  page_size integer default 50
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null, before_created_at timestamptz default null,
+  before_id uuid default null, page_size integer default 50
 ) returns setof public.deliveries
-language plpgsql stable security definer rows 50
-set search_path = ''
-as $$
+language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
@@ -483,21 +426,14 @@ begin
     select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
 end
 $$;
-comment on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) is
+comment on function public.search_deliveries is
   'For staff: a page of deliveries, newest first, after the delivery named by before_created_at and before_id. search: as in search_orders, and in the name and phone of who delivers. status; from_day and until_day of the payment, in Nairobi; rider; due: late.';
-grant execute on function public.search_deliveries(text, text, date, date, text, text, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function public.count_deliveries(
-  search text default '',
-  status text default null,
-  from_day date default null,
-  until_day date default null,
-  rider text default null,
-  due text default null
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null
 ) returns integer
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return private.count_in_list(
@@ -506,21 +442,13 @@ begin
   );
 end
 $$;
-comment on function public.count_deliveries(text, text, date, date, text, text) is
+comment on function public.count_deliveries is
   'For staff: how many deliveries search_deliveries finds on all its pages; 1001 stands for more than 1000 where a text is searched.';
-grant execute on function public.count_deliveries(text, text, date, date, text, text) to authenticated, service_role;
 
 create function public.count_work() returns table (
-  to_prepare integer,
-  late integer,
-  unpaid integer,
-  refunds_due integer,
-  to_assign integer,
-  late_deliveries integer
+  to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
 )
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return query select
@@ -532,19 +460,12 @@ begin
     private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
 end
 $$;
-comment on function public.count_work() is 'For staff: how many orders and deliveries wait for them, by what they wait for. One row.';
-grant execute on function public.count_work() to authenticated, service_role;
+comment on function public.count_work is 'For staff: how many orders and deliveries wait for them, by what they wait for. One row.';
 
 create function public.recent_riders() returns table (
-  name text,
-  phone text,
-  vehicle text,
-  open_deliveries integer,
-  last_assigned_at timestamptz
+  name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
 )
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   perform private.expect_staff();
@@ -563,6 +484,10 @@ begin
     limit 20;
 end
 $$;
-comment on function public.recent_riders() is
+comment on function public.recent_riders is
   'For staff: who delivered in the last 60 days, with the phone and vehicle of their newest delivery and how many deliveries they have now.';
-grant execute on function public.recent_riders() to authenticated, service_role;
+
+-- Who may call these functions
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
+  public.count_deliveries, public.count_work, public.recent_riders
+  to authenticated, service_role;

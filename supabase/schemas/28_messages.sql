@@ -37,7 +37,6 @@ create table public.outbox_messages (
     'order_cancelled', 'order_expired', 'newsletter_confirmation'
   ))
 );
-
 comment on table public.outbox_messages is
   'Messages to customers and their status. sending: being handed over. unsure: it may have left, so only staff send it again. over_budget: a limit or a daily budget kept it back; staff may send it later. subject and body are those of the last attempt.';
 comment on column public.outbox_messages.order_id is
@@ -49,15 +48,11 @@ comment on column public.outbox_messages.gateway_reference is 'The id that the t
 comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
 comment on column public.outbox_messages.has_priority is
   'Whether the message may use the whole daily budget. False for messages that a visitor can cause without paying: they may use half of it.';
-
 alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
 -- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.outbox_messages to anon;
-
-create policy "staff read every message" on public.outbox_messages
-  for select to authenticated using ((select public.is_admin()));
-
+create policy "staff read every message" on public.outbox_messages for select to authenticated using ((select public.is_admin()));
 create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
 create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
 create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
@@ -76,13 +71,10 @@ create table private.outbox_queue (
   lease uuid,
   channel text not null
 );
-
 comment on table private.outbox_queue is
   'The messages that wait, and since when or until when. In a table of its own, so that realtime announces changes of messages, not of leases.';
 comment on column private.outbox_queue.lease is 'Of the process that leased it last, until due_at.';
-
 alter table private.outbox_queue enable row level security;
-
 create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
 
 -- Templates that staff may edit, with placeholders.
@@ -105,21 +97,17 @@ create table public.message_templates (
     'order_cancelled', 'order_expired', 'newsletter_confirmation'
   ))
 );
-
 comment on table public.message_templates is
   'The words of each kind of message. {name} stands for what differs; a part in [ ] is left out where one of its placeholders is empty.';
 comment on column public.message_templates.is_on is 'Whether messages of this kind are sent this way at all.';
 comment on column public.message_templates.updated_at is
   'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
-
 alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
 -- Without this grant realtime would announce changes to visitors, if without their rows.
 grant select (id) on public.message_templates to anon;
-
 create policy "staff read the templates" on public.message_templates
   for select to authenticated using ((select public.is_admin()));
-
 create policy "staff edit the templates" on public.message_templates
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
@@ -130,17 +118,13 @@ create table private.messages_sent (
   without_priority integer not null default 0,
   constraint "one count per day and channel" primary key (day, channel)
 );
-
 comment on table private.messages_sent is
   'Messages handed over per day in Nairobi and channel. Sent again counts again; refused by the mail server or gateway does not count.';
 comment on column private.messages_sent.without_priority is 'Those of total whose has_priority is false.';
-
 alter table private.messages_sent enable row level security;
 
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   -- What staff typed about a payment can be corrected for as long as a status can be undone.
   due_at timestamptz := now() + case
@@ -180,9 +164,7 @@ end
 $$;
 
 create function private.check_message_template() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 declare
   written text := coalesce(new.subject, '') || E'\n' || new.body;
   is_newsletter boolean := new.kind = 'newsletter_confirmation';
@@ -198,11 +180,9 @@ declare
 begin
   if trim(new.body) = '' or (new.channel = 'mail' and trim(new.subject) = '') then
     perform private.refuse(400, 'template_empty', 'A message needs words');
-  end if;
-  if char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+  elsif char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
     perform private.refuse(400, 'template_too_long', 'This message is too long');
-  end if;
-  if new.subject ~ '[\n\r]' then
+  elsif new.subject ~ '[\n\r]' then
     perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
   end if;
   select named.word[1] into unknown
@@ -211,8 +191,7 @@ begin
   limit 1;
   if found then
     perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
-  end if;
-  if is_newsletter then
+  elsif is_newsletter then
     select wanted.word into missing
     from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
     where position('{' || wanted.word || '}' in new.body) = 0
@@ -224,8 +203,7 @@ begin
   -- Brackets that remain after all complete ones are removed.
   if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
     perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
-  end if;
-  if tg_op = 'UPDATE' then
+  elsif tg_op = 'UPDATE' then
     new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   end if;
   return new;
@@ -233,16 +211,10 @@ end
 $$;
 
 create function public.search_messages(
-  search text default '',
-  status text default null,
-  channel text default null,
-  before_created_at timestamptz default null,
-  before_id uuid default null,
-  page_size integer default 50
+  search text default '', status text default null, channel text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
 ) returns setof public.outbox_messages
-language plpgsql stable security definer rows 50
-set search_path = ''
-as $$
+language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   pattern text := private.order_search_pattern(search_messages.search);
   most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
@@ -299,14 +271,11 @@ begin
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
 end
 $$;
-comment on function public.search_messages(text, text, text, timestamptz, uuid, integer) is
+comment on function public.search_messages is
   'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
-grant execute on function public.search_messages(text, text, text, timestamptz, uuid, integer) to authenticated, service_role;
 
 create function private.queue_link_with_prompt(new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.queue_order_messages(
     new.order_id,
@@ -321,16 +290,9 @@ end
 $$;
 
 create function private.add_to_outbox(
-  ordered public.orders,
-  kind text,
-  occasion text,
-  channel text,
-  recipient text,
-  due_at timestamptz
+  ordered public.orders, kind text, occasion text, channel text, recipient text, due_at timestamptz
 ) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   -- All others follow a payment, or a change made by staff to an order that was paid.
@@ -383,19 +345,14 @@ begin
   end if;
 end
 $$;
-comment on function private.add_to_outbox(public.orders, text, text, text, text, timestamptz) is
+comment on function private.add_to_outbox is
   'Adds one message of an order to the outbox, once per order, kind, occasion and channel; it leaves at due_at. Messages about unpaid orders are kept back (over_budget) above the limits of the caller''s networks and above five per recipient and hour.';
 
 create function private.queue_order_messages(
-  order_id uuid,
-  kind text,
-  occasion text default '',
-  channels text[] default array['mail', 'text'],
+  order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
   due_at timestamptz default now()
 ) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   ordered public.orders;
@@ -415,11 +372,13 @@ exception when others then
     queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
 end
 $$;
-comment on function private.queue_order_messages(uuid, text, text, text[], timestamptz) is
+comment on function private.queue_order_messages is
   'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
 
 create function private.is_status_message(kind text) returns boolean
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
-comment on function private.is_status_message(text) is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
+comment on function private.is_status_message is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
+
+-- Who may call these functions
+grant execute on function public.search_messages to authenticated, service_role;

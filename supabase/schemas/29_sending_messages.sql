@@ -1,9 +1,7 @@
 -- Sending messages: the queue of the outbox and the daily budgets.
 
 create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   shop jsonb := (
     select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
@@ -49,7 +47,7 @@ begin
   where o.id = message_facts.order_id);
 end
 $$;
-comment on function private.message_facts(uuid, text, text) is
+comment on function private.message_facts is
   'Values of the placeholders of a message. Of an order: payment is the one that paid it, or the one whose refund the occasion names. Of a newsletter mail: the shop and the subscription.';
 
 create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
@@ -100,11 +98,7 @@ begin
     returning q.message_id, q.lease
   )
   select jsonb_build_object(
-    'id', m.id,
-    'lease', taken.lease,
-    'kind', m.kind,
-    'channel', m.channel,
-    'recipient', m.recipient,
+    'id', m.id, 'lease', taken.lease, 'kind', m.kind, 'channel', m.channel, 'recipient', m.recipient,
     'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
     'facts', private.message_facts(m.order_id, m.kind, m.occasion)
   )
@@ -116,14 +110,11 @@ begin
   ) as worded;
 end
 $$;
-comment on function public.lease_messages(integer, text) is
+comment on function public.lease_messages is
   'Messages to send now, of one channel or of both, each reserved for the caller for a minute, with their template and the facts that fill it. Messages whose process died while sending them become unsure.';
-grant execute on function public.lease_messages(integer, text) to service_role;
 
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   message public.outbox_messages;
@@ -167,20 +158,13 @@ begin
   return attempt;
 end
 $$;
-comment on function public.begin_message(uuid, uuid, text, text) is
+comment on function public.begin_message is
   'Marks a leased message as being sent, with the words it is sent with, and counts it in today''s budget. Returns the number of the attempt; only then may the caller send it. Null: another process has it, a day is over, its kind is switched off, the budget is used up, or the order no longer has the status that it reports; then the message is deleted.';
-grant execute on function public.begin_message(uuid, uuid, text, text) to service_role;
 
 create function public.finish_message(
-  message_id uuid,
-  attempt integer,
-  outcome text,
-  problem text default null,
-  gateway_reference text default null
+  message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
 ) returns text
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   sent public.outbox_messages;
@@ -223,21 +207,17 @@ begin
         else finish_message.problem
       end,
       gateway_reference = coalesce(finish_message.gateway_reference, m.gateway_reference),
-      sent_at = case when finish_message.outcome = 'sent' then now() end,
-      updated_at = now()
+      sent_at = case when finish_message.outcome = 'sent' then now() end, updated_at = now()
   where m.id = sent.id
   returning * into sent;
   return sent.status;
 end
 $$;
-comment on function public.finish_message(uuid, integer, text, text, text) is
+comment on function public.finish_message is
   'Records how an attempt to send a message ended: sent; refused, to be tried again with growing delays until a day is over; failed for good; or unsure whether it left. What was refused or failed is returned to the budget. Returns the message''s status, null when a later attempt has begun.';
-grant execute on function public.finish_message(uuid, integer, text, text, text) to service_role;
 
 create function public.send_message_again(message_id uuid) returns public.outbox_messages
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   again public.outbox_messages;
@@ -270,21 +250,16 @@ begin
   return again;
 end
 $$;
-comment on function public.send_message_again(uuid) is
+comment on function public.send_message_again is
   'For staff: sends a message that failed, that may have left, or that was over budget. It has another day to get through and may use the whole budget of the day.';
-grant execute on function public.send_message_again(uuid) to authenticated, service_role;
 
 create function private.daily_budget(channel text) returns integer
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
 $$;
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
@@ -311,13 +286,11 @@ begin
   );
 end
 $$;
-comment on function private.take_from_budget(text, boolean) is
+comment on function private.take_from_budget is
   'Counts one message of a channel in today''s budget. Null when it may be sent, otherwise the reason why not. Half of the budget is reserved for messages with priority.';
 
 create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
-language sql
-set search_path = ''
-as $$
+language sql set search_path = '' as $$
   update private.messages_sent as counted
   set total = counted.total - 1,
       without_priority = counted.without_priority - case when return_to_budget.has_priority then 0 else 1 end
@@ -326,15 +299,9 @@ as $$
 $$;
 
 create function public.message_budgets() returns table (
-  channel text,
-  sent integer,
-  sent_without_priority integer,
-  per_day integer,
-  over_budget bigint
+  channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint
 )
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
@@ -350,14 +317,11 @@ begin
   left join private.messages_sent as s on s.day = today and s.channel = way.channel;
 end
 $$;
-comment on function public.message_budgets() is
+comment on function public.message_budgets is
   'For staff: per channel the messages sent today, those of them without priority, the daily budget, and how many of today''s messages are over budget.';
-grant execute on function public.message_budgets() to authenticated, service_role;
 
 create function private.is_message_true(order_id uuid, kind text) returns boolean
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   select case is_message_true.kind
     when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
     when 'order_delivered' then o.status = 'delivered'
@@ -370,5 +334,9 @@ as $$
   end
   from public.orders as o where o.id = is_message_true.order_id;
 $$;
-comment on function private.is_message_true(uuid, text) is
+comment on function private.is_message_true is
   'Whether what a message of this kind reports of the order still stands. Null without an order.';
+
+-- Who may call these functions
+grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
+grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;

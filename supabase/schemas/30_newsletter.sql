@@ -91,26 +91,25 @@ language sql set search_path = '' as $$
   insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
 $$;
 
-create function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
+create function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
-declare
-  confirm text := replace(gen_random_uuid()::text, '-', '');
-  unsubscribe text := replace(gen_random_uuid()::text, '-', '');
 begin
   perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
   if not found then
-    return null;
+    return;
   end if;
+  confirm := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe := replace(gen_random_uuid()::text, '-', '');
   insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
   values
     (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
     (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
-  return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
+  return next;
 end
 $$;
 comment on function public.issue_newsletter_tokens is
-  'New tokens for the links of one newsletter mail; only their hashes are stored. Null: the subscription was deleted.';
+  'New tokens for the links of one newsletter mail; only their hashes are stored. No row: the subscription was deleted.';
 
 create function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$

@@ -5,10 +5,8 @@ create table private.person_hash_key (
   key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
   constraint "there is one key" check (id)
 );
-
 comment on table private.person_hash_key is
   'Key of the hashes in personal_data_requests. Without it, the few hundred million phone numbers could be tried.';
-
 alter table private.person_hash_key enable row level security;
 
 create table public.personal_data_requests (
@@ -21,23 +19,17 @@ create table public.personal_data_requests (
   requested_at timestamptz not null default clock_timestamp(),
   constraint "a request is known" check (kind in ('export', 'erasure'))
 );
-
 comment on table public.personal_data_requests is
   'Which member of staff exported or erased the data of a person, when, and how much there was. Only added to. Holds no personal data of customers: the person is a keyed hash.';
-
 alter table public.personal_data_requests enable row level security;
 revoke all on public.personal_data_requests from anon, authenticated, service_role;
 grant select on public.personal_data_requests to authenticated, service_role;
-
 create policy "staff read the requests" on public.personal_data_requests
   for select to authenticated using ((select public.is_admin()));
-
 create index personal_data_requests_of_a_person on public.personal_data_requests (person_hash, requested_at desc);
 
 create function public.forget_old_rows() returns integer
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 declare
   forgotten integer;
 begin
@@ -51,16 +43,13 @@ begin
   return forgotten;
 end
 $$;
-comment on function public.forget_old_rows() is
+comment on function public.forget_old_rows is
   'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; all but the row of cancelled orders without a payment after 30 days; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
-grant execute on function public.forget_old_rows() to service_role;
 
 -- Export and erasure of what the shop holds about one person, by phone or e-mail, for staff. Each request is logged without
 -- personal data.
 create function private.money_under_way(order_id uuid) returns text
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   asked public.orders;
@@ -93,13 +82,11 @@ begin
   end;
 end
 $$;
-comment on function private.money_under_way(uuid) is
+comment on function private.money_under_way is
   'Why the money of an order is not settled yet, as a sentence; null when it is. Until then its customer''s details are needed.';
 
 create function private.anonymise_orders(order_ids uuid[]) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   update public.orders as o
@@ -123,13 +110,11 @@ begin
   ));
 end
 $$;
-comment on function private.anonymise_orders(uuid[]) is
+comment on function private.anonymise_orders is
   'Removes name, e-mail, phone, address and notes of the customer from orders and everything that belongs to them. M-PESA''s own messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
 
 create function private.anonymise_messages(message_ids uuid[]) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
@@ -140,14 +125,12 @@ begin
   where m.id = any (anonymise_messages.message_ids);
 end
 $$;
-comment on function private.anonymise_messages(uuid[]) is
+comment on function private.anonymise_messages is
   'Removes recipient and words from messages. Those that still waited are not sent.';
 
 -- Each step of forget_old_rows removes a bounded number of rows.
 create function private.forget_message_words() returns integer
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   due uuid[] := array(
@@ -163,9 +146,7 @@ end
 $$;
 
 create function private.forget_payment_words() returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
 begin
@@ -198,9 +179,7 @@ end
 $$;
 
 create function private.forget_order_details() returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   kept_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
@@ -225,9 +204,7 @@ end
 $$;
 
 create function private.reason_to_keep(order_id uuid) returns text
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return coalesce(private.money_under_way(reason_to_keep.order_id), (
@@ -242,13 +219,11 @@ begin
   ));
 end
 $$;
-comment on function private.reason_to_keep(uuid) is
+comment on function private.reason_to_keep is
   'Why an order cannot be anonymised on request yet, as a sentence; null when it can. The retention period does not wait for deliveries that nobody closed.';
 
 create function private.forget_inquiries() returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   delete from public.inquiries as i
   where i.id in (
@@ -261,9 +236,7 @@ end
 $$;
 
 create function private.forget_unconfirmed_subscriptions() returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   delete from public.newsletter_subscriptions as n
   where n.id in (
@@ -276,47 +249,37 @@ end
 $$;
 
 create function private.hash_person(identifier text) returns text
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   secret bytea := (select k.key from private.person_hash_key as k);
 begin
   return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
 end
 $$;
-comment on function private.hash_person(text) is 'Keyed hash of a phone or e-mail address: it shows that a request was about the same one.';
+comment on function private.hash_person is 'Keyed hash of a phone or e-mail address: it shows that a request was about the same one.';
 
 create function private.keep_personal_data_requests() returns trigger
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
 end
 $$;
 
 create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
   values (
-    log_personal_data_request.kind,
-    private.hash_person(log_personal_data_request.identifier),
-    log_personal_data_request.counts,
-    (select auth.uid()),
+    log_personal_data_request.kind, private.hash_person(log_personal_data_request.identifier),
+    log_personal_data_request.counts, (select auth.uid()),
     (select u.email from auth.users as u where u.id = (select auth.uid()))
   );
 end
 $$;
 
 create function private.read_phone(written text) returns text
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(written) > 300 then
     return null;
@@ -329,9 +292,7 @@ end
 $$;
 
 create function private.read_person(identifier text, out email text, out phone text)
-language plpgsql immutable
-set search_path = ''
-as $$
+language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
     email := lower(trim(read_person.identifier));
@@ -343,12 +304,10 @@ begin
   end if;
 end
 $$;
-comment on function private.read_person(text) is 'A person as e-mail address in lower case, or as phone +254…. Refuses anything else.';
+comment on function private.read_person is 'A person as e-mail address in lower case, or as phone +254…. Refuses anything else.';
 
 create function private.orders_of_person(email text, phone text) returns uuid[]
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return array(
@@ -360,9 +319,7 @@ end
 $$;
 
 create function private.describe_payment(payment_id uuid) returns jsonb
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
   return (
@@ -383,17 +340,14 @@ end
 $$;
 
 create function private.describe_message(message public.outbox_messages) returns jsonb
-language sql immutable
-set search_path = ''
+language sql immutable set search_path = ''
 return jsonb_build_object(
   'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
   'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at
 );
 
 create function public.export_person(identifier text) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   person record;
@@ -489,22 +443,18 @@ begin
     ), '[]'::jsonb)
   );
   perform private.log_personal_data_request('export', known_as, jsonb_build_object(
-    'orders', cardinality(order_ids),
-    'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
     'inquiries', jsonb_array_length(answer -> 'inquiries'),
     'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
   ));
   return answer;
 end
 $$;
-comment on function public.export_person(text) is
+comment on function public.export_person is
   'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
-grant execute on function public.export_person(text) to authenticated, service_role;
 
 create function public.erase_person(identifier text) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   person record;
@@ -577,12 +527,14 @@ begin
   return jsonb_build_object('identifier', known_as, 'erased', erased, 'postponed', postponed);
 end
 $$;
-comment on function public.erase_person(text) is
+comment on function public.erase_person is
   'For staff: anonymises the orders of a phone or e-mail address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason; own ones (is_own) are anonymised once they are closed, for the others the request has to be repeated. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
-grant execute on function public.erase_person(text) to authenticated, service_role;
 
 create trigger personal_data_requests_stay before update or delete on public.personal_data_requests
   for each row execute function private.keep_personal_data_requests();
-
 create trigger personal_data_requests_stay_all before truncate on public.personal_data_requests
   for each statement execute function private.keep_personal_data_requests();
+
+-- Who may call these functions
+grant execute on function public.forget_old_rows to service_role;
+grant execute on function public.export_person, public.erase_person to authenticated, service_role;

@@ -8,15 +8,11 @@ create table public.page_views (
   constraint "one count per day and page" primary key (day, path),
   constraint "a view was counted" check (views > 0)
 );
-
 comment on table public.page_views is
   'How often each page of the storefront was opened, per day in Nairobi. Without data of the visitor: no IP address, no device, no cookie.';
-
 alter table public.page_views enable row level security;
 grant select on public.page_views to authenticated;
-
-create policy "staff read the page views" on public.page_views
-  for select to authenticated using ((select public.is_admin()));
+create policy "staff read the page views" on public.page_views for select to authenticated using ((select public.is_admin()));
 
 -- Outcomes of backups.
 create table public.backups (
@@ -31,21 +27,15 @@ create table public.backups (
   constraint "a backup that was made has a file" check ((outcome in ('verified', 'readable')) = (file_name is not null)),
   constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
 );
-
 comment on table public.backups is
   'Every attempt to back the shop up. verified: restored elsewhere and compared; readable: read to its end, there was no place to restore it; failed; impossible: a program is missing.';
 comment on column public.backups.size is 'Bytes.';
-
 alter table public.backups enable row level security;
 grant select on public.backups to authenticated;
-
-create policy "staff read every backup" on public.backups
-  for select to authenticated using ((select public.is_admin()));
+create policy "staff read every backup" on public.backups for select to authenticated using ((select public.is_admin()));
 
 create function private.counted_page(path text) returns text
-language sql stable
-set search_path = ''
-as $$
+language sql stable set search_path = '' as $$
   -- Only existing pages are counted one by one, so that requests of strangers cannot fill the table.
   select case
     when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
@@ -57,13 +47,11 @@ as $$
   end
   from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
 $$;
-comment on function private.counted_page(text) is
+comment on function private.counted_page is
   'Under which page a view is counted: a page of the storefront, ''other'' for an address it does not have, null for staff screens.';
 
 create function public.record_page_views(views jsonb) returns void
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   insert into public.page_views as counted (day, path, views)
   select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
   from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
@@ -73,14 +61,10 @@ as $$
   order by 2
   on conflict (day, path) do update set views = counted.views + excluded.views;
 $$;
-comment on function public.record_page_views(jsonb) is
-  'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
-grant execute on function public.record_page_views(jsonb) to service_role;
+comment on function public.record_page_views is 'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
 
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   today date := (now() at time zone 'Africa/Nairobi')::date;
@@ -103,32 +87,22 @@ begin
   order by 1;
 end
 $$;
-comment on function public.daily_figures(integer) is
+comment on function public.daily_figures is
   'Page views and orders of the last days in Nairobi, today included, days without any as 0. For staff.';
-grant execute on function public.daily_figures(integer) to authenticated;
 
 create function public.record_backup(
-  started_at timestamptz,
-  outcome text,
-  file_name text default null,
-  size bigint default null,
-  problem text default null
+  started_at timestamptz, outcome text, file_name text default null, size bigint default null, problem text default null
 ) returns void
-language sql volatile security definer
-set search_path = ''
-as $$
+language sql volatile security definer set search_path = '' as $$
   insert into public.backups (started_at, outcome, file_name, size, problem)
   values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
   -- Stores about a year of two backups a day.
   delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
 $$;
-comment on function public.record_backup(timestamptz, text, text, bigint, text) is 'Writes down what became of a backup.';
-grant execute on function public.record_backup(timestamptz, text, text, bigint, text) to service_role;
+comment on function public.record_backup is 'Writes down what became of a backup.';
 
 create function public.request_backup() returns void
-language plpgsql volatile security definer
-set search_path = ''
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
@@ -137,23 +111,14 @@ begin
   perform pg_catalog.pg_notify('backup_requests', '');
 end
 $$;
-comment on function public.request_backup() is
+comment on function public.request_backup is
   'Asks the shop for a backup now. Its outcome is a new row of backups. For staff and for programs with the secret key.';
-grant execute on function public.request_backup() to authenticated, service_role;
 
 create function public.system_status() returns table (
-  checked_at timestamptz,
-  last_backup_at timestamptz,
-  last_backup_outcome text,
-  last_attempt_at timestamptz,
-  last_attempt_outcome text,
-  last_attempt_problem text,
-  last_payment_answer_at timestamptz,
-  overdue_payments bigint
+  checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
+  last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint
 )
-language sql stable security definer
-set search_path = ''
-as $$
+language sql stable security definer set search_path = '' as $$
   select private.expect_staff();
   select
     clock_timestamp(),
@@ -174,22 +139,14 @@ as $$
   ) as made on true
   left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
 $$;
-comment on function public.system_status() is
+comment on function public.system_status is
   'For staff: the last good backup and the last attempt, the last message of M-PESA, and prompts open for more than five minutes.';
-grant execute on function public.system_status() to authenticated;
 
 create function public.dashboard_figures() returns table (
-  products bigint,
-  orders bigint,
-  inquiries bigint,
-  revenue bigint,
-  received bigint,
-  received_this_week bigint,
+  products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,
   received_today bigint
 )
-language plpgsql stable security definer
-set search_path = ''
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
@@ -226,6 +183,10 @@ begin
   ) as m;
 end
 $$;
-comment on function public.dashboard_figures() is
+comment on function public.dashboard_figures is
   'Active products, orders, inquiries, and money in cents: revenue is the total of all orders, paid or not (specification §7); received is what arrived for orders less what was sent back, by the time it moved; days are those of Nairobi, weeks begin on Monday. For staff.';
-grant execute on function public.dashboard_figures() to authenticated;
+
+-- Who may call these functions
+grant execute on function public.record_page_views, public.record_backup to service_role;
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
+grant execute on function public.request_backup to authenticated, service_role;
