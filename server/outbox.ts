@@ -119,7 +119,7 @@ async function factsOf(
     subscription_id: facts.subscription_id,
   });
   if (error) throw new Error(error.message);
-  return { shop: facts.shop, tokens: data as unknown as NewsletterFacts['tokens'] };
+  return { shop: facts.shop, tokens: data[0] ?? null };
 }
 
 interface End {

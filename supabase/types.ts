@@ -190,9 +190,9 @@ export type Database = {
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
-      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; }; Returns: Json };
+      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       correct_search: { Args: { search: string; }; Returns: string };
-      correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_cents: number; receipt: string; received_cents: number; }; Returns: Json };
+      correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_cents: number; receipt: string; received_cents: number; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
@@ -214,13 +214,13 @@ export type Database = {
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
-      issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: Json };
+      issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: { confirm: string; unsubscribe: string; }[] };
       judge_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Json };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Json[] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
-      lease_refunds: { Args: { at_most?: number | null; }; Returns: Json[] };
-      lease_statement_pull: { Args: { every?: string | null; }; Returns: Json };
+      lease_refunds: { Args: { at_most?: number | null; }; Returns: { work: string; refund: Database['public']['Tables']['refunds']['Row']; secret: string; }[] };
+      lease_statement_pull: { Args: { every?: string | null; }; Returns: Database['public']['Tables']['statement_pulls']['Row'][]; SetofOptions: { from: '*'; to: 'statement_pulls'; isOneToOne: false; isSetofReturn: true }; };
       list_failed_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
@@ -236,7 +236,7 @@ export type Database = {
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
       receipts_not_in_statement: { Args: { receipts: string[]; }; Returns: string[] };
-      receive_mpesa_transaction: { Args: { source: string; receipt: string; received_cents: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Json };
+      receive_mpesa_transaction: { Args: { source: string; receipt: string; received_cents: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       recent_riders: { Args: Record<PropertyKey, never>; Returns: { name: string; phone: string; vehicle: string; open_deliveries: number; last_assigned_at: string; }[] };
       reconciliation_day: { Args: { day: string; }; Returns: Json };
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
@@ -257,10 +257,10 @@ export type Database = {
       search_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
-      set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Json };
-      set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Json };
-      settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Json };
-      settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Json };
+      set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
+      set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
+      settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
+      settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Json };
@@ -276,6 +276,10 @@ export type Database = {
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
     };
     Enums: { [name in never]: never };
-    CompositeTypes: { [name in never]: never };
+    CompositeTypes: {
+      settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
+      settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };
+      status_change: { change_id: string; undo_seconds: number; notifies_customer: boolean; };
+    };
   };
 };

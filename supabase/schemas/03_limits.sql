@@ -1,6 +1,5 @@
--- Limits: what the networks of a caller may do in a time window (docs/decisions/limits.md).
+-- Limits: calls per network of the caller and time window (docs/decisions/limits.md).
 
--- Limits hold across processes because they are counted here.
 create unlogged table private.rate_limits (
   bucket text not null,
   subject text not null,
@@ -9,7 +8,7 @@ create unlogged table private.rate_limits (
   window_end timestamptz not null default now() + interval '2 hours',
   constraint "one counter per subject and window" primary key (bucket, subject, window_start)
 );
-comment on table private.rate_limits is 'How often a subject did something within a time window.';
+comment on table private.rate_limits is 'Calls counted per subject and time window.';
 alter table private.rate_limits enable row level security;
 create index rate_limits_by_window_end on private.rate_limits (window_end);
 
@@ -21,7 +20,7 @@ create table private.limits (
   constraint "a limit has a window" check (within > interval '0')
 );
 comment on table private.limits is
-  'How many calls a network has within a window. allowed is for one address or /64; wider networks have allowance_factor times as many.';
+  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
 alter table private.limits enable row level security;
 
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
@@ -40,7 +39,7 @@ begin
 end
 $$;
 comment on function private.count_hit is
-  'Counts one more hit in the current window and returns how many there are. Rolled back with its transaction.';
+  'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
 
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
@@ -61,7 +60,7 @@ create table private.storefront_tokens (
   constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
 );
 comment on table private.storefront_tokens is
-  'SHA-256 hashes of the tokens with which the shop''s own servers name the address of their visitor (x-visitor-token).';
+  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
 alter table private.storefront_tokens enable row level security;
 
 create function public.register_storefront(token_hash text) returns void
@@ -71,7 +70,7 @@ begin
   insert into private.storefront_tokens as known (token_hash)
   values (register_storefront.token_hash)
   on conflict (token_hash) do update set registered_at = now();
-  -- Keys are replaced now and then: servers with one of the last few keep working.
+  -- Several hashes are valid, because keys are rotated.
   delete from private.storefront_tokens as known
   where known.token_hash not in (
     select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
@@ -79,7 +78,7 @@ begin
 end
 $$;
 comment on function public.register_storefront is
-  'Accepts the visitor addresses that a server names with the token of this hash. The five hashes used last count.';
+  'Accepts visitor addresses from servers with the token of this hash. The five newest hashes are valid.';
 
 create function private.request_address() returns text
 language plpgsql stable security definer set search_path = '' as $$
@@ -104,7 +103,7 @@ begin
 end
 $$;
 comment on function private.request_address is
-  'The IP address of the request, from sources that its client cannot write: the visitor whom a server of the shop names with its token or with the secret key; cf-connecting-ip, which a hosted project''s network sets and our own server removes; the last address of x-forwarded-for, which the nearest proxy added. Null for calls of the shop itself.';
+  'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
 
 create function private.caller_networks() returns text[]
 language plpgsql stable set search_path = '' as $$
@@ -133,7 +132,7 @@ exception when data_exception then
 end
 $$;
 comment on function private.caller_networks is
-  'Networks of the request''s IP address, narrowest first: IPv4 the address and its /24, IPv6 its /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls without an address, which are the shop''s own.';
+  'Networks of the caller''s IP address, narrowest first: the IPv4 address and its /24, or the IPv6 /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls of the shop itself.';
 
 create function private.allowance_factor(network text) returns integer
 language plpgsql immutable set search_path = '' as $$
@@ -143,7 +142,7 @@ begin
 end
 $$;
 comment on function private.allowance_factor is
-  'How many times the allowance of one address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
+  'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
@@ -163,7 +162,7 @@ begin
 end
 $$;
 comment on function private.is_within_limit is
-  'Whether the caller has a call left in this limit, in each of its networks. Counts nothing. Always true without an address.';
+  'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
 create function private.count_call(limit_name text, subject text default '') returns boolean
 language plpgsql volatile set search_path = '' as $$
@@ -173,7 +172,7 @@ declare
   started timestamptz;
   is_within boolean;
 begin
-  -- A call over the limit writes nothing: it costs little, and one address cannot use up the allowance of its wider networks.
+  -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
   if not private.is_within_limit(count_call.limit_name, count_call.subject) then
     return false;
   end if;
@@ -194,9 +193,9 @@ begin
 end
 $$;
 comment on function private.count_call is
-  'Counts one call in this limit for each network of the caller, together with the subject where one is given, and returns whether all are within their allowance. Bound the subject''s length first. Always true without an address.';
+  'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
 
-create function private.forget_old_limits() returns void
+create function private.delete_old_limits() returns void
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -204,7 +203,7 @@ begin
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
 end
 $$;
-comment on function private.forget_old_limits is 'Deletes what limits do not need any more: counters whose window ended, and networks of old orders.';
+comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
 
 -- Who may call these functions
 grant execute on function public.register_storefront to service_role;

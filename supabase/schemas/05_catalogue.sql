@@ -8,9 +8,8 @@ create table public.categories (
   constraint "category names are unique" unique (name),
   constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
 );
-comment on table public.categories is 'Flavours. Products name them, and follow a rename.';
-comment on column public.categories.is_active is
-  'Filters and forms do not offer an inactive category; its products keep it and stay listed.';
+comment on table public.categories is 'Flavours of products. Products follow a rename.';
+comment on column public.categories.is_active is 'Inactive: not offered in filters and forms; its products stay listed.';
 alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
 grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
@@ -45,7 +44,7 @@ create table public.products (
   constraint "stock is never below zero" check (stock_quantity >= 0),
   constraint "a product's category exists" foreign key (category) references public.categories (name) on update cascade,
   constraint "home sections are known" check (home_section in ('top_picks', 'drinks_on_offer')),
-  constraint "a picture is at an https address or a path of this site" check (
+  constraint "an image is at an https URL or a path of this site" check (
     char_length(image_url) <= 2000
     and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
     and image_url !~ '[\\\s[:cntrl:]]'
@@ -53,12 +52,11 @@ create table public.products (
   constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
 );
 comment on table public.products is 'What the shop sells. Prices in cents.';
-comment on column public.products.category is 'The category''s name, used as the flavour.';
-comment on column public.products.home_section is 'Where the home page shows it besides the collection, in the order of home_position.';
+comment on column public.products.category is 'Name of the category (flavour).';
+comment on column public.products.home_section is 'Section of the home page that shows the product, ordered by home_position.';
 comment on column public.products.updated_at is
-  'Changes with every edit except of the stock. A save names the value that it saw, and changes nothing if it has changed since.';
-comment on column public.products.previous_price is
-  'In cents: the price before the current offer, shown crossed out. Null: the product is not on offer.';
+  'Changes with every edit except of the stock. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
@@ -92,12 +90,12 @@ language sql stable set search_path = '' as $$
   );
 $$;
 comment on function public.product_and_related is
-  'The active product with this slug, first, and the newest others of its category. No row when there is no such product.';
+  'The active product with this slug, then the newest others of its category. No row: no such product.';
 
 create function public.home_products(newest integer default 6) returns setof public.products
 language plpgsql stable rows 50
 set search_path = ''
--- Looks a few products up, however many there are and whatever the statistics say.
+-- Looks up a few products by index, whatever the statistics say.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

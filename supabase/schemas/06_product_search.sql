@@ -24,11 +24,12 @@ create table public.search_synonyms (
     char_length(means) <= 200 and coalesce(array_length(string_to_array(means, ' '), 1), 0) <= 10
   )
 );
-comment on table public.search_synonyms is 'Words that customers type and what they stand for in the catalogue. Folded when they are saved.';
-comment on column public.search_synonyms.word is 'What customers type: one word, or a phrase of two or three.';
+comment on table public.search_synonyms is
+  'Words that customers type and their meaning in the catalogue. Folded when they are saved.';
+comment on column public.search_synonyms.word is 'One word, or a phrase of two or three.';
 comment on column public.search_synonyms.means is
-  'Words of the catalogue, any of which counts. Empty: the word stands for any drink, and the other words of a search decide.';
-comment on column public.search_synonyms.stem is 'The word without its ending: juice and juices are one entry.';
+  'Words of the catalogue, any of which matches. Empty: matches every drink, so that the other words of a search decide.';
+comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
 alter table public.search_synonyms enable row level security;
 grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
 create policy "staff read the synonyms" on public.search_synonyms for select to authenticated using ((select public.is_admin()));
@@ -45,7 +46,7 @@ create table private.searchable_products (
   created_at timestamptz not null
 );
 comment on table private.searchable_products is
-  'Active products as the search reads them. Weights: A name, B flavour and brand, C tagline, D description.';
+  'Search index of active products. Weights: A name, B flavour and brand, C tagline, D description.';
 comment on column private.searchable_products.name is 'The folded name.';
 alter table private.searchable_products enable row level security;
 
@@ -61,9 +62,8 @@ create table private.search_words (
   is_name boolean not null,
   constraint "a search word has a length that is compared" check (char_length(word) between 2 and 40)
 );
-comment on table private.search_words is
-  'The words of active products: what word beginnings, parts of words and typing errors are resolved to.';
-comment on column private.search_words.is_name is 'Whether a name, a flavour or a brand has it.';
+comment on table private.search_words is 'Words of active products, for completing words and correcting typing errors.';
+comment on column private.search_words.is_name is 'Whether it is in a name, flavour or brand.';
 alter table private.search_words enable row level security;
 create index search_words_by_trigram on private.search_words using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
 
@@ -80,14 +80,14 @@ language sql immutable set search_path = '' as $$
   ));
 $$;
 comment on function private.fold_text is
-  'Words as they are searched: lower case, without accents and punctuation, single spaces between them. The caller bounds the length.';
+  'Searchable form of a text: lower case, no accents or punctuation, single spaces. The caller bounds the length.';
 
 create function private.stem_text(folded text) returns text
 language sql immutable set search_path = '' as $$
   select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
   from string_to_table(folded, ' ') with ordinality as words (word, position);
 $$;
-comment on function private.stem_text is 'The stems of folded words, in their order: the same for singular and plural.';
+comment on function private.stem_text is 'The stems of folded words: the same for singular and plural.';
 
 create function private.fold_synonym() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -116,7 +116,7 @@ language sql stable set search_path = '' as $$
   where s.stem = private.stem_text(phrase);
 $$;
 comment on function private.meaning_of is
-  'What a folded phrase stands for: words of the catalogue, empty for any drink, null when it is no synonym. A synonym may lead to a word that stands for any drink.';
+  'Meaning of a folded phrase: words of the catalogue; empty for every drink; null if it is no synonym. A synonym may refer to another one for every drink.';
 
 create function private.searchable_texts(product public.products) returns text[]
 language sql immutable set search_path = '' as $$
@@ -128,7 +128,7 @@ language sql immutable set search_path = '' as $$
   ];
 $$;
 comment on function private.searchable_texts is
-  'What is searched of a product, folded: name; flavour and brand; tagline; description, with the word offer when it is on offer.';
+  'Searchable texts of a product, folded: name; flavour and brand; tagline; description, with the word offer if it is on offer.';
 
 create function private.index_product(product public.products) returns void
 language plpgsql
@@ -163,7 +163,7 @@ begin
 end
 $$;
 
-create function private.forget_words(removed text[]) returns void
+create function private.delete_unused_words(removed text[]) returns void
 language sql set search_path = '' set enable_seqscan = off set jit = off as $$
   delete from private.search_words as w
   where w.word = any (removed)
@@ -172,7 +172,7 @@ language sql set search_path = '' set enable_seqscan = off set jit = off as $$
       where s.words @@ plainto_tsquery('private.catalogue', w.word)
     );
 $$;
-comment on function private.forget_words is
+comment on function private.delete_unused_words is
   'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
 
 create function private.update_product_search(old public.products, new public.products) returns void
@@ -191,13 +191,12 @@ begin
     );
   end if;
   if cardinality(removed) > 0 then
-    perform private.forget_words(removed);
+    perform private.delete_unused_words(removed);
   end if;
 end
 $$;
 
--- The cost of a search is bounded by the number of words that it corrects and compares, by indexes and by the number of synonyms,
--- which every search reads. docs/decisions/search.md
+-- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
 create function private.read_search(
   search text,
   out folded text,
@@ -221,8 +220,8 @@ set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
   words text[];
-  place integer := 1;
-  taken integer;
+  word_index integer := 1;
+  word_count integer;
   typed text;
   meaning text;
   exact tsquery;
@@ -232,33 +231,33 @@ declare
   halves text[];
   found_count integer;
   corrected text[] := '{}';
-  -- The more words, the fewer near words for each; only the first unknown words are corrected. So the cost does not grow with the text.
-  most_near integer;
-  mended integer := 0;
+  -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
+  max_similar integer;
+  corrected_count integer := 0;
 begin
   folded := private.fold_text(left(search, 100));
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
-  most_near := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
+  max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
   is_misspelt := false;
-  while place <= coalesce(cardinality(words), 0) loop
+  while word_index <= coalesce(cardinality(words), 0) loop
     -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
-    taken := least(3, cardinality(words) - place + 1);
+    word_count := least(3, cardinality(words) - word_index + 1);
     loop
-      typed := array_to_string(words[place : place + taken - 1], ' ');
+      typed := array_to_string(words[word_index : word_index + word_count - 1], ' ');
       meaning := private.meaning_of(typed);
-      exit when meaning is not null or taken = 1;
-      taken := taken - 1;
+      exit when meaning is not null or word_count = 1;
+      word_count := word_count - 1;
     end loop;
-    if meaning is null and place < cardinality(words)
-      and exists (select from private.search_words as w where w.word = words[place] || words[place + 1])
+    if meaning is null and word_index < cardinality(words)
+      and exists (select from private.search_words as w where w.word = words[word_index] || words[word_index + 1])
     then
-      taken := 2;
-      typed := words[place] || words[place + 1];
+      word_count := 2;
+      typed := words[word_index] || words[word_index + 1];
     end if;
     typed := left(typed, 60);
     if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
-      place := place + taken;
+      word_index := word_index + word_count;
       continue;
     end if;
 
@@ -272,13 +271,13 @@ begin
       (
         select w.word from private.search_words as w
         where w.word > typed and w.word < typed || E'\uffff'
-        limit most_near
+        limit max_similar
       )
       union
       (
         select w.word from private.search_words as w
         where char_length(typed) between 4 and 24 and w.word like '%' || typed || '%' and w.word <> typed
-        limit most_near
+        limit max_similar
       )
       union
       (
@@ -286,17 +285,17 @@ begin
         from public.search_synonyms as s, string_to_table(s.means, ' ') as m (word)
         where meaning is null and char_length(typed) >= 2 and s.word > typed and s.word like typed || '%'
           and s.word not like '% %' and m.word <> ''
-        limit most_near
+        limit max_similar
       )
     ) as near;
 
     best := null;
-    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and mended < 3 then
-      mended := mended + 1;
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and corrected_count < 3 then
+      corrected_count := corrected_count + 1;
       select count(*) into found_count
       from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
       if found_count < 3 then
-        -- The words that take the fewest edits to get there; two neighbours that changed places count as one.
+        -- The words with the fewest edits; swapped neighbours count as one edit.
         with alike as (
           (
             select w.word, w.is_name from private.search_words as w
@@ -325,7 +324,7 @@ begin
         where n.edits = n.fewest;
         best := others[1];
         if found_count > 0 then
-          -- It may be what was meant: the near words are suggested, not searched.
+          -- The word has matches: similar words are suggested, not searched.
           others := null;
         elsif best is not null then
           is_misspelt := true;
@@ -345,7 +344,7 @@ begin
           limit 1;
           if found then
             is_misspelt := true;
-            words := words[: place - 1] || halves || words[place + taken :];
+            words := words[: word_index - 1] || halves || words[word_index + word_count :];
             continue;
           end if;
           -- A longer word that begins with a name: lemonade.
@@ -367,17 +366,16 @@ begin
     corrected := corrected || coalesce(best, typed);
     exact_words := coalesce(exact_words || exact, exact);
     any_words := coalesce(any_words || wide, wide);
-    -- What stands for any drink does not narrow.
     if meaning is distinct from '' then
       all_words := coalesce(all_words && wide, wide);
     end if;
-    place := place + taken;
+    word_index := word_index + word_count;
   end loop;
   correction := array_to_string(corrected, ' ');
 end
 $$;
 comment on function private.read_search is
-  'What a search asks for. all_words: each word, as typed or near it; null when all of them stand for any drink. exact_words: any word as typed or by its meaning; any_words: any word, near ones too. correction: the words with typing errors mended; is_misspelt: whether a word of it was in no product.';
+  'Parses a search. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
 
 create function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
 returns uuid[]
@@ -397,7 +395,7 @@ language sql stable set search_path = '' as $$
   );
 $$;
 comment on function private.ranked_products is
-  'The best of some searchable products: the exact name, names that begin with the search, then by the words and where they are, then the newest.';
+  'The best of some searchable products: exact name, names that start with the search, then by rank of the words, then the newest.';
 
 create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
 language plpgsql stable security definer rows 50
@@ -475,37 +473,35 @@ begin
 end
 $$;
 comment on function public.search_products is
-  'Active products that match a search, best first: word by word in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search gives the newest. Reads 100 characters and 10 words; gives 1 to 1000 rows.';
+  'Active products that match a search, best first: in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search returns the newest. Reads 100 characters and 10 words; returns 1 to 1000 rows.';
 
 create function public.correct_search(search text) returns text
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   asked record;
-  mended record;
+  corrected record;
   found_asked integer;
-  found_mended integer;
+  found_corrected integer;
 begin
   asked := private.read_search(coalesce(correct_search.search, ''));
   if coalesce(asked.correction, '') in ('', asked.folded) then
     return null;
   end if;
-  mended := private.read_search(asked.correction);
-  select count(*) into found_mended
-  from (select from private.searchable_products as s where s.words @@ mended.all_words limit 250) as s;
+  corrected := private.read_search(asked.correction);
+  select count(*) into found_corrected
+  from (select from private.searchable_products as s where s.words @@ corrected.all_words limit 250) as s;
   if not asked.is_misspelt then
     select count(*) into found_asked
     from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
   end if;
-  if found_mended > coalesce(found_asked, 0) or (asked.is_misspelt and mended.all_words is null) then
+  if found_corrected > coalesce(found_asked, 0) or (asked.is_misspelt and corrected.all_words is null) then
     return asked.correction;
   end if;
   return null;
 end
 $$;
-comment on function public.correct_search is
-  'The search with its typing errors mended, where that finds more; null where it does not.';
+comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
 
--- The shop page shows at most 250 drinks of a search: as many as are compared with each other. docs/decisions/search.md
 create function public.find_products(search text) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -520,9 +516,9 @@ language sql stable set search_path = '' as $$
   );
 $$;
 comment on function public.find_products is
-  'What the shop page shows of a search: the slugs of its 250 best matches, and the text that correct_search suggests, or null.';
+  'Search results of the shop page: slugs of the 250 best matches, and the correction of correct_search, or null.';
 
-create trigger search_synonyms_are_folded before insert or update on public.search_synonyms
+create trigger search_synonyms_before_change before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
 
 -- Who may call these functions

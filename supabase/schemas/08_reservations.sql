@@ -459,7 +459,7 @@ declare
       and not exists (select from public.payments as p where p.order_id = o.id)
       and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
       and not exists (select from public.deliveries as d where d.order_id = o.id)
-      and private.reason_to_keep(o.id) is null
+      and private.retention_reason(o.id) is null
     order by o.created_at limit 2000
     for update skip locked
   );

@@ -1,4 +1,4 @@
--- Reconciliation: M-PESA's books beside the shop's, day by day, and what staff decide about differences.
+-- Reconciliation: the books of M-PESA and the shop by day, and how staff resolve differences.
 
 create table public.reconciliation_events (
   id bigint generated always as identity primary key,
@@ -14,7 +14,7 @@ create table public.reconciliation_events (
   constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
 );
 comment on table public.reconciliation_events is
-  'What staff decided about differences between the books and M-PESA: who, what, when, why. Only added to, by resolve_difference. actor_email is the address at that moment.';
+  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference. actor_email: the email address at that time.';
 alter table public.reconciliation_events enable row level security;
 revoke all on public.reconciliation_events from anon, authenticated, service_role;
 grant select on public.reconciliation_events to authenticated, service_role;
@@ -62,14 +62,14 @@ begin
     select p.id
     from public.payments as p
     where (p.status = 'review' or (p.status = 'failed' and exists (
-        -- Looked at, and ended by that.
+        -- Reviewed and accepted by staff.
         select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
       )))
       and p.purpose = 'order' and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
       and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
   ),
-  beside as (
-    select t.receipt as told, t.received_cents as came, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
+  both_books as (
+    select t.receipt as reported, t.received_cents as their_amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
       t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
     from theirs as t
     union all
@@ -88,24 +88,24 @@ begin
       (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
       (
         select r.status from public.refunds as r
-        where r.payment_id = p.id or r.receipt = coalesce(b.told, p.receipt)
+        where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
         order by r.status in ('failed', 'withdrawn'), r.created_at desc
         limit 1
       ) as r_status
-    from beside as b
+    from both_books as b
     -- The attempt whose callback named a wrong amount is listed beside it.
     left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
     -- Less than the charge is listed beside the order that its reference names.
     left join public.orders as o on o.id = coalesce(p.order_id, b.named)
   ),
-  judged as (
+  compared as (
     select k.*,
       case
-        when k.told is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
+        when k.reported is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
         when k.p_status in ('review', 'failed') then 'wrong_amount'
         when k.p_needs_refund then 'double'
-        when k.came <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
-        when k.told is not null then 'matched'
+        when k.their_amount <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
+        when k.reported is not null then 'matched'
         when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
       end as verdict,
@@ -113,42 +113,42 @@ begin
     from known as k
   )
   select
-    coalesce(j.told, j.p_id::text),
-    coalesce(j.transacted_at, j.p_completed_at, j.p_updated_at),
-    j.verdict,
+    coalesce(c.reported, c.p_id::text),
+    coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
+    c.verdict,
     case
-      when j.verdict in ('matched', 'not_compared') or j.is_refunding or j.resolution in ('accepted', 'not_an_order') then false
-      when j.verdict = 'double' then j.p_refunded_at is null
-      when j.verdict = 'wrong_amount' and j.money is not null and j.p_status = 'completed'
-        then j.came <> j.p_charge or j.o_payment_status = 'needs_decision'
+      when c.verdict in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
+      when c.verdict = 'double' then c.p_refunded_at is null
+      when c.verdict = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
+        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
       else true
     end,
-    coalesce(j.told, j.p_receipt),
-    case when j.p_status in ('completed', 'review') then j.p_charge end,
-    j.came,
-    j.p_id,
-    j.p_status,
-    j.p_method,
-    coalesce(j.p_needs_refund, false),
-    j.p_refunded_at,
-    j.r_status,
-    j.o_id,
-    j.o_number,
-    j.o_tracking,
-    j.o_customer,
-    j.o_charge,
-    j.o_payment_status,
-    j.reference,
-    j.payer_name,
-    j.payer_phone,
-    j.reported_by_confirmation_at,
-    j.reported_by_statement_at,
-    j.resolution
-  from judged as j;
+    coalesce(c.reported, c.p_receipt),
+    case when c.p_status in ('completed', 'review') then c.p_charge end,
+    c.their_amount,
+    c.p_id,
+    c.p_status,
+    c.p_method,
+    coalesce(c.p_needs_refund, false),
+    c.p_refunded_at,
+    c.r_status,
+    c.o_id,
+    c.o_number,
+    c.o_tracking,
+    c.o_customer,
+    c.o_charge,
+    c.o_payment_status,
+    c.reference,
+    c.payer_name,
+    c.payer_phone,
+    c.reported_by_confirmation_at,
+    c.reported_by_statement_at,
+    c.resolution
+  from compared as c;
 end
 $$;
 comment on function private.reconciliation_rows is
-  'Our payments and M-PESA''s of a stretch of time, joined by receipt. kind: matched, missing_here (M-PESA has it, no payment is it), missing_there (the statement covers it and lacks it), not_compared (no statement covers it yet), double, wrong_amount.';
+  'Payments of the shop and of M-PESA in a period, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
 
 create function public.reconciliation_day(day date) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -173,7 +173,7 @@ begin
 end
 $$;
 comment on function public.reconciliation_day is
-  'For staff: both books of a day in Nairobi, what is open first; whether complete statements cover the day; and what no statement will ever tell of it.';
+  'For staff: both books of a day in Nairobi, open differences first; whether complete statements cover the day; and gaps that no statement covers.';
 
 create function public.reconciliation_days(since date, until date) returns table (
   day date, ours bigint, theirs bigint, payments bigint, matched bigint, missing_here bigint, missing_there bigint,
@@ -209,36 +209,36 @@ begin
 end
 $$;
 comment on function public.reconciliation_days is
-  'For staff: the days of a range in Nairobi, newest first, with the sums of both books in cents and how many differences of each kind there are and are open.';
+  'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
 
 create function public.suggest_orders(receipt text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  told public.mpesa_transactions;
+  reported public.mpesa_transactions;
 begin
   perform private.expect_staff();
-  select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  select * into reported from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
   return coalesce((
     select jsonb_agg(to_jsonb(o)) from (
       select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-        o.id in (select private.orders_missing_receipt(told.receipt)) as lacks_receipt
+        o.id in (select private.orders_missing_receipt(reported.receipt)) as lacks_receipt
       from public.orders as o
-      where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
+      where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
         and (
-          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.received_cents)
-          or o.id = private.order_of_reference(told.reference)
-          or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+          or o.id = private.order_of_reference(reported.reference)
+          or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
           -- Possibly paid by this money, whose receipt was lost.
-          or o.id in (select private.orders_missing_receipt(told.receipt))
+          or o.id in (select private.orders_missing_receipt(reported.receipt))
         )
-      order by o.id in (select private.orders_missing_receipt(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      order by o.id in (select private.orders_missing_receipt(reported.receipt)) desc, o.id is not distinct from private.order_of_reference(reported.reference) desc, o.created_at desc
       limit 5
     ) as o
   ), '[]');
 end
 $$;
 comment on function public.suggest_orders is
-  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
+  'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
 create function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
@@ -249,30 +249,29 @@ language plpgsql security definer set search_path = '' as $$
 declare
   member uuid;
   member_email text;
-  told public.mpesa_transactions;
+  reported public.mpesa_transactions;
   money public.payments;
   reason text := nullif(trim(resolve_difference.note), '');
   settled public.settled_payment;
   outcome text;
-  happened text;
+  event_kind text;
   of_order uuid;
 begin
   perform private.expect_staff();
   member := private.expect_staff_member();
   select u.email into member_email from auth.users as u where u.id = member;
-  -- As the reason of a refund, which it may become.
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
   end if;
-  happened := case resolve_difference.decision
+  event_kind := case resolve_difference.decision
     when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
     when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
-  if happened is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+  if event_kind is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
     perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
   end if;
 
-  -- Lock the order, then the receipt, then read. Whose the receipt is by then is checked again: no transaction waits for an order while
-  -- it holds a receipt.
+  -- Lock the order, then the receipt. If the receipt belongs to another order by then, start again: no transaction waits for an order
+  -- while it holds a receipt.
   loop
     of_order := coalesce(
       resolve_difference.order_id,
@@ -285,9 +284,8 @@ begin
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
       elsif resolve_difference.receipt is not null then
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
-        select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+        select * into reported from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
-      -- With the same reference as before: another one might name another order.
       if of_order is distinct from coalesce(
         resolve_difference.order_id,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
@@ -301,77 +299,77 @@ begin
     end;
   end loop;
   select * into money from public.payments as p where p.id = coalesce(
-    resolve_difference.payment_id, told.payment_id,
+    resolve_difference.payment_id, reported.payment_id,
     -- M-PESA may not have reported the receipt that staff typed.
     (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
   );
-  if told.receipt is null and money.id is null then
+  if reported.receipt is null and money.id is null then
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
 
-  if happened = 'given' then
+  if event_kind = 'given' then
     if money.purpose = 'test' then
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-    elsif told.receipt is null or told.payment_id is not null or told.resolution is not null then
+    elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    elsif exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+    elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-    values (resolve_difference.order_id, '', told.received_cents, 'unresolved', 'till', member)
+    values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
     returning * into money;
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
-      body => jsonb_build_object('receipt', told.receipt, 'received_cents', told.received_cents, 'confirmed_by', member, 'email', member_email)::text,
-      verdict => 'succeeded', received_cents => told.received_cents, receipt => told.receipt
+      body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
+      verdict => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
-  elsif happened = 'refund' and money.id is not null then
+  elsif event_kind = 'refund' and money.id is not null then
     -- The rules of refunds decide what may be refunded, and who must approve.
     perform public.request_refund(money.id, coalesce(reason, 'Paid twice'));
-  elsif happened = 'refund' then
-    if told.resolution is not null then
+  elsif event_kind = 'refund' then
+    if reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    perform private.lock_refundable_transaction(told.receipt, resolve_difference.is_sure);
+    perform private.lock_refundable_transaction(reported.receipt, resolve_difference.is_sure);
     perform private.open_refund(
-      null, told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), member
+      null, reported.receipt, reported.receipt, reported.received_cents, coalesce(reason, 'Not for any order'), member
     );
-  elsif happened = 'reopened' then
+  elsif event_kind = 'reopened' then
     if exists (
       select from public.refunds as r
-      where (r.receipt = told.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
-    ) or told.resolution = 'given' then
+      where (r.receipt = reported.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
+    ) or reported.resolution = 'given' then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
     end if;
-  elsif happened = 'not_an_order' and told.payment_id is not null then
+  elsif event_kind = 'not_an_order' and reported.payment_id is not null then
     perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
   end if;
 
-  if told.receipt is not null then
+  if reported.receipt is not null then
     update public.mpesa_transactions as t
-    set resolution = nullif(happened, 'reopened'), resolved_by = case when happened <> 'reopened' then member end,
-        resolved_at = case when happened <> 'reopened' then now() end, updated_at = now()
-    where t.receipt = told.receipt;
+    set resolution = nullif(event_kind, 'reopened'), resolved_by = case when event_kind <> 'reopened' then member end,
+        resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
+    where t.receipt = reported.receipt;
   end if;
   -- A refund of a payment records its own event.
-  if happened <> 'refund' or money.id is null then
+  if event_kind <> 'refund' or money.id is null then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
-      coalesce(told.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
-      happened, reason, member, member_email
+      coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      event_kind, reason, member, member_email
     );
   end if;
-  return jsonb_build_object('decision', happened, 'outcome', outcome, 'payment_id', money.id);
+  return jsonb_build_object('decision', event_kind, 'outcome', outcome, 'payment_id', money.id);
 end
 $$;
 comment on function public.resolve_difference is
-  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
+  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_reconciliation_change();

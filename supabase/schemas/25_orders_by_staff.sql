@@ -73,7 +73,7 @@ language sql immutable set search_path = ''
 return interval '15 seconds';
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 
-create function private.order_state(order_id uuid) returns public.status_change
+create function private.order_state(order_id uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'status', o.status,

@@ -5,19 +5,20 @@ language sql immutable set search_path = '' as $$
   -- Characters match literally. A line break, which would match across two columns, counts as a space.
   select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
 $$;
-comment on function private.order_search_pattern is 'For LIKE: contains what was typed, in lower case. Null when nothing was.';
+comment on function private.order_search_pattern is
+  'LIKE pattern for texts that contain the search, in lower case. Null for an empty search.';
 
 create function private.delivery_promise() returns interval
 language sql immutable set search_path = ''
 return interval '60 minutes';
 comment on function private.delivery_promise is
-  'How long after its payment an order is late: the shop promises 15 to 60 minutes. deliveryPromiseMinutes in domain/delivery-status.ts.';
+  'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
-create function private.newest_searched() returns integer
+create function private.short_search_rows() returns integer
 language sql immutable set search_path = ''
 return 5000;
-comment on function private.newest_searched is
-  'In how many of the newest rows a text is looked for whose every part is shorter than three letters: no index has such parts.';
+comment on function private.short_search_rows is
+  'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';
 
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
@@ -62,9 +63,9 @@ begin
 end
 $$;
 comment on function private.read_list_search is
-  'What a search in a staff list asks for. words: LIKE patterns, each of which must be found. digits: a LIKE pattern that may be found instead, of a phone number. order_ids: the orders whose tracking number, reference or M-PESA receipt was typed as a whole; then only these count.';
+  'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, reference or M-PESA receipt was typed completely; then only these match.';
 
-create function private.is_in_drinks(pattern text) returns boolean
+create function private.is_in_item_names(pattern text) returns boolean
 language sql stable
 set search_path = ''
 -- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
@@ -76,9 +77,9 @@ as $$
     where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
   );
 $$;
-comment on function private.is_in_drinks is 'Whether a LIKE pattern fits the name of any drink that was ordered.';
+comment on function private.is_in_item_names is 'Whether a LIKE pattern matches the name of any ordered product.';
 
-create function private.is_in_riders(pattern text) returns boolean
+create function private.is_in_rider_names(pattern text) returns boolean
 language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
   select exists (
     select from public.deliveries as d
@@ -88,7 +89,7 @@ language sql stable set search_path = '' set enable_seqscan = off set jit = off 
     ) like pattern
   );
 $$;
-comment on function private.is_in_riders is 'Whether a LIKE pattern fits the name or the phone number of any rider.';
+comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
 
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
@@ -162,7 +163,7 @@ begin
     end;
   end if;
 
-  -- What no index has in the order of the list, the rarest last: it is where candidates come from.
+  -- Conditions without an index in the order of the list, the rarest last: candidates come from it.
   if rider_name <> '' then
     if is_orders then
       checked := checked || format(
@@ -178,7 +179,6 @@ begin
     candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
     is_broad := false;
   elsif asked.words is not null then
-    -- One text for each row, so that it is made once for however many words.
     checked := checked || format($sql$(%1$s || E'\n' || coalesce((
       select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
       order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
@@ -187,19 +187,18 @@ begin
         || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
       end
     );
-    -- Words that no drink and no rider has are in the order itself: its index looks all of them up at once, so that words which
-    -- many orders have are no slower than rare ones. Parts of fewer than three letters are in no index by trigram.
+    -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
+    -- three letters are not in trigram indexes.
     foreach pattern in array asked.words loop
       if pattern ~ '[[:alnum:]]{3}' then
-        if private.is_in_drinks(pattern) or (not is_orders and private.is_in_riders(pattern)) then
+        if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
           anywhere := anywhere || pattern;
         else
           in_order := in_order || pattern;
         end if;
       end if;
     end loop;
-    -- Without any other part the text is looked for in the newest rows alone: candidates stay null, or are those rows with the orders
-    -- that have the digits.
+    -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
         (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
@@ -215,7 +214,7 @@ begin
         '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
          union select o.id from public.orders as o where %s like %L',
         case when is_orders then 'o.id' else 'd.order_id' end, list, own,
-        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.newest_searched(), order_text, asked.digits)
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
     end || case when asked.digits is not null and not is_orders then
       format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
   end if;
@@ -241,7 +240,7 @@ begin
 end
 $$;
 comment on function private.list_conditions is
-  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.newest_searched() rows alone; is_broad: whether the newest rows are worth a look first.';
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
@@ -313,7 +312,7 @@ begin
     -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
     foreach nearby in array case
       when asked.by_row is null then array[most]
-      when asked.candidates is null then array[10 * most, greatest(private.newest_searched(), 10 * most)]
+      when asked.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
       else array[10 * most, 40 * most]
     end loop
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
@@ -354,7 +353,7 @@ begin
     ) into count;
   elsif asked.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
-    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.newest_searched()) as w;
+    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
   else
     execute format(
       'select count(*) from (select from (%s) as found limit 1001) as bounded',
@@ -365,7 +364,7 @@ begin
 end
 $$;
 comment on function private.count_in_list is
-  'How many rows of a staff list meet the filters; of a search or a rider at most 1001, which stands for more than 1000.';
+  'Number of rows of a staff list that match the filters. For a search or rider at most 1001, which means more than 1000.';
 
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
@@ -389,7 +388,7 @@ begin
 end
 $$;
 comment on function public.search_orders is
-  'For staff: a page of orders, newest first, after the order named by before_created_at and before_id. search: words that must all be found, in any case and literally, in number, name, e-mail, phone, address, area or drinks; or a phone number in any spelling; or a whole tracking number or M-PESA receipt. status (shipped includes out_for_delivery); payment: paid, unpaid, needs_review, refund_due, refunded; from_day and until_day, in Nairobi; rider: the name of who delivers; due: prepare (paid, not sent yet) or late.';
+  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: prepare (paid, not sent yet) or late.';
 
 create function public.count_orders(
   search text default '', status text default null, payment text default null, from_day date default null,
@@ -405,7 +404,7 @@ begin
 end
 $$;
 comment on function public.count_orders is
-  'For staff: how many orders search_orders finds on all its pages; 1001 stands for more than 1000 where a text or a rider is searched.';
+  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1000, for a search or rider.';
 
 create function public.search_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
@@ -427,7 +426,7 @@ begin
 end
 $$;
 comment on function public.search_deliveries is
-  'For staff: a page of deliveries, newest first, after the delivery named by before_created_at and before_id. search: as in search_orders, and in the name and phone of who delivers. status; from_day and until_day of the payment, in Nairobi; rider; due: late.';
+  'For staff: a page of deliveries, newest first, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late.';
 
 create function public.count_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
@@ -443,7 +442,7 @@ begin
 end
 $$;
 comment on function public.count_deliveries is
-  'For staff: how many deliveries search_deliveries finds on all its pages; 1001 stands for more than 1000 where a text is searched.';
+  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1000, for a search.';
 
 create function public.count_work() returns table (
   to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
@@ -460,7 +459,7 @@ begin
     private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
 end
 $$;
-comment on function public.count_work is 'For staff: how many orders and deliveries wait for them, by what they wait for. One row.';
+comment on function public.count_work is 'For staff: numbers of orders and deliveries that need work, by kind. One row.';
 
 create function public.recent_riders() returns table (
   name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
@@ -485,7 +484,7 @@ begin
 end
 $$;
 comment on function public.recent_riders is
-  'For staff: who delivered in the last 60 days, with the phone and vehicle of their newest delivery and how many deliveries they have now.';
+  'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
 
 -- Who may call these functions
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries,

@@ -25,9 +25,9 @@ create table public.outbox_messages (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   has_priority boolean not null default false,
-  constraint "a customer is told once of each occasion" unique (order_id, kind, occasion, channel),
+  constraint "a message is sent once per event and channel" unique (order_id, kind, occasion, channel),
   constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
-  constraint "only what waits is tried again" check ((next_attempt_at is not null) = (status = 'waiting')),
+  constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
   constraint "a message status is known"
     check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
   constraint "a message is about an order or the newsletter"
@@ -38,19 +38,18 @@ create table public.outbox_messages (
   ))
 );
 comment on table public.outbox_messages is
-  'Messages to customers and their status. sending: being handed over. unsure: it may have left, so only staff send it again. over_budget: a limit or a daily budget kept it back; staff may send it later. subject and body are those of the last attempt.';
-comment on column public.outbox_messages.order_id is
-  'The order, or null for a newsletter mail. The messages of an order are deleted with it.';
+  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
 comment on column public.outbox_messages.occasion is
-  'Distinguishes messages of one kind and order: empty, or the id of the refund by which a payment was sent back. For newsletter mails, the id of the subscription.';
-comment on column public.outbox_messages.recipient is 'An email address, or a phone as +254….';
-comment on column public.outbox_messages.gateway_reference is 'The id that the text message gateway gave it.';
-comment on column public.outbox_messages.resent_by is 'The mail address of the member of staff who had it sent again.';
+  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
+comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
+comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
+comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
 comment on column public.outbox_messages.has_priority is
-  'Whether the message may use the whole daily budget. False for messages that a visitor can cause without paying: they may use half of it.';
+  'Whether the message may use the whole daily budget. Messages that visitors cause without paying may use half of it.';
 alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
--- Without this grant realtime would announce changes to visitors, if without their rows.
+-- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.outbox_messages to anon;
 create policy "staff read every message" on public.outbox_messages for select to authenticated using ((select public.is_admin()));
 create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
@@ -61,7 +60,6 @@ create index outbox_messages_by_part_of_their_text on public.outbox_messages
     lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
   )
   with (fastupdate = off);
--- Of old messages, recipient and text are removed: their link opens the order's page.
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
 
@@ -72,12 +70,11 @@ create table private.outbox_queue (
   channel text not null
 );
 comment on table private.outbox_queue is
-  'The messages that wait, and since when or until when. In a table of its own, so that realtime announces changes of messages, not of leases.';
-comment on column private.outbox_queue.lease is 'Of the process that leased it last, until due_at.';
+  'Waiting messages and when they are due. A separate table, so that realtime does not announce leases.';
+comment on column private.outbox_queue.lease is 'Of the process that leased the message until due_at.';
 alter table private.outbox_queue enable row level security;
 create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
 
--- Templates that staff may edit, with placeholders.
 create table public.message_templates (
   id uuid primary key default gen_random_uuid(),
   kind text not null,
@@ -98,13 +95,13 @@ create table public.message_templates (
   ))
 );
 comment on table public.message_templates is
-  'The words of each kind of message. {name} stands for what differs; a part in [ ] is left out where one of its placeholders is empty.';
-comment on column public.message_templates.is_on is 'Whether messages of this kind are sent this way at all.';
+  'Texts of each kind of message. {name}: placeholder. [ ]: a part that is left out if one of its placeholders is empty.';
+comment on column public.message_templates.is_on is 'Whether messages of this kind and channel are sent.';
 comment on column public.message_templates.updated_at is
-  'Moves with every edit. Who saves one names the one they saw, and changes nothing if it has moved.';
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
--- Without this grant realtime would announce changes to visitors, if without their rows.
+-- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.message_templates to anon;
 create policy "staff read the templates" on public.message_templates
   for select to authenticated using ((select public.is_admin()));
@@ -119,14 +116,13 @@ create table private.messages_sent (
   constraint "one count per day and channel" primary key (day, channel)
 );
 comment on table private.messages_sent is
-  'Messages handed over per day in Nairobi and channel. Sent again counts again; refused by the mail server or gateway does not count.';
-comment on column private.messages_sent.without_priority is 'Those of total whose has_priority is false.';
+  'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
 alter table private.messages_sent enable row level security;
 
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
-  -- What staff typed about a payment can be corrected for as long as a status can be undone.
+  -- Staff can correct a manual payment for as long as they can undo a status change.
   due_at timestamptz := now() + case
     when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
   end;
@@ -148,12 +144,12 @@ begin
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
-        -- An order without a prompt may name a stranger''s address.
+        -- Not without a prompt: the order may have a stranger's address.
         if exists (select from public.payments as p where p.order_id = new.id) then
           perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
         end if;
       else
-        -- A text costs money: orders that nobody paid for cost the seller none.
+        -- No texts for unpaid orders, because texts cost money.
         perform private.queue_order_messages(new.id, 'order_cancelled',
           channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
           due_at => now() + private.undo_window());
@@ -272,7 +268,7 @@ begin
 end
 $$;
 comment on function public.search_messages is
-  'For staff: a page of the messages whose recipient, customer, order or tracking number contains a text, in any case and literally; newest first, after the message named by before_created_at and before_id.';
+  'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
 
 create function private.queue_link_with_prompt(new public.payments) returns void
 language plpgsql set search_path = '' as $$
@@ -281,7 +277,7 @@ begin
     new.order_id,
     'order_received',
     channels => case
-      -- Only the prompted phone gets a text: another one may be a stranger''s.
+      -- Only the prompted phone gets a text: another may be a stranger's.
       when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
       else array['mail']
     end
@@ -295,18 +291,18 @@ create function private.add_to_outbox(
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  -- All others follow a payment, or a change made by staff to an order that was paid.
+  -- Other messages follow a payment, or a change by staff of a paid order.
   has_priority boolean := add_to_outbox.kind not in ('order_received', 'order_expired')
     and (add_to_outbox.kind <> 'order_cancelled' or ordered.payment_status <> 'unpaid');
   problem text;
   added uuid;
 begin
-  -- Further prompts for an order count towards no limit: its customer has been notified.
+  -- Further prompts for an order are not limited: the message exists already.
   select m.id into added from public.outbox_messages as m
   where m.order_id = ordered.id and m.kind = add_to_outbox.kind
     and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
   if found then
-    -- Set again before the message left: the last change can be undone for as long as the first.
+    -- Changed again before it was sent: the undo window starts again.
     if add_to_outbox.due_at > now() then
       update public.outbox_messages as m set next_attempt_at = add_to_outbox.due_at
       where m.id = added and m.status = 'waiting' and m.attempts = 0;
@@ -317,8 +313,8 @@ begin
     return;
   end if;
   if not has_priority then
-    -- The network first: what a network over its limit causes does not use up the recipient's limit. Orders are ended by the shop
-    -- and by staff, whose networks say nothing about the customer.
+    -- The network first, so that a network over its limit does not use up the recipient's limit. Orders are ended by the shop and
+    -- staff, whose networks are not limited.
     problem := case
       when add_to_outbox.kind = 'order_received'
         and not private.count_call(case add_to_outbox.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
@@ -346,7 +342,7 @@ begin
 end
 $$;
 comment on function private.add_to_outbox is
-  'Adds one message of an order to the outbox, once per order, kind, occasion and channel; it leaves at due_at. Messages about unpaid orders are kept back (over_budget) above the limits of the caller''s networks and above five per recipient and hour.';
+  'Adds a message of an order to the outbox, once per order, kind, occasion and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
 
 create function private.queue_order_messages(
   order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
@@ -367,18 +363,19 @@ begin
     on template.kind = queue_order_messages.kind and template.channel = way.channel and template.is_on
   where way.recipient <> '' and way.channel = any (queue_order_messages.channels);
 exception when others then
-  -- The order has changed, whether or not its customer can be notified.
+  -- The order's change stays valid without its message.
   raise warning 'no message % of order % could be put into the outbox: %',
     queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
 end
 $$;
 comment on function private.queue_order_messages is
-  'Adds the messages of a kind to the outbox, one per channel whose template is switched on. They leave at due_at. Never fails.';
+  'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
 
 create function private.is_status_message(kind text) returns boolean
 language sql immutable set search_path = ''
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
-comment on function private.is_status_message is 'Whether a kind of message follows a change of a status by staff, and is withdrawn with it.';
+comment on function private.is_status_message is
+  'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
 
 -- Who may call these functions
 grant execute on function public.search_messages to authenticated, service_role;

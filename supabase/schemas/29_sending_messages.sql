@@ -29,14 +29,13 @@ begin
     'payment', (
       select jsonb_build_object(
         'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        -- Of a refund, if there is one.
         'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
       )
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'
         and case
           when message_facts.occasion = '' then not p.needs_refund
-          -- A payment that was entered twice becomes one; its refund stays.
+          -- Merged payments have one refund.
           else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
         end
       order by p.completed_at desc
@@ -48,7 +47,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of the placeholders of a message. Of an order: payment is the one that paid it, or the one whose refund the occasion names. Of a newsletter mail: the shop and the subscription.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
 
 create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
 language plpgsql security definer
@@ -64,7 +63,7 @@ declare
   lost uuid[];
   due uuid[];
 begin
-  -- The process that was sending it has died: it may have left.
+  -- The process ended while it was sending the message.
   lost := array(
     select m.id from public.outbox_messages as m
     where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
@@ -91,7 +90,6 @@ begin
   );
   return query
   with taken as (
-    -- A process that dies before it begins the message delays it by a minute.
     update private.outbox_queue as q
     set due_at = now() + interval '1 minute', lease = gen_random_uuid()
     where q.message_id = any (due)
@@ -111,7 +109,7 @@ begin
 end
 $$;
 comment on function public.lease_messages is
-  'Messages to send now, of one channel or of both, each reserved for the caller for a minute, with their template and the facts that fill it. Messages whose process died while sending them become unsure.';
+  'Leases due messages for a minute, of one channel or both, with template and values. Messages whose process ended while sending them become unsure.';
 
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$
@@ -159,7 +157,7 @@ begin
 end
 $$;
 comment on function public.begin_message is
-  'Marks a leased message as being sent, with the words it is sent with, and counts it in today''s budget. Returns the number of the attempt; only then may the caller send it. Null: another process has it, a day is over, its kind is switched off, the budget is used up, or the order no longer has the status that it reports; then the message is deleted.';
+  'Marks a leased message as being sent, stores its text and counts it in today''s budget. Returns the number of the attempt; only then may it be sent. Null: another process has it, a day has passed, its template is off, the budget is used up, or it no longer matches the order; then it is deleted.';
 
 create function public.finish_message(
   message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
@@ -214,7 +212,7 @@ begin
 end
 $$;
 comment on function public.finish_message is
-  'Records how an attempt to send a message ended: sent; refused, to be tried again with growing delays until a day is over; failed for good; or unsure whether it left. What was refused or failed is returned to the budget. Returns the message''s status, null when a later attempt has begun.';
+  'Records the outcome of an attempt: sent; refused, to be retried with growing delays for a day; failed; or unsure. Refused and failed messages are returned to the budget. Returns the message''s status, or null if a later attempt has begun.';
 
 create function public.send_message_again(message_id uuid) returns public.outbox_messages
 language plpgsql security definer set search_path = '' as $$
@@ -251,7 +249,7 @@ begin
 end
 $$;
 comment on function public.send_message_again is
-  'For staff: sends a message that failed, that may have left, or that was over budget. It has another day to get through and may use the whole budget of the day.';
+  'For staff: sends a failed, unsure or over-budget message again, for another day and with the whole daily budget.';
 
 create function private.daily_budget(channel text) returns integer
 language sql stable set search_path = '' as $$
@@ -287,7 +285,7 @@ begin
 end
 $$;
 comment on function private.take_from_budget is
-  'Counts one message of a channel in today''s budget. Null when it may be sent, otherwise the reason why not. Half of the budget is reserved for messages with priority.';
+  'Counts a message in today''s budget. Null: it may be sent; else the reason why not. Half of the budget is reserved for messages with priority.';
 
 create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
 language sql set search_path = '' as $$
@@ -318,14 +316,14 @@ begin
 end
 $$;
 comment on function public.message_budgets is
-  'For staff: per channel the messages sent today, those of them without priority, the daily budget, and how many of today''s messages are over budget.';
+  'For staff: per channel the messages sent today, those without priority, the daily budget, and today''s messages over budget.';
 
 create function private.is_message_true(order_id uuid, kind text) returns boolean
 language sql stable set search_path = '' as $$
   select case is_message_true.kind
     when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
     when 'order_delivered' then o.status = 'delivered'
-    -- The message about the refund says the same and more.
+    -- order_refunded includes the cancellation.
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
     when 'order_paid' then o.payment_status in ('paid', 'refunded')
@@ -335,7 +333,7 @@ language sql stable set search_path = '' as $$
   from public.orders as o where o.id = is_message_true.order_id;
 $$;
 comment on function private.is_message_true is
-  'Whether what a message of this kind reports of the order still stands. Null without an order.';
+  'Whether the order still has the state that a message of this kind reports. Null without an order.';
 
 -- Who may call these functions
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;

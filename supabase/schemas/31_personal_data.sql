@@ -6,7 +6,7 @@ create table private.person_hash_key (
   constraint "there is one key" check (id)
 );
 comment on table private.person_hash_key is
-  'Key of the hashes in personal_data_requests. Without it, the few hundred million phone numbers could be tried.';
+  'Key of the hashes in personal_data_requests, so that phone numbers cannot be guessed from them.';
 alter table private.person_hash_key enable row level security;
 
 create table public.personal_data_requests (
@@ -20,7 +20,7 @@ create table public.personal_data_requests (
   constraint "a request is known" check (kind in ('export', 'erasure'))
 );
 comment on table public.personal_data_requests is
-  'Which member of staff exported or erased the data of a person, when, and how much there was. Only added to. Holds no personal data of customers: the person is a keyed hash.';
+  'Log of exports and erasures of personal data by staff. Append-only. Persons are keyed hashes.';
 alter table public.personal_data_requests enable row level security;
 revoke all on public.personal_data_requests from anon, authenticated, service_role;
 grant select on public.personal_data_requests to authenticated, service_role;
@@ -33,30 +33,27 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   forgotten integer;
 begin
-  perform private.forget_old_limits();
-  forgotten := private.forget_message_words();
-  perform private.forget_payment_words();
-  perform private.forget_order_details();
+  perform private.delete_old_limits();
+  forgotten := private.anonymise_old_messages();
+  perform private.clear_old_payment_messages();
+  perform private.anonymise_old_orders();
   perform private.reduce_abandoned_orders();
-  perform private.forget_inquiries();
-  perform private.forget_unconfirmed_subscriptions();
+  perform private.delete_old_inquiries();
+  perform private.delete_unconfirmed_subscriptions();
   return forgotten;
 end
 $$;
 comment on function public.forget_old_rows is
-  'Removes what is not needed any more, a bounded number of rows of each kind at a time: counters of limits; recipient and words of messages after 90 days; M-PESA''s words, details of orders and inquiries after the periods of store_settings; all but the row of cancelled orders without a payment after 30 days; addresses that were not confirmed for the newsletter within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders without a payment after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
--- Export and erasure of what the shop holds about one person, by phone or e-mail, for staff. Each request is logged without
--- personal data.
-create function private.money_under_way(order_id uuid) returns text
+create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   asked public.orders;
 begin
-  select * into asked from public.orders as o where o.id = money_under_way.order_id;
+  select * into asked from public.orders as o where o.id = unsettled_money_reason.order_id;
   return case
-    -- Whether or not units are held for it.
     when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
     when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
     when exists (
@@ -82,8 +79,8 @@ begin
   end;
 end
 $$;
-comment on function private.money_under_way is
-  'Why the money of an order is not settled yet, as a sentence; null when it is. Until then its customer''s details are needed.';
+comment on function private.unsettled_money_reason is
+  'Why the money of an order is not settled yet, as a sentence. Null: settled. Until then the customer''s details are needed.';
 
 create function private.anonymise_orders(order_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -93,7 +90,7 @@ begin
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
       anonymised_at = now()
   where o.id = any (anonymise_orders.order_ids);
-  -- Links in old messages stop working, and the fingerprint of the form is removed.
+  -- Links in old messages stop working.
   update private.order_keys as k
   set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
   where k.order_id = any (anonymise_orders.order_ids);
@@ -111,7 +108,7 @@ begin
 end
 $$;
 comment on function private.anonymise_orders is
-  'Removes name, e-mail, phone, address and notes of the customer from orders and everything that belongs to them. M-PESA''s own messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
+  'Removes the customer''s name, email, phone, address and notes from orders and related rows. M-PESA''s messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
 
 create function private.anonymise_messages(message_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -125,11 +122,9 @@ begin
   where m.id = any (anonymise_messages.message_ids);
 end
 $$;
-comment on function private.anonymise_messages is
-  'Removes recipient and words from messages. Those that still waited are not sent.';
+comment on function private.anonymise_messages is 'Removes recipient and text of messages. Waiting ones are not sent.';
 
--- Each step of forget_old_rows removes a bounded number of rows.
-create function private.forget_message_words() returns integer
+create function private.anonymise_old_messages() returns integer
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -145,12 +140,12 @@ begin
 end
 $$;
 
-create function private.forget_payment_words() returns void
+create function private.clear_old_payment_messages() returns void
 language plpgsql set search_path = '' as $$
 declare
-  kept_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
+  retained_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
 begin
-  -- Answers that a prompt is not decided yet prove nothing.
+  -- Responses without a result prove nothing.
   delete from public.payment_messages as m
   where m.id in (
     select old.id from public.payment_messages as old
@@ -158,12 +153,12 @@ begin
     order by old.received_at limit 5000
     for update skip locked
   );
-  -- Keeps when it arrived, its payment and its effect. Messages that could not be settled yet stay complete.
+  -- The time, payment and outcome stay. Messages that could not be settled yet stay complete.
   update public.payment_messages as m
   set body = '{}', source_address = null
   where m.id in (
     select old.id from public.payment_messages as old
-    where old.received_at < kept_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
     order by old.received_at limit 5000
     for update skip locked
   );
@@ -171,58 +166,58 @@ begin
   set payer_name = null, payer_phone = null
   where t.receipt in (
     select old.receipt from public.mpesa_transactions as old
-    where old.transacted_at < kept_since and (old.payer_name is not null or old.payer_phone is not null)
+    where old.transacted_at < retained_since and (old.payer_name is not null or old.payer_phone is not null)
     order by old.transacted_at limit 5000
     for update skip locked
   );
 end
 $$;
 
-create function private.forget_order_details() returns void
+create function private.anonymise_old_orders() returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  kept_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
+  retained_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
   due uuid[] := array(
     select o.id from public.orders as o
-    where o.anonymised_at is null and o.created_at < kept_since and private.money_under_way(o.id) is null
+    where o.anonymised_at is null and o.created_at < retained_since and private.unsettled_money_reason(o.id) is null
     order by o.created_at limit 1000
     for update skip locked
   ) || array(
     select o.id from public.orders as o
-    where o.anonymised_at is null and o.erasure_requested_at is not null and private.reason_to_keep(o.id) is null
+    where o.anonymised_at is null and o.erasure_requested_at is not null and private.retention_reason(o.id) is null
     limit 1000
     for update skip locked
   );
 begin
   -- Checked again under the lock: a payment may have begun in the meantime.
   perform private.anonymise_orders(array(
-    select id from unnest(due) as id where private.money_under_way(id) is null
+    select id from unnest(due) as id where private.unsettled_money_reason(id) is null
   ));
-  update public.payments as p set phone = '' where p.purpose = 'test' and p.created_at < kept_since and p.phone <> '';
+  update public.payments as p set phone = '' where p.purpose = 'test' and p.created_at < retained_since and p.phone <> '';
 end
 $$;
 
-create function private.reason_to_keep(order_id uuid) returns text
+create function private.retention_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
-  return coalesce(private.money_under_way(reason_to_keep.order_id), (
+  return coalesce(private.unsettled_money_reason(retention_reason.order_id), (
     select 'It is paid and not delivered yet'
     from public.orders as o
-    where o.id = reason_to_keep.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
+    where o.id = retention_reason.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
   ), (
     select 'A message to its customer is being sent'
     from public.outbox_messages as m
-    where m.order_id = reason_to_keep.order_id and m.status = 'sending'
+    where m.order_id = retention_reason.order_id and m.status = 'sending'
     limit 1
   ));
 end
 $$;
-comment on function private.reason_to_keep is
-  'Why an order cannot be anonymised on request yet, as a sentence; null when it can. The retention period does not wait for deliveries that nobody closed.';
+comment on function private.retention_reason is
+  'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
 
-create function private.forget_inquiries() returns void
+create function private.delete_old_inquiries() returns void
 language plpgsql set search_path = '' as $$
 begin
   delete from public.inquiries as i
@@ -235,7 +230,7 @@ begin
 end
 $$;
 
-create function private.forget_unconfirmed_subscriptions() returns void
+create function private.delete_unconfirmed_subscriptions() returns void
 language plpgsql set search_path = '' as $$
 begin
   delete from public.newsletter_subscriptions as n
@@ -256,9 +251,10 @@ begin
   return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
 end
 $$;
-comment on function private.hash_person is 'Keyed hash of a phone or e-mail address: it shows that a request was about the same one.';
+comment on function private.hash_person is
+  'Keyed hash of a phone or email address, which shows that two requests were about the same person.';
 
-create function private.keep_personal_data_requests() returns trigger
+create function private.refuse_request_log_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
@@ -304,7 +300,7 @@ begin
   end if;
 end
 $$;
-comment on function private.read_person is 'A person as e-mail address in lower case, or as phone +254…. Refuses anything else.';
+comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
 create function private.orders_of_person(email text, phone text) returns uuid[]
 language plpgsql stable set search_path = '' as $$
@@ -351,16 +347,16 @@ language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   person record;
-  known_as text;
+  person_key text;
   order_ids uuid[];
   answer jsonb;
 begin
   perform private.expect_staff();
   select * into person from private.read_person(export_person.identifier);
-  known_as := coalesce(person.email, person.phone);
+  person_key := coalesce(person.email, person.phone);
   order_ids := private.orders_of_person(person.email, person.phone);
   answer := jsonb_build_object(
-    'identifier', known_as,
+    'identifier', person_key,
     'exported_at', now(),
     'shop', (select s.store_name from public.store_settings as s),
     'orders', coalesce((
@@ -372,7 +368,7 @@ begin
           'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
           'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
           'erasure_requested_at', o.erasure_requested_at,
-          'reason_to_keep', private.reason_to_keep(o.id),
+          'reason_to_keep', private.retention_reason(o.id),
           'items', coalesce((
             select jsonb_agg(
               jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
@@ -427,22 +423,22 @@ begin
       select jsonb_agg(private.describe_message(m) order by m.created_at)
       from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
     ), '[]'::jsonb),
-    -- The same customer may have used others, which are asked for separately.
+    -- Other phones and email addresses of the same customer, for separate requests.
     'also_used', coalesce((
       select jsonb_agg(distinct other.identifier)
       from public.orders as o
       cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
-      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> known_as
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
     ), '[]'::jsonb),
     'earlier_requests', coalesce((
       select jsonb_agg(
         jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
       )
       from public.personal_data_requests as r
-      where r.person_hash = private.hash_person(known_as) and r.kind = 'erasure'
+      where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
     ), '[]'::jsonb)
   );
-  perform private.log_personal_data_request('export', known_as, jsonb_build_object(
+  perform private.log_personal_data_request('export', person_key, jsonb_build_object(
     'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
     'inquiries', jsonb_array_length(answer -> 'inquiries'),
     'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
@@ -451,14 +447,14 @@ begin
 end
 $$;
 comment on function public.export_person is
-  'For staff: everything the shop holds about a phone (in any Kenyan spelling) or an e-mail address. Amounts in cents. reason_to_keep says why an order cannot be anonymised yet. Logged.';
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged.';
 
 create function public.erase_person(identifier text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   person record;
-  known_as text;
+  person_key text;
   order_ids uuid[];
   closed uuid[];
   erased jsonb;
@@ -467,7 +463,7 @@ declare
 begin
   perform private.expect_staff();
   select * into person from private.read_person(erase_person.identifier);
-  known_as := coalesce(person.email, person.phone);
+  person_key := coalesce(person.email, person.phone);
   -- Lock the orders first, by id, against deadlocks.
   order_ids := array(
     select o.id from public.orders as o
@@ -480,7 +476,7 @@ begin
   closed := array(
     select o.id from public.orders as o
     where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
-      and private.reason_to_keep(o.id) is null
+      and private.retention_reason(o.id) is null
   );
   perform private.anonymise_orders(closed);
   erased := jsonb_build_object('orders', cardinality(closed));
@@ -492,20 +488,19 @@ begin
   -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
   update public.payments as p
   set phone = ''
-  where p.phone = person.phone and p.order_id = any (order_ids) and private.reason_to_keep(p.order_id) is null;
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
   get diagnostics touched = row_count;
   erased := erased || jsonb_build_object('payments_for_others', touched);
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
-    and private.reason_to_keep(e.order_id) is null;
+    and private.retention_reason(e.order_id) is null;
   update public.payments as p set phone = ''
   where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
 
   delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
   get diagnostics touched = row_count;
   erased := erased || jsonb_build_object('inquiries', touched);
-  -- Its mails go with it.
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
   get diagnostics touched = row_count;
   erased := erased || jsonb_build_object('newsletter', touched);
@@ -513,27 +508,27 @@ begin
   postponed := coalesce((
     select jsonb_agg(
       jsonb_build_object(
-        'id', o.id, 'order_number', o.order_number, 'reason', private.reason_to_keep(o.id),
+        'id', o.id, 'order_number', o.order_number, 'reason', private.retention_reason(o.id),
         'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
       )
       order by o.created_at desc
     )
     from public.orders as o
-    where o.id = any (order_ids) and o.anonymised_at is null and private.reason_to_keep(o.id) is not null
+    where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
   ), '[]'::jsonb);
   perform private.log_personal_data_request(
-    'erasure', known_as, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+    'erasure', person_key, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
   );
-  return jsonb_build_object('identifier', known_as, 'erased', erased, 'postponed', postponed);
+  return jsonb_build_object('identifier', person_key, 'erased', erased, 'postponed', postponed);
 end
 $$;
 comment on function public.erase_person is
-  'For staff: anonymises the orders of a phone or e-mail address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason; own ones (is_own) are anonymised once they are closed, for the others the request has to be repeated. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
-create trigger personal_data_requests_stay before update or delete on public.personal_data_requests
-  for each row execute function private.keep_personal_data_requests();
-create trigger personal_data_requests_stay_all before truncate on public.personal_data_requests
-  for each statement execute function private.keep_personal_data_requests();
+create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
+  for each row execute function private.refuse_request_log_change();
+create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
+  for each statement execute function private.refuse_request_log_change();
 
 -- Who may call these functions
 grant execute on function public.forget_old_rows to service_role;

@@ -1,6 +1,5 @@
 -- Dashboard: page views, figures, backups and system status.
 
--- Page views are counted by day, without any data of the visitor.
 create table public.page_views (
   day date not null,
   path text not null,
@@ -8,13 +7,11 @@ create table public.page_views (
   constraint "one count per day and page" primary key (day, path),
   constraint "a view was counted" check (views > 0)
 );
-comment on table public.page_views is
-  'How often each page of the storefront was opened, per day in Nairobi. Without data of the visitor: no IP address, no device, no cookie.';
+comment on table public.page_views is 'Views of each storefront page per day in Nairobi, without any data of the visitor.';
 alter table public.page_views enable row level security;
 grant select on public.page_views to authenticated;
 create policy "staff read the page views" on public.page_views for select to authenticated using ((select public.is_admin()));
 
--- Outcomes of backups.
 create table public.backups (
   id bigint generated always as identity primary key,
   started_at timestamptz not null,
@@ -28,15 +25,15 @@ create table public.backups (
   constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
 );
 comment on table public.backups is
-  'Every attempt to back the shop up. verified: restored elsewhere and compared; readable: read to its end, there was no place to restore it; failed; impossible: a program is missing.';
-comment on column public.backups.size is 'Bytes.';
+  'Backup attempts. verified: restored elsewhere and compared; readable: read completely, without a restore; failed; impossible: a program is missing.';
+comment on column public.backups.size is 'In bytes.';
 alter table public.backups enable row level security;
 grant select on public.backups to authenticated;
 create policy "staff read every backup" on public.backups for select to authenticated using ((select public.is_admin()));
 
 create function private.counted_page(path text) returns text
 language sql stable set search_path = '' as $$
-  -- Only existing pages are counted one by one, so that requests of strangers cannot fill the table.
+  -- Only existing pages have their own rows, so that requests cannot fill the table.
   select case
     when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
     -- Tracking numbers are not counted.
@@ -48,7 +45,7 @@ language sql stable set search_path = '' as $$
   from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
 $$;
 comment on function private.counted_page is
-  'Under which page a view is counted: a page of the storefront, ''other'' for an address it does not have, null for staff screens.';
+  'The page under which a view is counted: a storefront page; ''other'' for unknown paths; null for staff screens.';
 
 create function public.record_page_views(views jsonb) returns void
 language sql volatile security definer set search_path = '' as $$
@@ -88,7 +85,7 @@ begin
 end
 $$;
 comment on function public.daily_figures is
-  'Page views and orders of the last days in Nairobi, today included, days without any as 0. For staff.';
+  'For staff: page views and orders of the last days in Nairobi, including today and days without any.';
 
 create function public.record_backup(
   started_at timestamptz, outcome text, file_name text default null, size bigint default null, problem text default null
@@ -99,7 +96,7 @@ language sql volatile security definer set search_path = '' as $$
   -- Stores about a year of two backups a day.
   delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
 $$;
-comment on function public.record_backup is 'Writes down what became of a backup.';
+comment on function public.record_backup is 'Records the outcome of a backup.';
 
 create function public.request_backup() returns void
 language plpgsql volatile security definer set search_path = '' as $$
@@ -112,7 +109,7 @@ begin
 end
 $$;
 comment on function public.request_backup is
-  'Asks the shop for a backup now. Its outcome is a new row of backups. For staff and for programs with the secret key.';
+  'For staff and the secret key: requests a backup now. Its outcome is a new row of backups.';
 
 create function public.system_status() returns table (
   checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
@@ -184,7 +181,7 @@ begin
 end
 $$;
 comment on function public.dashboard_figures is
-  'Active products, orders, inquiries, and money in cents: revenue is the total of all orders, paid or not (specification §7); received is what arrived for orders less what was sent back, by the time it moved; days are those of Nairobi, weeks begin on Monday. For staff.';
+  'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
 -- Who may call these functions
 grant execute on function public.record_page_views, public.record_backup to service_role;

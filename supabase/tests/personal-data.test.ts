@@ -571,7 +571,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     // The control: beside it another one was anonymised.
     expect(await orderRow(settled)).toMatchObject({ customer_phone: '' });
     const { rows } = await database.query<{ reason: string }>(
-      'select private.money_under_way($1) as reason',
+      'select private.unsettled_money_reason($1) as reason',
       [order.id],
     );
     expect(rows).toEqual([{ reason }]);

@@ -58,7 +58,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(isPictureAddress(address)).toBe(false);
     await expect(setAsStaff(address)).rejects.toMatchObject({
       code: '23514',
-      constraint: 'a picture is at an https address or a path of this site',
+      constraint: 'an image is at an https URL or a path of this site',
     });
   });
 

@@ -308,7 +308,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
       expect(await service('lease_payment_queries')).toMatchObject({ id: begun.id, query_count: 1 });
       await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
-      expect(await service('lease_payment_queries')).toBeUndefined();
+      expect(await service('lease_payment_queries')).toBeNull();
       // Where more is agreed, whoever asks counts in the same windows.
       const limits = { at_most: 3, per_minute: 60 };
       await database.execute('delete from private.rate_limits');

@@ -131,7 +131,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   const lease = async (): Promise<Work[]> =>
     (
       await asRole(database, people.service, (session) =>
-        session.query<{ leased: Work }>(`select public.lease_refunds(50) as leased`),
+        session.query<{ leased: Work }>(
+          `select to_jsonb(leased) as leased from public.lease_refunds(50) as leased`,
+        ),
       )
     ).rows.map(({ leased }) => leased);
   /** The work there is for one refund. */

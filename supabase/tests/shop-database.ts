@@ -95,7 +95,7 @@ export async function callProcedure<Answer>(
 ): Promise<Answer> {
   if (!returnsRow.has(procedure)) {
     const { rows } = await session.query<{ is_row: boolean }>(
-      `select t.typtype = 'c' as is_row from pg_proc as p join pg_type as t on t.oid = p.prorettype
+      `select t.typtype = 'c' or t.typname = 'record' as is_row from pg_proc as p join pg_type as t on t.oid = p.prorettype
        where p.pronamespace = 'public'::regnamespace and p.proname = $1`,
       [procedure],
     );
@@ -107,7 +107,7 @@ export async function callProcedure<Answer>(
     `select ${returnsRow.get(procedure) ? `to_jsonb(${called})` : called} as answer`,
     Object.values(given),
   );
-  return rows[0]?.answer as Answer;
+  return (rows[0]?.answer ?? null) as Answer;
 }
 
 interface RefusalAnswer {

@@ -88,7 +88,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
             ...input,
           })
         : await tables.rpc('confirm_till_payment', { order_id: order.id, ...input });
-      return String((dataOf(answer) as { outcome?: unknown } | null)?.outcome ?? '');
+      return dataOf(answer).outcome;
     },
     success: (outcome) => (payment ? correctedOutcomes : outcomes)[outcome] ?? 'The payment is confirmed',
     failure: payment ? 'Failed to correct the payment' : 'Failed to confirm the payment',

@@ -1,5 +1,6 @@
 // Saves a change of a status and offers to undo it. What someone else has set in the meantime stays.
 import { useQueryClient } from '@tanstack/react-query';
+import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { showToast } from '../../ui/toasts.tsx';
 import { statusWords } from '../status-badge.tsx';
@@ -8,15 +9,10 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { offerUndo } from './offer-undo.tsx';
 
-/** The answer of `set_order_status` and `set_delivery_status`. */
-interface Change {
-  change_id: string;
-  undo_seconds: number;
-  notifies_customer: boolean;
-}
+type Change = Database['public']['CompositeTypes']['status_change'];
 
 type Answer = {
-  data: unknown;
+  data: Change | null;
   error: { message: string; code?: string; details?: string } | null;
   status?: number;
 };
@@ -70,7 +66,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       const answer = await kind.set(tables, row, to);
       if (answer.error?.details === kind.conflict)
         throw new ChangedMeanwhile(await kind.whatHappened(tables, row));
-      return { change: dataOf(answer) as Change, startedAt };
+      return { change: dataOf(answer), startedAt };
     },
     failure: kind.failure,
     refresh: refreshed,

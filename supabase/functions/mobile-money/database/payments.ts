@@ -58,8 +58,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
     beginTest: ({ phone, callbackSecret, requestedBy }) =>
       call('begin_payment_test', { phone, notice_secret: callbackSecret, requested_by: requestedBy }),
     recordPush: (push) => call('record_push', push),
-    settle: async (settlement) =>
-      (await call('settle_payment', settlement)) as { outcome: string; payment: Payment },
+    settle: (settlement) => call('settle_payment', settlement),
     async storeFailedCallback(paymentId, body, sourceAddress) {
       await call('store_failed_callback', { payment_id: paymentId, body, source_address: sourceAddress });
     },

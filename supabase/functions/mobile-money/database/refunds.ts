@@ -21,12 +21,11 @@ export interface RefundStore {
 /** Creates the procedures. They throw as `DatabaseClient.call`. */
 export function openRefundStore({ call }: DatabaseClient): RefundStore {
   return {
-    lease: async (atMost) => (await call('lease_refunds', { at_most: atMost })) as unknown as RefundJob[],
+    lease: async (atMost) => (await call('lease_refunds', { at_most: atMost })) as RefundJob[],
     async recordPush(push) {
       await call('record_reversal_push', push);
     },
-    settle: async (settlement) =>
-      (await call('settle_reversal', settlement)) as { outcome: string; refund: Refund },
+    settle: (settlement) => call('settle_reversal', settlement),
     findBySecret: (secret, address) => call('find_refund_by_secret', { notice_secret: secret }, address),
   };
 }

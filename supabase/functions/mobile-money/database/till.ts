@@ -41,10 +41,8 @@ export function openTillStore({ call }: DatabaseClient): TillStore {
       call('store_confirmation', { body, source_address: sourceAddress }),
     listUnprocessedConfirmations: (atMost) => call('list_unprocessed_confirmations', { at_most: atMost }),
     async receive(transaction) {
-      const { outcome, payment } = (await call('receive_mpesa_transaction', transaction)) as {
-        outcome: string;
-        payment: { id: string } | null;
-      };
+      const { outcome, payment } = await call('receive_mpesa_transaction', transaction);
+      // Null where no payment matches.
       return { outcome, paymentId: payment?.id ?? null };
     },
     validate: async (reference, offeredCents) =>
@@ -56,20 +54,14 @@ export function openTillStore({ call }: DatabaseClient): TillStore {
       await call('record_mpesa_registration', { kind });
     },
     async leasePull(everyMinutes) {
-      const leased = (await call('lease_statement_pull', { every: `${everyMinutes} minutes` })) as {
-        id: number;
-        window_from: string;
-        window_to: string;
-        missed_since: string | null;
-      } | null;
-      return (
-        leased && {
-          id: leased.id,
-          from: new Date(leased.window_from),
-          to: new Date(leased.window_to),
-          missedSince: leased.missed_since ? new Date(leased.missed_since) : null,
-        }
-      );
+      const [leased] = await call('lease_statement_pull', { every: `${everyMinutes} minutes` });
+      if (!leased) return null;
+      return {
+        id: leased.id,
+        from: new Date(leased.window_from),
+        to: new Date(leased.window_to),
+        missedSince: leased.missed_since ? new Date(leased.missed_since) : null,
+      };
     },
     extendPull: (id) => call('extend_statement_pull', { pull_id: id }),
     async finishPull(id, result) {

@@ -1,11 +1,16 @@
--- Standard terms in comments and private names, and fewer repeated statements. Behaviour is the same.
+-- Standard terms in comments and private names, fewer repeated statements, and composite results. Behaviour is the same.
 
 alter type private.settlement rename attribute parts_receipt to splits_receipt;
+comment on column public.backups.size is 'In bytes.';
+comment on column public.categories.is_active is 'Inactive: not offered in filters and forms; its products stay listed.';
 comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
 comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
 comment on column public.deliveries.updated_at is
   'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 comment on column public.inquiries.email is null;
+comment on column public.message_templates.is_on is 'Whether messages of this kind and channel are sent.';
+comment on column public.message_templates.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 comment on column public.mpesa_transactions.attempt_id is
   'The attempt whose callback named the receipt with another amount than charged.';
 comment on column public.mpesa_transactions.order_id is
@@ -35,6 +40,14 @@ comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
 comment on column public.orders.units_returned_at is
   'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
+comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
+comment on column public.outbox_messages.has_priority is
+  'Whether the message may use the whole daily budget. Messages that visitors cause without paying may use half of it.';
+comment on column public.outbox_messages.occasion is
+  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
+comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
+comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
 comment on column public.payment_messages.receipt is
   'Receipt that the message names. A message moves with its receipt to another payment.';
 comment on column public.payments.confirmed_by is
@@ -46,15 +59,27 @@ comment on column public.payments.presumption is
 comment on column public.payments.purpose is
   'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
 comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
+comment on column private.messages_sent.without_priority is null;
 comment on column private.order_networks.is_open is null;
 comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
+comment on column private.outbox_queue.lease is 'Of the process that leased the message until due_at.';
 comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
 comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
+comment on column private.search_words.is_name is 'Whether it is in a name, flavour or brand.';
+comment on column public.products.category is 'Name of the category (flavour).';
+comment on column public.products.home_section is 'Section of the home page that shows the product, ordered by home_position.';
+comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
+comment on column public.products.updated_at is
+  'Changes with every edit except of the stock. A save sends the value that it read, and changes nothing if the row has changed since.';
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
 comment on column public.refunds.sent_twice_at is
   'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
 comment on column public.refunds.sent_twice_note is
   'How staff resolved the double refund: the customer repaid one, or it is written off.';
+comment on column public.search_synonyms.means is
+  'Words of the catalogue, any of which matches. Empty: matches every drink, so that the other words of a search decide.';
+comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
+comment on column public.search_synonyms.word is 'One word, or a phrase of two or three.';
 comment on column public.shop_texts.updated_at is null;
 comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
 comment on column public.store_settings.delivery_fee is
@@ -82,8 +107,13 @@ comment on column public.store_settings.unpaid_orders_per_phone is
 comment on column public.store_settings.updated_at is
   'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
+comment on table public.backups is
+  'Backup attempts. verified: restored elsewhere and compared; readable: read completely, without a restore; failed; impossible: a program is missing.';
+comment on table public.categories is 'Flavours of products. Products follow a rename.';
 comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
 comment on table public.inquiries is 'Messages from the contact form.';
+comment on table public.message_templates is
+  'Texts of each kind of message. {name}: placeholder. [ ]: a part that is left out if one of its placeholders is empty.';
 comment on table public.mpesa_transactions is
   'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
 comment on table public.newsletter_subscriptions is
@@ -92,32 +122,55 @@ comment on table public.order_events is
   'The timeline of every order, ordered by id. Append-only. actor_email: the email address at that time.';
 comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
+comment on table public.outbox_messages is
+  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
+comment on table public.page_views is 'Views of each storefront page per day in Nairobi, without any data of the visitor.';
 comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
 comment on table public.payments is
   'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
+comment on table public.personal_data_requests is
+  'Log of exports and erasures of personal data by staff. Append-only. Persons are keyed hashes.';
 comment on table private.daraja_tokens is
   'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
 comment on table private.held_units is
   'Units of a product that unpaid orders hold, so that place_order does not sum all orders. Maintained by private.count_held_units.';
+comment on table private.limits is
+  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
+comment on table private.messages_sent is
+  'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
 comment on table private.mpesa_registrations is
   'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
 comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
 comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
 comment on table private.order_networks is
   'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
+comment on table private.outbox_queue is
+  'Waiting messages and when they are due. A separate table, so that realtime does not announce leases.';
 comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
+comment on table private.person_hash_key is
+  'Key of the hashes in personal_data_requests, so that phone numbers cannot be guessed from them.';
 comment on table private.prompt_faults is
   'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
 comment on table private.prompt_pause is
   'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
+comment on table private.rate_limits is 'Calls counted per subject and time window.';
 comment on table private.refund_limit_raises is
   'Raises of the refund limit. The previous limit applies for one more day, so that other staff notice the raise.';
 comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
+comment on table private.search_words is 'Words of active products, for completing words and correcting typing errors.';
+comment on table private.searchable_products is
+  'Search index of active products. Weights: A name, B flavour and brand, C tagline, D description.';
 comment on table private.status_changes is
   'Status changes that can still be undone, with the state of order and delivery before and after (private.order_state).';
+comment on table private.storefront_tokens is
+  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
 comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
+comment on table public.reconciliation_events is
+  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference. actor_email: the email address at that time.';
 comment on table public.refunds is
   'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
+comment on table public.search_synonyms is
+  'Words that customers type and their meaning in the catalogue. Folded when they are saved.';
 comment on table public.shop_texts is
   'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
 comment on table public.statement_pulls is
@@ -125,9 +178,27 @@ comment on table public.statement_pulls is
 comment on table public.store_settings is 'Settings of the shop, in one row.';
 comment on type private.payment_report is
   'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
-comment on type private.settlement is
-  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
+create type public.settled_payment as (
+  outcome text,
+  payment public.payments
+);
+comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
+create type public.settled_refund as (
+  outcome text,
+  refund public.refunds
+);
+comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
+create type public.status_change as (
+  change_id uuid,
+  undo_seconds integer,
+  notifies_customer boolean
+);
+comment on type public.status_change is
+  'A change that undo_status_change can undo within undo_seconds. notifies_customer: a message is sent afterwards.';
 alter table public.deliveries rename constraint "who delivers is told in short" to "delivery details are short";
+alter table public.outbox_messages rename constraint "a customer is told once of each occasion" to "a message is sent once per event and channel";
+alter table public.outbox_messages rename constraint "only what waits is tried again" to "only waiting messages are retried";
+alter table public.products rename constraint "a picture is at an https address or a path of this site" to "an image is at an https URL or a path of this site";
 alter table public.refunds rename constraint "M-PESA sends back what it knows by its receipt" to "a refund by M-PESA has a receipt";
 alter table public.refunds rename constraint "a receipt sends back once" to "a refund receipt is used once";
 alter table public.refunds rename constraint "a refund by hand has happened" to "a refund by hand is completed";
@@ -141,6 +212,8 @@ alter table public.store_settings rename constraint "inquiries are kept between 
 alter table public.store_settings rename constraint "messages of payments are kept between one and twenty years" to "payment messages are stored between one and twenty years";
 alter table public.store_settings rename constraint "personal details of orders are kept between one month and twent" to "order details are stored between one month and twenty years";
 alter table public.store_settings rename constraint "somebody may order" to "a phone may have an unpaid order";
+comment on type private.settlement is
+  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
 
 drop trigger sessions_announce_their_end on auth.sessions;
 
@@ -160,9 +233,15 @@ drop trigger order_events_stay_all on public.order_events;
 
 drop trigger order_items_count_held_units on public.order_items;
 
+drop trigger personal_data_requests_stay on public.personal_data_requests;
+
+drop trigger personal_data_requests_stay_all on public.personal_data_requests;
+
 drop trigger products_all_leave_pages on public.products;
 
 drop trigger reconciliation_events_stay on public.reconciliation_events;
+
+drop trigger search_synonyms_are_folded on public.search_synonyms;
 
 drop trigger search_synonyms_change_pages on public.search_synonyms;
 
@@ -173,6 +252,16 @@ drop trigger shop_texts_come_and_go_on_pages on public.shop_texts;
 drop trigger shop_texts_date_their_edit on public.shop_texts;
 
 drop trigger store_settings_come_and_go_on_pages on public.store_settings;
+
+drop function public.confirm_till_payment(uuid,text,integer);
+
+drop function public.correct_till_payment(uuid,text,integer,text,integer);
+
+drop function public.issue_newsletter_tokens(uuid);
+
+drop function public.lease_refunds(integer);
+
+drop function public.lease_statement_pull(interval);
 
 drop function private.add_second_money(payments,private.payment_report);
 
@@ -198,13 +287,31 @@ drop function private.expect_till_receipt(text,integer);
 
 drop function private.follow_delivery_status();
 
+drop function private.forget_inquiries();
+
+drop function private.forget_message_words();
+
 drop function private.forget_newsletter_mails();
+
+drop function private.forget_old_limits();
+
+drop function private.forget_order_details();
+
+drop function private.forget_payment_words();
+
+drop function private.forget_unconfirmed_subscriptions();
+
+drop function private.forget_words(text[]);
 
 drop function private.has_control_signs(text);
 
 drop function private.is_configuration_fault(text,text);
 
 drop function private.is_credential_fault(text,text);
+
+drop function private.is_in_drinks(text);
+
+drop function private.is_in_riders(text);
 
 drop function private.is_paying(uuid,timestamp with time zone);
 
@@ -218,17 +325,27 @@ drop function private.join_receipts(uuid);
 
 drop function private.keep_order_events();
 
+drop function private.keep_personal_data_requests();
+
 drop function private.limit_inquiries();
 
 drop function private.locked_refund(uuid);
 
 drop function private.make_delivery(uuid);
 
+drop function private.may_ring(text,orders);
+
+drop function private.money_under_way(uuid);
+
+drop function private.newest_searched();
+
 drop function private.open_transaction_refund(text,boolean);
 
 drop function private.order_of_money(text,text);
 
 drop function private.orders_of_lost_receipts(text);
+
+drop function private.reason_to_keep(uuid);
 
 drop function private.record_refund_decision(text,text,uuid);
 
@@ -243,6 +360,16 @@ drop function private.tidy_outcomes(uuid);
 drop function private.undo_time();
 
 drop function private.withdraw_unsent_refunds(text);
+
+drop function public.receive_mpesa_transaction(text,text,integer,text,timestamp with time zone,text,text,text,bigint);
+
+drop function public.set_delivery_status(uuid,text,text,boolean);
+
+drop function public.set_order_status(uuid,text,text,text,boolean);
+
+drop function public.settle_payment(uuid,text,text,text,text,text,integer,text,text,text,text);
+
+drop function public.settle_reversal(uuid,text,text,text,text,text,text,integer,text,text);
 
 create or replace function private.normalised_phone(phone text) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -381,6 +508,177 @@ grant execute on function public.is_admin to authenticated, service_role;
 
 grant execute on function public.list_own_sessions to authenticated;
 
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
+create or replace function private.count_hit(bucket text, subject text, within interval) returns integer
+language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
+  counted integer;
+begin
+  insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+  values (count_hit.bucket, count_hit.subject, started, started + count_hit.within, 1)
+  on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+  returning hits into counted;
+  return counted;
+end
+$$;
+
+comment on function private.count_hit is
+  'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
+
+create or replace function public.register_storefront(token_hash text) returns void
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into private.storefront_tokens as known (token_hash)
+  values (register_storefront.token_hash)
+  on conflict (token_hash) do update set registered_at = now();
+  -- Several hashes are valid, because keys are rotated.
+  delete from private.storefront_tokens as known
+  where known.token_hash not in (
+    select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
+  );
+end
+$$;
+
+comment on function public.register_storefront is
+  'Accepts visitor addresses from servers with the token of this hash. The five newest hashes are valid.';
+
+create or replace function private.request_address() returns text
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
+  visitor text := left(headers ->> 'x-visitor-address', 100);
+begin
+  if coalesce((select auth.role()), '') = 'service_role' then
+    return visitor;
+  end if;
+  if visitor is not null and exists (
+    select from private.storefront_tokens as known
+    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
+  ) then
+    return visitor;
+  end if;
+  -- An IP address with its zone has at most 100 characters.
+  return coalesce(
+    left(headers ->> 'cf-connecting-ip', 100),
+    split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
+  );
+end
+$$;
+
+comment on function private.request_address is
+  'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
+
+create or replace function private.caller_networks() returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  request_address text;
+  address inet;
+begin
+  request_address := private.request_address();
+  if request_address is null then
+    return '{}';
+  end if;
+  address := split_part(trim(request_address), '%', 1)::inet;
+  if address <<= inet '::ffff:0.0.0.0/96' then
+    address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
+  end if;
+  if family(address) = 4 then
+    return array[host(address), network(set_masklen(address, 24))::text];
+  end if;
+  return array[
+    network(set_masklen(address, 64))::text,
+    network(set_masklen(address, 56))::text,
+    network(set_masklen(address, 48))::text
+  ];
+exception when data_exception then
+  return '{unknown}';
+end
+$$;
+
+comment on function private.caller_networks is
+  'Networks of the caller''s IP address, narrowest first: the IPv4 address and its /24, or the IPv6 /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls of the shop itself.';
+
+create or replace function private.allowance_factor(network text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  -- Many customers of one provider share a wider network.
+  return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
+end
+$$;
+
+comment on function private.allowance_factor is
+  'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
+
+create or replace function private.is_within_limit(limit_name text, subject text default '') returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+begin
+  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
+  return not exists (
+    select from unnest(private.caller_networks()) as caller (network)
+    join private.rate_limits as known
+      on known.bucket = rule.name
+      and known.subject = rtrim(caller.network || ' ' || is_within_limit.subject)
+      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
+    where known.hits >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+
+comment on function private.is_within_limit is
+  'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
+
+create or replace function private.count_call(limit_name text, subject text default '') returns boolean
+language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+  started timestamptz;
+  is_within boolean;
+begin
+  -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
+  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+    return false;
+  end if;
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
+  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
+  with counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
+    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    -- Concurrent calls lock their common counters in the same order.
+    order by caller.level
+    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+    returning known.subject, hits
+  )
+  select coalesce(bool_and(c.hits <= rule.allowed * private.allowance_factor(split_part(c.subject, ' ', 1))), true) into is_within
+  from counted as c;
+  return is_within;
+end
+$$;
+
+comment on function private.count_call is
+  'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
+
+create or replace function private.delete_old_limits() returns void
+language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+begin
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+end
+$$;
+
+comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
+
+-- Who may call these functions
+grant execute on function public.register_storefront to service_role;
+
 create or replace function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
 language sql volatile set search_path = '' as $$
   -- Two edits never have the same updated_at, even when the clock is set back.
@@ -429,6 +727,450 @@ create trigger shop_texts_before_change before update on public.shop_texts
 
 -- Who may call these functions
 grant execute on function public.staff_settings to authenticated, service_role;
+
+create or replace function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
+language sql stable set search_path = '' as $$
+  select p.*
+  from public.products as p
+  where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+  union all
+  (
+    select r.*
+    from public.products as p
+    join public.products as r on r.category = p.category and r.id <> p.id and r.is_active
+    where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+    order by r.created_at desc, r.id
+    limit least(greatest(related_limit, 0), 24)
+  );
+$$;
+
+comment on function public.product_and_related is
+  'The active product with this slug, then the newest others of its category. No row: no such product.';
+
+-- Who may call these functions
+grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;
+
+create or replace function private.fold_text(written text) returns text
+language sql immutable set search_path = '' as $$
+  select trim(regexp_replace(
+    regexp_replace(
+      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
+      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f''’]', '', 'g'),
+      -- A size is one word: 500 ml is 500ml.
+      '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
+    ),
+    '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
+  ));
+$$;
+
+comment on function private.fold_text is
+  'Searchable form of a text: lower case, no accents or punctuation, single spaces. The caller bounds the length.';
+
+create or replace function private.stem_text(folded text) returns text
+language sql immutable set search_path = '' as $$
+  select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
+  from string_to_table(folded, ' ') with ordinality as words (word, position);
+$$;
+
+comment on function private.stem_text is 'The stems of folded words: the same for singular and plural.';
+
+create or replace function private.meaning_of(phrase text) returns text
+language sql stable set search_path = '' as $$
+  select case
+    when s.means = '' or exists (
+      select from string_to_table(s.means, ' ') as meant (word)
+      join public.search_synonyms as other on other.stem = private.stem_text(meant.word)
+      where other.means = ''
+    ) then ''
+    else s.means
+  end
+  from public.search_synonyms as s
+  where s.stem = private.stem_text(phrase);
+$$;
+
+comment on function private.meaning_of is
+  'Meaning of a folded phrase: words of the catalogue; empty for every drink; null if it is no synonym. A synonym may refer to another one for every drink.';
+
+create or replace function private.searchable_texts(product public.products) returns text[]
+language sql immutable set search_path = '' as $$
+  select array[
+    private.fold_text(product.name),
+    private.fold_text(concat_ws(' ', product.category, product.brand)),
+    private.fold_text(left(coalesce(product.tagline, ''), 1000)),
+    private.fold_text(concat_ws(' ', left(product.description, 10000), case when product.previous_price > 0 then 'offer' end))
+  ];
+$$;
+
+comment on function private.searchable_texts is
+  'Searchable texts of a product, folded: name; flavour and brand; tagline; description, with the word offer if it is on offer.';
+
+create or replace function private.delete_unused_words(removed text[]) returns void
+language sql set search_path = '' set enable_seqscan = off set jit = off as $$
+  delete from private.search_words as w
+  where w.word = any (removed)
+    and not exists (
+      select from private.searchable_products as s
+      where s.words @@ plainto_tsquery('private.catalogue', w.word)
+    );
+$$;
+
+comment on function private.delete_unused_words is
+  'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
+
+create or replace function private.update_product_search(old public.products, new public.products) returns void
+language plpgsql set search_path = '' as $$
+declare
+  removed text[];
+begin
+  if old.id is not null then
+    removed := string_to_array(array_to_string(private.searchable_texts(old), ' '), ' ');
+    delete from private.searchable_products as s where s.product_id = old.id;
+  end if;
+  if new.is_active then
+    perform private.index_product(new);
+    removed := array(
+      select unnest(removed) except select string_to_table(array_to_string(private.searchable_texts(new), ' '), ' ')
+    );
+  end if;
+  if cardinality(removed) > 0 then
+    perform private.delete_unused_words(removed);
+  end if;
+end
+$$;
+
+-- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
+create or replace function private.read_search(
+  search text,
+  out folded text,
+  out all_words tsquery,
+  out exact_words tsquery,
+  out any_words tsquery,
+  out correction text,
+  out is_misspelt boolean
+)
+language plpgsql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
+-- the JIT compiler.
+set enable_seqscan = off
+-- Parts of words are found in the trigram index: with a limit the planner would rather scan all words in order.
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set jit = off
+-- Minimum similarity of a word with a typing error. The edit distance then decides.
+set pg_trgm.similarity_threshold = 0.2
+as $$
+declare
+  words text[];
+  word_index integer := 1;
+  word_count integer;
+  typed text;
+  meaning text;
+  exact tsquery;
+  wide tsquery;
+  others text[];
+  best text;
+  halves text[];
+  found_count integer;
+  corrected text[] := '{}';
+  -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
+  max_similar integer;
+  corrected_count integer := 0;
+begin
+  folded := private.fold_text(left(search, 100));
+  -- Some characters fold to several.
+  words := (string_to_array(left(folded, 200), ' '))[1:10];
+  max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
+  is_misspelt := false;
+  while word_index <= coalesce(cardinality(words), 0) loop
+    -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
+    word_count := least(3, cardinality(words) - word_index + 1);
+    loop
+      typed := array_to_string(words[word_index : word_index + word_count - 1], ' ');
+      meaning := private.meaning_of(typed);
+      exit when meaning is not null or word_count = 1;
+      word_count := word_count - 1;
+    end loop;
+    if meaning is null and word_index < cardinality(words)
+      and exists (select from private.search_words as w where w.word = words[word_index] || words[word_index + 1])
+    then
+      word_count := 2;
+      typed := words[word_index] || words[word_index + 1];
+    end if;
+    typed := left(typed, 60);
+    if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
+      word_index := word_index + word_count;
+      continue;
+    end if;
+
+    exact := plainto_tsquery('private.catalogue', typed);
+    if meaning <> '' then
+      exact := exact || to_tsquery('private.catalogue', replace(meaning, ' ', ' | '));
+    end if;
+    -- Words that begin with it, words that contain it, and the meanings of synonyms that begin with it.
+    select array_agg(near.word) into others
+    from (
+      (
+        select w.word from private.search_words as w
+        where w.word > typed and w.word < typed || E'\uffff'
+        limit max_similar
+      )
+      union
+      (
+        select w.word from private.search_words as w
+        where char_length(typed) between 4 and 24 and w.word like '%' || typed || '%' and w.word <> typed
+        limit max_similar
+      )
+      union
+      (
+        select m.word
+        from public.search_synonyms as s, string_to_table(s.means, ' ') as m (word)
+        where meaning is null and char_length(typed) >= 2 and s.word > typed and s.word like typed || '%'
+          and s.word not like '% %' and m.word <> ''
+        limit max_similar
+      )
+    ) as near;
+
+    best := null;
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and corrected_count < 3 then
+      corrected_count := corrected_count + 1;
+      select count(*) into found_count
+      from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
+      if found_count < 3 then
+        -- The words with the fewest edits; swapped neighbours count as one edit.
+        with alike as (
+          (
+            select w.word, w.is_name from private.search_words as w
+            where w.word operator(extensions.%) typed
+              and (w.is_name or greatest(char_length(w.word), char_length(typed)) > 4)
+          )
+          union
+          select s.word, true from public.search_synonyms as s where s.word not like '% %'
+        ), compared as (
+          select a.word, a.is_name,
+            d.edits - (
+              d.edits = 2
+              and (select string_agg(c, '' order by c) from string_to_table(a.word, null) as c)
+                = (select string_agg(c, '' order by c) from string_to_table(typed, null) as c)
+            )::integer as edits
+          from alike as a
+          cross join lateral (select extensions.levenshtein_less_equal(a.word, typed, 2) as edits) as d
+          where d.edits between 1 and 2
+        ), nearest as (
+          select n.word, n.is_name, n.edits, min(n.edits) over () as fewest
+          from compared as n
+          where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
+        )
+        select array_agg(n.word order by not n.is_name, extensions.similarity(n.word, typed) desc, n.word) into others
+        from nearest as n
+        where n.edits = n.fewest;
+        best := others[1];
+        if found_count > 0 then
+          -- The word has matches: similar words are suggested, not searched.
+          others := null;
+        elsif best is not null then
+          is_misspelt := true;
+          meaning := private.meaning_of(best);
+          if meaning <> '' then
+            others := others || string_to_array(meaning, ' ');
+          end if;
+        else
+          -- Two words without their space.
+          select array[left(typed, cut), substr(typed, cut + 1)] into halves
+          from generate_series(3, char_length(typed) - 3) as cut
+          where cardinality(words) < 12
+            and (select count(*) from unnest(array[left(typed, cut), substr(typed, cut + 1)]) as half
+              where exists (select from private.search_words as w where w.word = half)
+                or private.meaning_of(half) is not null) = 2
+          order by cut desc
+          limit 1;
+          if found then
+            is_misspelt := true;
+            words := words[: word_index - 1] || halves || words[word_index + word_count :];
+            continue;
+          end if;
+          -- A longer word that begins with a name: lemonade.
+          select array[w.word] into others
+          from private.search_words as w
+          where w.is_name and w.word = any (array(select left(typed, n) from generate_series(4, char_length(typed) - 1) as n))
+          order by char_length(w.word) desc
+          limit 1;
+          best := others[1];
+          is_misspelt := is_misspelt or best is not null;
+        end if;
+      end if;
+    end if;
+
+    wide := exact;
+    if others is not null then
+      wide := wide || to_tsquery('private.catalogue', array_to_string(others, ' | '));
+    end if;
+    corrected := corrected || coalesce(best, typed);
+    exact_words := coalesce(exact_words || exact, exact);
+    any_words := coalesce(any_words || wide, wide);
+    if meaning is distinct from '' then
+      all_words := coalesce(all_words && wide, wide);
+    end if;
+    word_index := word_index + word_count;
+  end loop;
+  correction := array_to_string(corrected, ' ');
+end
+$$;
+
+comment on function private.read_search is
+  'Parses a search. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+
+create or replace function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
+returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select s.product_id
+    from private.searchable_products as s
+    where s.ctid = any (candidates)
+    order by
+      s.name = folded desc,
+      s.name like folded || '%' desc,
+      -- Typed words count more than near words.
+      2 * ts_rank('{0.1, 0.3, 0.6, 1}', s.words, exact_words) + ts_rank('{0.1, 0.3, 0.6, 1}', s.words, any_words) desc,
+      s.created_at desc,
+      s.product_id
+    limit most
+  );
+$$;
+
+comment on function private.ranked_products is
+  'The best of some searchable products: exact name, names that start with the search, then by rank of the words, then the newest.';
+
+create or replace function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+language plpgsql stable security definer rows 50
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+-- Finds a few products by id: without statistics the planner would scan the table to join them.
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
+  -- At most this many matches are ranked; of more, the newest.
+  compared integer := greatest(most, 250);
+  asked record;
+  candidates tid[];
+  by_word tid[];
+  found_ids uuid[] := '{}';
+begin
+  asked := private.read_search(coalesce(search_products.search, ''));
+  if asked.exact_words is not null then
+    by_word := array(
+      select s.ctid from private.searchable_products as s
+      where s.words @@ coalesce(asked.all_words, asked.exact_words)
+      limit compared
+    );
+    candidates := by_word;
+    -- There may be more: those named so, and the newest.
+    if cardinality(by_word) = compared then
+      candidates := candidates || array(
+        select s.ctid from private.searchable_products as s where s.name ~>=~ asked.folded and s.name ~<~ (asked.folded || E'\uffff') limit compared
+      ) || array(
+        select s.ctid from private.searchable_products as s
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(asked.all_words, asked.exact_words)
+        limit compared
+      ) || array(
+        select n.ctid
+        from (
+          select s.ctid, s.words from private.searchable_products as s
+          order by s.created_at desc, s.product_id
+          limit 2 * compared
+        ) as n
+        where n.words @@ coalesce(asked.all_words, asked.exact_words)
+      );
+    end if;
+    found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
+    -- Some of the words, where hardly any product matches all of them.
+    if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
+      candidates := array(
+        select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
+      );
+      found_ids := (array(
+        select f.id
+        from unnest(found_ids || private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most))
+          with ordinality as f (id, place)
+        group by f.id
+        order by min(f.place)
+      ))[:most];
+    end if;
+  end if;
+  -- No word narrows the search: every drink, newest first.
+  if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
+    found_ids := found_ids || array(
+      select s.product_id from private.searchable_products as s
+      where s.product_id <> all (found_ids)
+      order by s.created_at desc, s.product_id
+      limit most - cardinality(found_ids)
+    );
+  end if;
+  return query
+    select p.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    join public.products as p on p.id = f.id and p.is_active
+    order by f.place;
+end
+$$;
+
+comment on function public.search_products is
+  'Active products that match a search, best first: in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search returns the newest. Reads 100 characters and 10 words; returns 1 to 1000 rows.';
+
+create or replace function public.correct_search(search text) returns text
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  asked record;
+  corrected record;
+  found_asked integer;
+  found_corrected integer;
+begin
+  asked := private.read_search(coalesce(correct_search.search, ''));
+  if coalesce(asked.correction, '') in ('', asked.folded) then
+    return null;
+  end if;
+  corrected := private.read_search(asked.correction);
+  select count(*) into found_corrected
+  from (select from private.searchable_products as s where s.words @@ corrected.all_words limit 250) as s;
+  if not asked.is_misspelt then
+    select count(*) into found_asked
+    from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
+  end if;
+  if found_corrected > coalesce(found_asked, 0) or (asked.is_misspelt and corrected.all_words is null) then
+    return asked.correction;
+  end if;
+  return null;
+end
+$$;
+
+comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
+
+create or replace function public.find_products(search text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'slugs', (
+      select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
+      from (
+        select p as product, row_number() over () as place
+        from public.search_products(find_products.search, 250) as p
+      ) as f
+    ),
+    'correction', public.correct_search(find_products.search)
+  );
+$$;
+
+comment on function public.find_products is
+  'Search results of the shop page: slugs of the 250 best matches, and the correction of correct_search, or null.';
+
+create trigger search_synonyms_before_change before insert or update on public.search_synonyms
+  for each row execute function private.fold_synonym();
+
+-- Who may call these functions
+grant execute on function public.search_products, public.correct_search, public.find_products
+  to anon, authenticated, service_role;
 
 create or replace function private.draw_tracking_number() returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
@@ -1054,6 +1796,39 @@ create trigger order_items_after_insert after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.after_order_item_insert();
 
+create or replace function private.reduce_abandoned_orders() returns void
+language plpgsql set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
+  stored_since timestamptz := greatest(now() - interval '30 days', (
+    select least(o.created_at, now() - interval '1 day') from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+    order by o.created_at desc offset 5000 limit 1
+  ));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+      and o.created_at <= stored_since
+      and o.reserved_until is null
+      and not exists (select from public.payments as p where p.order_id = o.id)
+      and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
+      and not exists (select from public.deliveries as d where d.order_id = o.id)
+      and private.retention_reason(o.id) is null
+    order by o.created_at limit 2000
+    for update skip locked
+  );
+begin
+  delete from private.order_keys as k where k.order_id = any (due);
+  delete from public.order_items as i where i.order_id = any (due);
+  perform private.anonymise_orders(due);
+  delete from public.order_events as e where e.order_id = any (due);
+end
+$$;
+
+comment on function private.reduce_abandoned_orders is
+  'Reduces cancelled orders without a payment to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
+
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;
 
@@ -1413,6 +2188,40 @@ begin
 end
 $$;
 
+create or replace function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
+language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+declare
+  unanswered constant integer := 20;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('prompts to ' || may_prompt_phone.payer, 0));
+  if (
+    select count(*) from (
+      select from public.payments as p
+      where p.phone = may_prompt_phone.payer and p.created_at > now() - interval '1 day'
+        -- A prompt that M-PESA refused at once did not reach the phone.
+        and (p.status in ('initiating', 'processing', 'unresolved') or (p.status = 'failed' and p.checkout_request_id is not null))
+      limit unanswered
+    ) as prompts
+  ) < unanswered then
+    return true;
+  end if;
+  if (may_prompt_phone.paid_order).customer_phone <> may_prompt_phone.payer then
+    return false;
+  end if;
+  -- A stranger may order with this phone, but does not know the email address of its earlier orders.
+  return exists (
+    select from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.phone = may_prompt_phone.payer and p.status = 'completed'
+      and o.customer_phone = may_prompt_phone.payer and lower(o.customer_email) = lower((may_prompt_phone.paid_order).customer_email)
+  ) or private.count_call('prompts_beyond_unanswered', may_prompt_phone.payer);
+end
+$$;
+
+comment on function private.may_prompt_phone is
+  'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
+
 create or replace function public.begin_payment(
   order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
 ) returns jsonb
@@ -1478,6 +2287,11 @@ begin
     return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
       'too_many_prompts', '');
   end if;
+  if not private.may_prompt_phone(payer, paid_order) then
+    return private.refusal_answer('PT429',
+      'This phone had many payment prompts today that nobody paid. Please pay from another phone, or contact us',
+      'too_many_unanswered_prompts', '');
+  end if;
 
   -- Refusals from here on return, so that the calls stay counted.
   begin
@@ -1541,7 +2355,7 @@ create or replace function public.settle_payment(
   payment_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -1637,7 +2451,7 @@ begin
     perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
-  return jsonb_build_object('outcome', outcome, 'payment', to_jsonb(attempt));
+  return (outcome, attempt)::public.settled_payment;
 end
 $$;
 
@@ -1999,11 +2813,6 @@ declare
   end;
   found_payment jsonb;
 begin
-  -- M-PESA's ids contain the time and the phone, so they can be guessed.
-  if not private.is_within_limit('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
-      'too_many_lookups', '');
-  end if;
   -- Clients have M-PESA's id, or only ours when the response with M-PESA's was lost.
   select to_jsonb(p) || case
     -- Money that is being refunded has not paid the order: staff contact the customer.
@@ -2014,15 +2823,17 @@ begin
   join public.orders as o on o.id = p.order_id
   where p.checkout_request_id = wanted or p.id = own_id
   limit 1;
-  if found_payment is null then
-    perform private.count_call('unknown_payments');
+  -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
+  if found_payment is null and not private.count_call('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
   end if;
   return found_payment;
 end
 $$;
 
 comment on function public.find_payment is
-  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Unknown references count for the caller''s networks.';
+  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create or replace function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
@@ -2098,7 +2909,7 @@ grant execute on function public.record_push, public.find_payment, public.find_p
   public.lease_payment_queries
   to service_role;
 
-create or replace function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns jsonb
+create or replace function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2107,7 +2918,7 @@ declare
   confirmed_order public.orders;
   known public.payments;
   received integer := confirm_till_payment.received_cents;
-  settled jsonb;
+  settled public.settled_payment;
 begin
   perform private.expect_staff();
   perform private.check_till_receipt(code, received);
@@ -2119,7 +2930,7 @@ begin
   select * into known from public.payments as p where p.receipt = code;
   if known.order_id = confirmed_order.id then
     update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
-    return jsonb_build_object('outcome', 'already_completed', 'payment', to_jsonb(known));
+    return ('already_completed', known)::public.settled_payment;
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
   received := private.reported_amount(code, received);
@@ -2140,7 +2951,7 @@ begin
     receipt => code
   );
   perform set_config('private.is_typed_by_staff', '', true);
-  if settled ->> 'outcome' = 'receipt_replayed' then
+  if settled.outcome = 'receipt_replayed' then
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
   return settled;
@@ -2242,7 +3053,7 @@ comment on function private.check_receipt_is_free is
 
 create or replace function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2289,7 +3100,7 @@ begin
     received := private.reported_amount(code, received);
   end if;
   if (code, received) = (known.receipt, known.charge_cents) then
-    return jsonb_build_object('outcome', 'unchanged', 'payment', to_jsonb(known));
+    return ('unchanged', known)::public.settled_payment;
   end if;
 
   update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
@@ -2325,7 +3136,8 @@ begin
   where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
-  return jsonb_build_object('outcome', paid_order.payment_status);
+  select * into known from public.payments as p where p.id = known.id;
+  return (paid_order.payment_status, known)::public.settled_payment;
 end
 $$;
 
@@ -2594,7 +3406,7 @@ comment on function private.store_message_outcome is 'Stores the outcome of a me
 create or replace function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
   payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
-) returns jsonb
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2603,7 +3415,7 @@ declare
   for_order uuid;
   reported public.mpesa_transactions;
   known public.payments;
-  settled jsonb;
+  settled public.settled_payment;
   outcome text;
   is_part boolean;
 begin
@@ -2614,7 +3426,7 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       null, null, 'unreadable'
     );
-    return jsonb_build_object('outcome', 'unreadable', 'receipt', code, 'payment', null);
+    return ('unreadable', null)::public.settled_payment;
   end if;
 
   -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
@@ -2710,7 +3522,7 @@ begin
     end if;
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
-    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', to_jsonb(known));
+    return (outcome, known)::public.settled_payment;
   end if;
 
   -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
@@ -2723,7 +3535,7 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       null, code, outcome
     );
-    return jsonb_build_object('outcome', outcome, 'receipt', code, 'payment', null);
+    return (outcome, null)::public.settled_payment;
   end if;
 
   select * into known from public.payments as p
@@ -2743,10 +3555,10 @@ begin
     set source_address = stored.source_address, received_at = stored.received_at
     from public.payment_messages as stored
     where stored.id = receive_mpesa_transaction.message_id and m.id = (select max(later.id) from public.payment_messages as later
-      where later.payment_id = (settled -> 'payment' ->> 'id')::uuid and later.receipt = code and later.source = 'confirmation');
+      where later.payment_id = (settled.payment).id and later.receipt = code and later.source = 'confirmation');
     delete from public.payment_messages as m where m.id = receive_mpesa_transaction.message_id;
   end if;
-  return settled || jsonb_build_object('receipt', code);
+  return settled;
 end
 $$;
 
@@ -3253,14 +4065,14 @@ $$;
 comment on function public.close_unknown_refund is
   'Resolves a refund with unknown result: with its receipt, or, half an hour after it was sent, as not sent.';
 
-create or replace function public.lease_refunds(at_most integer default 1) returns setof jsonb
+create or replace function public.lease_refunds(at_most integer default 1)
+returns table (work text, refund public.refunds, secret text)
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   leased public.refunds;
   excessive record;
   remaining integer := lease_refunds.at_most;
-  secret text;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_refunds'));
   -- M-PESA reported less than staff typed: no more is refunded than was received. First, since it locks more than the refund.
@@ -3293,7 +4105,9 @@ begin
     update public.refunds as r
     set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
     where r.id = leased.id returning * into leased;
-    return next jsonb_build_object('work', 'send', 'refund', to_jsonb(leased), 'secret', secret);
+    work := 'send';
+    refund := leased;
+    return next;
   end loop;
 
   for leased in
@@ -3316,10 +4130,10 @@ begin
         updated_at = now()
     where r.id = leased.id
     returning * into leased;
-    return next jsonb_build_object(
-      'work', 'ask', 'refund', to_jsonb(leased),
-      'secret', (select s.notice_secret from private.refund_secrets as s where s.refund_id = leased.id)
-    );
+    work := 'ask';
+    refund := leased;
+    select s.notice_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
+    return next;
   end loop;
 end
 $$;
@@ -3377,13 +4191,11 @@ $$;
 comment on function public.record_reversal_push is
   'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
 
--- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
--- of a refund.
 create or replace function public.settle_reversal(
   refund_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
   originator_conversation_id text default null, source_address text default null
-) returns jsonb
+) returns public.settled_refund
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3502,7 +4314,7 @@ begin
     returning * into settled;
   end if;
   update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
-  return jsonb_build_object('outcome', outcome, 'refund', to_jsonb(settled));
+  return (outcome, settled)::public.settled_refund;
 end
 $$;
 
@@ -3762,17 +4574,16 @@ comment on function public.finish_failed_callback is 'Marks a failed callback as
 grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
   to service_role;
 
-create or replace function public.lease_statement_pull(every interval default '30 minutes') returns jsonb
+create or replace function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   covered_until timestamptz;
   reach timestamptz := now() - interval '48 hours';
-  leased public.statement_pulls;
 begin
   perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
   if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
-    return null;
+    return;
   end if;
   -- The process with the lease ended.
   update public.statement_pulls as s
@@ -3785,10 +4596,10 @@ begin
       -- A failed pull is retried after five minutes at the earliest.
       or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
   ) then
-    return null;
+    return;
   end if;
   select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
-  insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  return query insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
   values (
     -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
     greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
@@ -3796,13 +4607,12 @@ begin
     case when covered_until < reach + interval '5 minutes' then covered_until end,
     now() + interval '10 minutes'
   )
-  returning * into leased;
-  return to_jsonb(leased);
+  returning *;
 end
 $$;
 
 comment on function public.lease_statement_pull is
-  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. Null: none is due, or no statement is registered.';
+  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. No row: none is due, or no statement is registered.';
 
 create or replace function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
@@ -3885,78 +4695,251 @@ grant execute on function public.lease_statement_pull, public.extend_statement_p
 
 grant execute on function public.statement_status to authenticated, service_role;
 
-create or replace function public.suggest_orders(receipt text) returns jsonb
-language plpgsql stable security definer
-set search_path = ''
-as $$
+create or replace function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
+  id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
+  payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
+  order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
+  order_payment_status text, reference text, payer_name text, payer_phone text, reported_by_confirmation_at timestamptz,
+  reported_by_statement_at timestamptz, resolution text
+)
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
 declare
-  told public.mpesa_transactions;
+  coverage tstzmultirange := private.statement_coverage();
+begin
+  return query
+  with theirs as (
+    select t.receipt, t.received_cents, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
+      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution
+    from public.mpesa_transactions as t
+    where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
+      -- The money of a payment test pays no order.
+      and not exists (select from public.payments as k where k.id = t.payment_id and k.purpose = 'test')
+  ),
+  ours as (
+    select p.id
+    from public.payments as p
+    where p.status = 'completed' and p.purpose = 'order'
+      and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+    union all
+    select p.id
+    from public.payments as p
+    where (p.status = 'review' or (p.status = 'failed' and exists (
+        -- Reviewed and accepted by staff.
+        select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
+      )))
+      and p.purpose = 'order' and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+  ),
+  both_books as (
+    select t.receipt as reported, t.received_cents as their_amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
+      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
+    from theirs as t
+    union all
+    select null, null, null, null, null, null, null, null, (
+      -- For payments that only the shop knows, the last event is the decision.
+      select nullif(e.kind, 'reopened') from public.reconciliation_events as e
+      where e.payment_id = o.id order by e.id desc limit 1
+    ), null, null, o.id
+    from ours as o
+  ),
+  known as (
+    select b.*, p.id as p_id, p.receipt as p_receipt, p.charge_cents as p_charge, p.status as p_status, p.method as p_method,
+      p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
+      p.created_at as p_created_at, p.updated_at as p_updated_at,
+      o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
+      (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
+      (
+        select r.status from public.refunds as r
+        where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
+        order by r.status in ('failed', 'withdrawn'), r.created_at desc
+        limit 1
+      ) as r_status
+    from both_books as b
+    -- The attempt whose callback named a wrong amount is listed beside it.
+    left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
+    -- Less than the charge is listed beside the order that its reference names.
+    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
+  ),
+  compared as (
+    select k.*,
+      case
+        when k.reported is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
+        when k.p_status in ('review', 'failed') then 'wrong_amount'
+        when k.p_needs_refund then 'double'
+        when k.their_amount <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
+        when k.reported is not null then 'matched'
+        when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
+        else 'not_compared'
+      end as verdict,
+      coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
+    from known as k
+  )
+  select
+    coalesce(c.reported, c.p_id::text),
+    coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
+    c.verdict,
+    case
+      when c.verdict in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
+      when c.verdict = 'double' then c.p_refunded_at is null
+      when c.verdict = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
+        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
+      else true
+    end,
+    coalesce(c.reported, c.p_receipt),
+    case when c.p_status in ('completed', 'review') then c.p_charge end,
+    c.their_amount,
+    c.p_id,
+    c.p_status,
+    c.p_method,
+    coalesce(c.p_needs_refund, false),
+    c.p_refunded_at,
+    c.r_status,
+    c.o_id,
+    c.o_number,
+    c.o_tracking,
+    c.o_customer,
+    c.o_charge,
+    c.o_payment_status,
+    c.reference,
+    c.payer_name,
+    c.payer_phone,
+    c.reported_by_confirmation_at,
+    c.reported_by_statement_at,
+    c.resolution
+  from compared as c;
+end
+$$;
+
+comment on function private.reconciliation_rows is
+  'Payments of the shop and of M-PESA in a period, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
+
+create or replace function public.reconciliation_day(day date) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
 begin
   perform private.expect_staff();
-  select * into told from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  return jsonb_build_object(
+    'day', reconciliation_day.day,
+    'rows', coalesce((
+      select jsonb_agg(to_jsonb(r) order by r.is_open desc, r.happened_at desc, r.id)
+      from private.reconciliation_rows(since, until) as r
+    ), '[]'),
+    'is_covered', private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    'missed', coalesce((
+      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id)
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
+    ), '[]')
+  );
+end
+$$;
+
+comment on function public.reconciliation_day is
+  'For staff: both books of a day in Nairobi, open differences first; whether complete statements cover the day; and gaps that no statement covers.';
+
+create or replace function public.reconciliation_days(since date, until date) returns table (
+  day date, ours bigint, theirs bigint, payments bigint, matched bigint, missing_here bigint, missing_there bigint,
+  not_compared bigint, doubles bigint, wrong_amounts bigint, open bigint
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  if reconciliation_days.until - reconciliation_days.since not between 0 and 366 then
+    perform private.refuse(400, 'range_invalid', 'A range has up to 366 days');
+  end if;
+  return query
+  select
+    d.day::date,
+    coalesce(sum(r.our_cents) filter (where r.payment_status = 'completed'), 0),
+    coalesce(sum(r.their_cents), 0),
+    count(r.id),
+    count(*) filter (where r.kind = 'matched'),
+    count(*) filter (where r.kind = 'missing_here'),
+    count(*) filter (where r.kind = 'missing_there'),
+    count(*) filter (where r.kind = 'not_compared'),
+    count(*) filter (where r.kind = 'double'),
+    count(*) filter (where r.kind = 'wrong_amount'),
+    count(*) filter (where r.is_open)
+  from generate_series(reconciliation_days.since::timestamp, reconciliation_days.until::timestamp, interval '1 day') as d (day)
+  left join private.reconciliation_rows(
+    reconciliation_days.since::timestamp at time zone 'Africa/Nairobi',
+    (reconciliation_days.until + 1)::timestamp at time zone 'Africa/Nairobi'
+  ) as r on (r.happened_at at time zone 'Africa/Nairobi')::date = d.day::date
+  group by d.day
+  order by d.day desc;
+end
+$$;
+
+comment on function public.reconciliation_days is
+  'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
+
+create or replace function public.suggest_orders(receipt text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  reported public.mpesa_transactions;
+begin
+  perform private.expect_staff();
+  select * into reported from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
   return coalesce((
     select jsonb_agg(to_jsonb(o)) from (
       select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-        o.id in (select private.orders_missing_receipt(told.receipt)) as lacks_receipt
+        o.id in (select private.orders_missing_receipt(reported.receipt)) as lacks_receipt
       from public.orders as o
-      where o.created_at between told.transacted_at - interval '3 days' and told.transacted_at + interval '1 hour'
+      where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
         and (
-          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = told.received_cents)
-          or o.id = private.order_of_reference(told.reference)
-          or o.id = (select p.order_id from public.payments as p where p.id = told.attempt_id)
+          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+          or o.id = private.order_of_reference(reported.reference)
+          or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
           -- Possibly paid by this money, whose receipt was lost.
-          or o.id in (select private.orders_missing_receipt(told.receipt))
+          or o.id in (select private.orders_missing_receipt(reported.receipt))
         )
-      order by o.id in (select private.orders_missing_receipt(told.receipt)) desc, o.id is not distinct from private.order_of_reference(told.reference) desc, o.created_at desc
+      order by o.id in (select private.orders_missing_receipt(reported.receipt)) desc, o.id is not distinct from private.order_of_reference(reported.reference) desc, o.created_at desc
       limit 5
     ) as o
   ), '[]');
 end
 $$;
 
-comment on function public.suggest_orders(text) is
-  'For staff: the orders that money may be for: those whose prompts of this amount and time lack a receipt (lacks_receipt) first, then unpaid ones of the same amount, placed in the days before.';
-
-grant execute on function public.suggest_orders(text) to authenticated, service_role;
+comment on function public.suggest_orders is
+  'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
 create or replace function public.resolve_difference(
-  decision text,
-  receipt text default null,
-  payment_id uuid default null,
-  order_id uuid default null,
-  note text default null,
-  is_sure boolean default false
+  decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
+  note text default null, is_sure boolean default false
 ) returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid;
   member_email text;
-  told public.mpesa_transactions;
+  reported public.mpesa_transactions;
   money public.payments;
   reason text := nullif(trim(resolve_difference.note), '');
-  answer jsonb := '{}';
-  happened text;
+  settled public.settled_payment;
+  outcome text;
+  event_kind text;
   of_order uuid;
 begin
   perform private.expect_staff();
   member := private.expect_staff_member();
   select u.email into member_email from auth.users as u where u.id = member;
-  -- As the reason of a refund, which it may become.
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
   end if;
-  happened := case resolve_difference.decision
+  event_kind := case resolve_difference.decision
     when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
     when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
-  if happened is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+  if event_kind is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
     perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
   end if;
 
-  -- Lock the order, then the receipt, then read. Whose the receipt is by then is checked again: no transaction waits for an order while
-  -- it holds a receipt.
+  -- Lock the order, then the receipt. If the receipt belongs to another order by then, start again: no transaction waits for an order
+  -- while it holds a receipt.
   loop
     of_order := coalesce(
       resolve_difference.order_id,
@@ -3967,12 +4950,10 @@ begin
       perform from public.orders as o where o.id = of_order for update;
       if not found and resolve_difference.decision = 'give' then
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
-      end if;
-      if resolve_difference.receipt is not null then
+      elsif resolve_difference.receipt is not null then
         perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
-        select * into told from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+        select * into reported from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
       end if;
-      -- With the same reference as before: another one might name another order.
       if of_order is distinct from coalesce(
         resolve_difference.order_id,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
@@ -3986,94 +4967,86 @@ begin
     end;
   end loop;
   select * into money from public.payments as p where p.id = coalesce(
-    resolve_difference.payment_id, told.payment_id,
+    resolve_difference.payment_id, reported.payment_id,
     -- M-PESA may not have reported the receipt that staff typed.
     (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
   );
-  if told.receipt is null and money.id is null then
+  if reported.receipt is null and money.id is null then
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
 
-  if happened = 'given' then
+  if event_kind = 'given' then
     if money.purpose = 'test' then
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-    end if;
-    if told.receipt is null or told.payment_id is not null or told.resolution is not null then
+    elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    end if;
-    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    end if;
-    if exists (select from public.refunds as r where r.receipt = told.receipt and r.status not in ('failed', 'withdrawn')) then
+    elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-    values (resolve_difference.order_id, '', told.received_cents, 'unresolved', 'till', member)
+    values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
     returning * into money;
-    answer := public.settle_payment(
-      payment_id => money.id,
-      source => 'till',
-      body => jsonb_build_object('receipt', told.receipt, 'received_cents', told.received_cents, 'confirmed_by', member, 'email', member_email)::text,
-      verdict => 'succeeded',
-      received_cents => told.received_cents,
-      receipt => told.receipt
+    settled := public.settle_payment(
+      payment_id => money.id, source => 'till',
+      body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
+      verdict => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
-    money.id := (answer -> 'payment' ->> 'id')::uuid;
-    if answer -> 'payment' ->> 'method' = 'prompt' and not (answer -> 'payment' ->> 'needs_refund')::boolean then
-      answer := answer || '{"outcome": "joined"}';
-    end if;
-  elsif happened = 'refund' and money.id is not null then
+    money := settled.payment;
+    outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
+  elsif event_kind = 'refund' and money.id is not null then
     -- The rules of refunds decide what may be refunded, and who must approve.
-    answer := to_jsonb(public.request_refund(money.id, coalesce(reason, 'Paid twice')));
-  elsif happened = 'refund' then
-    if told.resolution is not null then
+    perform public.request_refund(money.id, coalesce(reason, 'Paid twice'));
+  elsif event_kind = 'refund' then
+    if reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    end if;
-    if told.received_cents < 100 or told.received_cents % 100 <> 0 then
+    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    perform private.lock_refundable_transaction(told.receipt, resolve_difference.is_sure);
+    perform private.lock_refundable_transaction(reported.receipt, resolve_difference.is_sure);
     perform private.open_refund(
-      null, told.receipt, told.receipt, told.received_cents, coalesce(reason, 'Not for any order'), member
+      null, reported.receipt, reported.receipt, reported.received_cents, coalesce(reason, 'Not for any order'), member
     );
-  elsif happened = 'reopened' then
+  elsif event_kind = 'reopened' then
     if exists (
       select from public.refunds as r
-      where (r.receipt = told.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
-    ) or told.resolution = 'given' then
+      where (r.receipt = reported.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
+    ) or reported.resolution = 'given' then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
     end if;
-  elsif happened = 'not_an_order' and told.payment_id is not null then
+  elsif event_kind = 'not_an_order' and reported.payment_id is not null then
     perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
   end if;
 
-  if told.receipt is not null then
+  if reported.receipt is not null then
     update public.mpesa_transactions as t
-    set resolution = nullif(happened, 'reopened'),
-        resolved_by = case when happened <> 'reopened' then member end,
-        resolved_at = case when happened <> 'reopened' then now() end,
-        updated_at = now()
-    where t.receipt = told.receipt;
+    set resolution = nullif(event_kind, 'reopened'), resolved_by = case when event_kind <> 'reopened' then member end,
+        resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
+    where t.receipt = reported.receipt;
   end if;
   -- A refund of a payment records its own event.
-  if happened <> 'refund' or money.id is null then
+  if event_kind <> 'refund' or money.id is null then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
-      coalesce(told.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
-      happened, reason, member, member_email
+      coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      event_kind, reason, member, member_email
     );
   end if;
-  return jsonb_build_object('decision', happened, 'outcome', answer ->> 'outcome', 'payment_id', money.id);
+  return jsonb_build_object('decision', event_kind, 'outcome', outcome, 'payment_id', money.id);
 end
 $$;
 
-comment on function public.resolve_difference(text, text, uuid, uuid, text, boolean) is
-  'What staff decide about a difference of the reconciliation, named by its receipt or its payment: give it to an order (settled like every payment), not_an_order, refund (queued, by the rules of refunds; money that may be an order''s only when is_sure), accept, reopen. Kept in reconciliation_events.';
-
-grant execute on function public.resolve_difference(text, text, uuid, uuid, text, boolean) to authenticated, service_role;
+comment on function public.resolve_difference is
+  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_reconciliation_change();
+
+-- Who may call these functions
+grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
+  public.resolve_difference
+  to authenticated, service_role;
 
 create or replace function private.create_delivery(order_id uuid) returns void
 language sql set search_path = '' as $$
@@ -4278,7 +5251,10 @@ grant execute on function public.assign_delivery to authenticated, service_role;
 create or replace function private.refuse_order_event_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'DELETE' and not exists (select from public.orders as o where o.id = old.order_id) then
+  if tg_op = 'DELETE' and not exists (
+    select from public.orders as o
+    where o.id = old.order_id and not (o.anonymised_at is not null and o.status = 'cancelled' and o.payment_status = 'unpaid')
+  ) then
     return old;
   end if;
   -- Erasure removes the phone of a payment.
@@ -4484,7 +5460,7 @@ return interval '15 seconds';
 
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 
-create or replace function private.record_status_change(order_id uuid, state_before jsonb) returns jsonb
+create or replace function private.record_status_change(order_id uuid, state_before jsonb) returns public.status_change
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4499,16 +5475,15 @@ begin
     record_status_change.state_before, private.order_state(record_status_change.order_id)
   )
   returning id into change_id;
-  return jsonb_build_object(
-    'change_id', change_id,
-    'undo_seconds', extract(epoch from private.undo_window())::integer,
-    'notifies_customer', exists (
+  return (
+    change_id, extract(epoch from private.undo_window())::integer,
+    exists (
       select from public.outbox_messages as m
       join private.outbox_queue as q on q.message_id = m.id
       where m.order_id = record_status_change.order_id and private.is_status_message(m.kind)
         and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
     )
-  );
+  )::public.status_change;
 end
 $$;
 
@@ -4517,7 +5492,7 @@ comment on function private.record_status_change is
 
 create or replace function public.set_order_status(
   order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
-) returns jsonb
+) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4544,7 +5519,7 @@ comment on function public.set_order_status is
 
 create or replace function public.set_delivery_status(
   delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
-) returns jsonb
+) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4626,6 +5601,459 @@ comment on function public.undo_status_change is
 -- Who may call these functions
 grant execute on function public.decide_paid_order, public.set_order_status, public.set_delivery_status,
   public.undo_status_change
+  to authenticated, service_role;
+
+-- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
+
+create or replace function private.order_search_pattern(search text) returns text
+language sql immutable set search_path = '' as $$
+  -- Characters match literally. A line break, which would match across two columns, counts as a space.
+  select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
+$$;
+
+comment on function private.order_search_pattern is
+  'LIKE pattern for texts that contain the search, in lower case. Null for an empty search.';
+
+create or replace function private.delivery_promise() returns interval
+language sql immutable set search_path = ''
+return interval '60 minutes';
+
+comment on function private.delivery_promise is
+  'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
+
+create or replace function private.short_search_rows() returns integer
+language sql immutable set search_path = ''
+return 5000;
+
+comment on function private.short_search_rows is
+  'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';
+
+create or replace function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
+language plpgsql stable set search_path = '' as $$
+declare
+  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
+  typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
+begin
+  if coalesce(written, '') = '' then
+    return;
+  end if;
+  order_ids := array(
+    select found.id from (
+      select private.order_of_reference(written) as id
+      union
+      select p.order_id from public.payments as p where p.receipt = typed_receipt
+      union
+      select coalesce(t.order_id, p.order_id)
+      from public.mpesa_transactions as t
+      left join public.payments as p on p.id = t.payment_id
+      where t.receipt = typed_receipt
+      union
+      select p.order_id
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.refund_receipt = typed_receipt
+    ) as found
+    where found.id is not null
+  );
+  words := array(
+    select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
+    from regexp_split_to_table(written, '\s+') as w (word)
+    where w.word <> ''
+    limit 8
+  );
+  -- A phone number in any spelling, whole or in part: its digits without the prefix.
+  if char_length(written) <= 60 and written !~ '[a-z]' then
+    digits := regexp_replace(regexp_replace(written, '[^0-9]', '', 'g'), '^(00)?2540?([17])|^0([17])', '\2\3');
+    digits := case when char_length(digits) >= 4 then '%' || digits || '%' end;
+  end if;
+end
+$$;
+
+comment on function private.read_list_search is
+  'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, reference or M-PESA receipt was typed completely; then only these match.';
+
+create or replace function private.is_in_item_names(pattern text) returns boolean
+language sql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (
+    select from public.order_items as i
+    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
+  );
+$$;
+
+comment on function private.is_in_item_names is 'Whether a LIKE pattern matches the name of any ordered product.';
+
+create or replace function private.is_in_rider_names(pattern text) returns boolean
+language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+  select exists (
+    select from public.deliveries as d
+    where translate(
+      lower(coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')),
+      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
+    ) like pattern
+  );
+$$;
+
+comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
+
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
+create or replace function private.list_conditions(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
+  out by_index text, out by_row text, out candidates text, out is_broad boolean
+)
+language plpgsql stable set search_path = '' as $$
+declare
+  is_orders constant boolean := list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
+  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
+  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  is_review_due constant text := $sql$(o.payment_status = 'needs_decision' or (o.payment_status = 'unpaid' and exists (
+    select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
+  rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
+  asked record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
+begin
+  asked := private.read_list_search(search);
+  is_broad := true;
+
+  if from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, from_day);
+  end if;
+  if until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', status)
+      else format('o.status = %L', status)
+    end;
+    indexed := indexed || case payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled unpaid order owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'needs_review' then null
+      when 'refund_due' then null
+      else case when payment is not null then 'false' end
+    end;
+    indexed := indexed || case due
+      when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
+      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
+      ) < now() - private.delivery_promise()$sql$
+      else case when due is not null then 'false' end
+    end;
+  else
+    indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
+    indexed := indexed || case due
+      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
+        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      else case when due is not null then 'false' end
+    end;
+  end if;
+
+  -- Conditions without an index in the order of the list, the rarest last: candidates come from it.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(asked.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+    is_broad := false;
+  elsif asked.words is not null then
+    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
+      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
+      case when asked.digits is not null then
+        format(' or %s like %L', order_text, asked.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      end
+    );
+    -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
+    -- three letters are not in trigram indexes.
+    foreach pattern in array asked.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
+          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+          || case when is_orders then '' else
+            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      when asked.digits is not null then format(
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
+         union select o.id from public.orders as o where %s like %L',
+        case when is_orders then 'o.id' else 'd.order_id' end, list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
+    end || case when asked.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
+  end if;
+  if is_orders and payment = 'needs_review' then
+    -- Money that came too late or in part, or that M-PESA reports in another amount.
+    checked := checked || is_review_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'needs_decision'
+      union
+      select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
+  end if;
+  if is_orders and payment = 'refund_due' then
+    checked := checked || is_refund_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+      union
+      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+end
+$$;
+
+comment on function private.list_conditions is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
+
+create or replace function private.find_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
+  before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' set jit = off as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  asked record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+  nearby integer;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+    foreach nearby in array case
+      when asked.by_row is null then array[most]
+      when asked.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      else array[10 * most, 40 * most]
+    end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
+        or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
+    end loop;
+  end if;
+  if asked.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (%s)
+       select array_agg(newest.id)
+       from (
+         select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
+         order by f.created_at desc, f.id desc limit $3
+       ) as newest',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+
+comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
+
+create or replace function private.count_in_list(
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+) returns integer
+language plpgsql stable set search_path = '' set jit = off as $$
+declare
+  asked record;
+  count integer;
+begin
+  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  if asked.by_row is null then
+    execute format(
+      'select count(*) from public.%I as %s where %s',
+      list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
+    ) into count;
+  elsif asked.candidates is null then
+    select coalesce(cardinality(w.found_ids), 0) into count
+    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 1001) as bounded',
+      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+
+comment on function private.count_in_list is
+  'Number of rows of a staff list that match the filters. For a search or rider at most 1001, which means more than 1000.';
+
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
+create or replace function public.search_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.orders
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'orders', search_orders.search, search_orders.status, search_orders.payment, search_orders.from_day,
+    search_orders.until_day, search_orders.rider, search_orders.due, search_orders.before_created_at,
+    search_orders.before_id, search_orders.page_size
+  );
+  return query
+    select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
+end
+$$;
+
+comment on function public.search_orders is
+  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: prepare (paid, not sent yet) or late.';
+
+create or replace function public.count_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null
+) returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'orders', count_orders.search, count_orders.status, count_orders.payment, count_orders.from_day,
+    count_orders.until_day, count_orders.rider, count_orders.due
+  );
+end
+$$;
+
+comment on function public.count_orders is
+  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1000, for a search or rider.';
+
+create or replace function public.search_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null, before_created_at timestamptz default null,
+  before_id uuid default null, page_size integer default 50
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    'deliveries', search_deliveries.search, search_deliveries.status, null, search_deliveries.from_day,
+    search_deliveries.until_day, search_deliveries.rider, search_deliveries.due, search_deliveries.before_created_at,
+    search_deliveries.before_id, search_deliveries.page_size
+  );
+  return query
+    select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
+end
+$$;
+
+comment on function public.search_deliveries is
+  'For staff: a page of deliveries, newest first, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late.';
+
+create or replace function public.count_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null
+) returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(
+    'deliveries', count_deliveries.search, count_deliveries.status, null, count_deliveries.from_day,
+    count_deliveries.until_day, count_deliveries.rider, count_deliveries.due
+  );
+end
+$$;
+
+comment on function public.count_deliveries is
+  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1000, for a search.';
+
+create or replace function public.count_work() returns table (
+  to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
+)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query select
+    private.count_in_list('orders', null, null, null, null, null, null, 'prepare'),
+    private.count_in_list('orders', null, null, null, null, null, null, 'late'),
+    private.count_in_list('orders', null, null, 'unpaid', null, null, null, null),
+    private.count_in_list('orders', null, null, 'refund_due', null, null, null, null),
+    private.count_in_list('deliveries', null, 'pending', null, null, null, null, null),
+    private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
+end
+$$;
+
+comment on function public.count_work is 'For staff: numbers of orders and deliveries that need work, by kind. One row.';
+
+create or replace function public.recent_riders() returns table (
+  name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle, latest.open_deliveries, latest.updated_at
+    from (
+      select distinct on (lower(d.delivery_person))
+        d.delivery_person, d.delivery_phone, d.delivery_vehicle, d.updated_at,
+        (count(*) filter (where d.delivery_status in ('assigned', 'picked_up', 'in_transit'))
+          over (partition by lower(d.delivery_person)))::integer as open_deliveries
+      from public.deliveries as d
+      where d.created_at > now() - interval '60 days' and d.delivery_person is not null
+      order by lower(d.delivery_person), d.created_at desc, d.id
+    ) as latest
+    order by latest.updated_at desc
+    limit 20;
+end
+$$;
+
+comment on function public.recent_riders is
+  'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
+
+-- Who may call these functions
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
+  public.count_deliveries, public.count_work, public.recent_riders
   to authenticated, service_role;
 
 create or replace function private.before_inquiry_insert() returns trigger
@@ -4743,11 +6171,9 @@ grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_re
   to authenticated, service_role;
 
 create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
-  -- What staff typed about a payment can be corrected for as long as a status can be undone.
+  -- Staff can correct a manual payment for as long as they can undo a status change.
   due_at timestamptz := now() + case
     when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
   end;
@@ -4769,12 +6195,12 @@ begin
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
-        -- An order without a prompt may name a stranger''s address.
+        -- Not without a prompt: the order may have a stranger's address.
         if exists (select from public.payments as p where p.order_id = new.id) then
           perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
         end if;
       else
-        -- A text costs money: orders that nobody paid for cost the seller none.
+        -- No texts for unpaid orders, because texts cost money.
         perform private.queue_order_messages(new.id, 'order_cancelled',
           channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
           due_at => now() + private.undo_window());
@@ -4783,6 +6209,567 @@ begin
   end if;
 end
 $$;
+
+create or replace function private.check_message_template() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  written text := coalesce(new.subject, '') || E'\n' || new.body;
+  is_newsletter boolean := new.kind = 'newsletter_confirmation';
+  placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
+    when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    else array[
+      'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
+      'link', 'receipt_link'
+    ]
+  end;
+  unknown text;
+  missing text;
+begin
+  if trim(new.body) = '' or (new.channel = 'mail' and trim(new.subject) = '') then
+    perform private.refuse(400, 'template_empty', 'A message needs words');
+  elsif char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+    perform private.refuse(400, 'template_too_long', 'This message is too long');
+  elsif new.subject ~ '[\n\r]' then
+    perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
+  end if;
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (placeholders)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  elsif is_newsletter then
+    select wanted.word into missing
+    from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
+    where position('{' || wanted.word || '}' in new.body) = 0
+    limit 1;
+    if found then
+      perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
+    end if;
+  end if;
+  -- Brackets that remain after all complete ones are removed.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  elsif tg_op = 'UPDATE' then
+    new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  end if;
+  return new;
+end
+$$;
+
+create or replace function public.search_messages(
+  search text default '', status text default null, channel text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.outbox_messages
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  pattern text := private.order_search_pattern(search_messages.search);
+  most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
+  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
+  nearby integer := 40 * most;
+  in_list text := concat_ws(' and ', 'true',
+    case when search_messages.status is not null then 'm.status = $2' end,
+    case when search_messages.channel is not null then 'm.channel = $3' end,
+    case when search_messages.before_id is not null then '(m.created_at, m.id) < ($4, $5)' end
+  );
+  matches constant text :=
+    $sql$lower(m.customer_name || E'\n' || m.recipient || E'\n' || m.order_number || E'\n' || m.tracking_number) like $1$sql$;
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  perform private.expect_staff();
+  if pattern is null then
+    return query execute
+      format('select m.* from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $6', in_list)
+      using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+        search_messages.before_id, most;
+    return;
+  end if;
+
+  execute format(
+    'with near as materialized (
+       select m.id, m.created_at, m.customer_name, m.recipient, m.order_number, m.tracking_number
+       from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $7
+     )
+     select
+       (select array_agg(found.id) from (
+         select m.id from near as m where %s order by m.created_at desc, m.id desc limit $6
+       ) as found),
+       (select count(*) < $7 from near)',
+    in_list, matches
+  ) into found_ids, is_whole_list
+  using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+    search_messages.before_id, most, nearby;
+
+  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (
+         select m.id, m.created_at from public.outbox_messages as m where %s and %s
+       )
+       select array_agg(newest.id)
+       from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
+      -- Hides the status from the planner, which would prefer its index.
+      matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
+    ) into found_ids
+    using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
+      search_messages.before_id, most;
+  end if;
+  return query
+    select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
+end
+$$;
+
+comment on function public.search_messages is
+  'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+
+create or replace function private.queue_link_with_prompt(new public.payments) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.queue_order_messages(
+    new.order_id,
+    'order_received',
+    channels => case
+      -- Only the prompted phone gets a text: another may be a stranger's.
+      when new.phone = (select o.customer_phone from public.orders as o where o.id = new.order_id) then array['mail', 'text']
+      else array['mail']
+    end
+  );
+end
+$$;
+
+create or replace function private.add_to_outbox(
+  ordered public.orders, kind text, occasion text, channel text, recipient text, due_at timestamptz
+) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  -- Other messages follow a payment, or a change by staff of a paid order.
+  has_priority boolean := add_to_outbox.kind not in ('order_received', 'order_expired')
+    and (add_to_outbox.kind <> 'order_cancelled' or ordered.payment_status <> 'unpaid');
+  problem text;
+  added uuid;
+begin
+  -- Further prompts for an order are not limited: the message exists already.
+  select m.id into added from public.outbox_messages as m
+  where m.order_id = ordered.id and m.kind = add_to_outbox.kind
+    and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
+  if found then
+    -- Changed again before it was sent: the undo window starts again.
+    if add_to_outbox.due_at > now() then
+      update public.outbox_messages as m set next_attempt_at = add_to_outbox.due_at
+      where m.id = added and m.status = 'waiting' and m.attempts = 0;
+      if found then
+        update private.outbox_queue as q set due_at = add_to_outbox.due_at, lease = null where q.message_id = added;
+      end if;
+    end if;
+    return;
+  end if;
+  if not has_priority then
+    -- The network first, so that a network over its limit does not use up the recipient's limit. Orders are ended by the shop and
+    -- staff, whose networks are not limited.
+    problem := case
+      when add_to_outbox.kind = 'order_received'
+        and not private.count_call(case add_to_outbox.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+        then 'Not sent: too many unpaid orders from one network today'
+      when private.count_hit('unpaid_orders_of_recipient', lower(add_to_outbox.recipient), interval '1 hour') > 5
+        then 'Not sent: too many unpaid orders for this recipient in one hour'
+    end;
+  end if;
+  insert into public.outbox_messages (
+    order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name,
+    has_priority, status, next_attempt_at, problem
+  ) values (
+    ordered.id, add_to_outbox.kind, add_to_outbox.occasion, add_to_outbox.channel, add_to_outbox.recipient,
+    ordered.order_number, ordered.tracking_number, ordered.customer_name,
+    has_priority,
+    case when problem is null then 'waiting' else 'over_budget' end,
+    case when problem is null then add_to_outbox.due_at end,
+    problem
+  )
+  on conflict do nothing
+  returning id into added;
+  if problem is null and added is not null then
+    insert into private.outbox_queue (message_id, channel, due_at) values (added, add_to_outbox.channel, add_to_outbox.due_at);
+  end if;
+end
+$$;
+
+comment on function private.add_to_outbox is
+  'Adds a message of an order to the outbox, once per order, kind, occasion and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
+
+create or replace function private.queue_order_messages(
+  order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
+  due_at timestamptz default now()
+) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  ordered public.orders;
+begin
+  select * into ordered from public.orders as o where o.id = queue_order_messages.order_id;
+  perform private.add_to_outbox(
+    ordered, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
+    queue_order_messages.due_at
+  )
+  from (values ('mail', ordered.customer_email), ('text', ordered.customer_phone)) as way (channel, recipient)
+  join public.message_templates as template
+    on template.kind = queue_order_messages.kind and template.channel = way.channel and template.is_on
+  where way.recipient <> '' and way.channel = any (queue_order_messages.channels);
+exception when others then
+  -- The order's change stays valid without its message.
+  raise warning 'no message % of order % could be put into the outbox: %',
+    queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
+end
+$$;
+
+comment on function private.queue_order_messages is
+  'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
+
+create or replace function private.is_status_message(kind text) returns boolean
+language sql immutable set search_path = ''
+return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
+
+comment on function private.is_status_message is
+  'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
+
+-- Who may call these functions
+grant execute on function public.search_messages to authenticated, service_role;
+
+-- Sending messages: the queue of the outbox and the daily budgets.
+
+create or replace function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  shop jsonb := (
+    select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
+    from public.store_settings as s
+  );
+begin
+  if message_facts.kind = 'newsletter_confirmation' then
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.occasion);
+  end if;
+  return (select jsonb_build_object(
+    'shop', shop,
+    'order_number', o.order_number,
+    'tracking_number', o.tracking_number,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
+    'customer_name', o.customer_name,
+    'delivery_fee', o.delivery_fee,
+    'total_amount', o.total_amount,
+    'items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.created_at, i.id
+      )
+      from public.order_items as i where i.order_id = o.id
+    ), '[]'::jsonb),
+    'payment', (
+      select jsonb_build_object(
+        'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
+        'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
+      )
+      from public.payments as p
+      where p.order_id = o.id and p.status = 'completed'
+        and case
+          when message_facts.occasion = '' then not p.needs_refund
+          -- Merged payments have one refund.
+          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+        end
+      order by p.completed_at desc
+      limit 1
+    )
+  )
+  from public.orders as o
+  where o.id = message_facts.order_id);
+end
+$$;
+
+comment on function private.message_facts is
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
+
+create or replace function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+language plpgsql security definer
+set search_path = ''
+-- A plan that was made for an empty queue must not scan or sort a full one.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+  most integer := least(greatest(coalesce(lease_messages.at_most, 10), 1), 100);
+  lost uuid[];
+  due uuid[];
+begin
+  -- The process ended while it was sending the message.
+  lost := array(
+    select m.id from public.outbox_messages as m
+    where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
+    for update skip locked
+  );
+  if cardinality(lost) > 0 then
+    update public.outbox_messages as m
+    set status = 'unsure', problem = 'The shop stopped while it was sending this. It may have arrived.', updated_at = now()
+    where m.id = any (lost);
+  end if;
+
+  due := array(
+    select next.message_id
+    from unnest(case when lease_messages.channel is null then array['mail', 'text'] else array[lease_messages.channel] end)
+      as wanted (channel)
+    cross join lateral (
+      select q.message_id from private.outbox_queue as q
+      where q.channel = wanted.channel and q.due_at <= now()
+      order by q.due_at
+      limit most
+      for update skip locked
+    ) as next
+    limit most
+  );
+  return query
+  with taken as (
+    update private.outbox_queue as q
+    set due_at = now() + interval '1 minute', lease = gen_random_uuid()
+    where q.message_id = any (due)
+    returning q.message_id, q.lease
+  )
+  select jsonb_build_object(
+    'id', m.id, 'lease', taken.lease, 'kind', m.kind, 'channel', m.channel, 'recipient', m.recipient,
+    'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
+    'facts', private.message_facts(m.order_id, m.kind, m.occasion)
+  )
+  from taken
+  -- With an offset these stay lookups by key: a join could read all messages.
+  cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
+  cross join lateral (
+    select * from public.message_templates as t where t.kind = m.kind and t.channel = m.channel offset 0
+  ) as worded;
+end
+$$;
+
+comment on function public.lease_messages is
+  'Leases due messages for a minute, of one channel or both, with template and values. Messages whose process ended while sending them become unsure.';
+
+create or replace function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  message public.outbox_messages;
+  final_status text;
+  reason text;
+  attempt integer;
+begin
+  select * into message from public.outbox_messages as m where m.id = begin_message.message_id for update;
+  delete from private.outbox_queue as q where q.message_id = begin_message.message_id and q.lease = begin_message.lease;
+  if not found or message.status <> 'waiting' then
+    return null;
+  end if;
+  if message.order_id is not null and not private.is_message_true(message.order_id, message.kind) then
+    -- Deleted, so that it is sent once it is true again.
+    delete from public.outbox_messages as m where m.id = message.id;
+    return null;
+  end if;
+  if message.give_up_at < now() then
+    final_status := 'failed';
+    reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
+  elsif not exists (
+    select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
+  ) then
+    final_status := 'failed';
+    reason := 'Messages of this kind are switched off';
+  else
+    reason := private.take_from_budget(message.channel, message.has_priority);
+    final_status := case when reason is not null then 'over_budget' end;
+  end if;
+  if final_status is not null then
+    update public.outbox_messages as m
+    set status = final_status, next_attempt_at = null, problem = reason, updated_at = now()
+    where m.id = message.id;
+    return null;
+  end if;
+  update public.outbox_messages as m
+  set status = 'sending', attempts = m.attempts + 1, sending_since = now(), next_attempt_at = null,
+      subject = begin_message.subject, body = begin_message.body, updated_at = now()
+  where m.id = message.id
+  returning m.attempts into attempt;
+  return attempt;
+end
+$$;
+
+comment on function public.begin_message is
+  'Marks a leased message as being sent, stores its text and counts it in today''s budget. Returns the number of the attempt; only then may it be sent. Null: another process has it, a day has passed, its template is off, the budget is used up, or it no longer matches the order; then it is deleted.';
+
+create or replace function public.finish_message(
+  message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
+) returns text
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  sent public.outbox_messages;
+  next_at timestamptz;
+begin
+  if finish_message.outcome not in ('sent', 'refused', 'failed', 'unsure') then
+    perform private.refuse(400, 'outcome_unknown', 'A message is sent, refused, failed or unsure');
+  end if;
+  -- A slow process may still report its outcome, unless another attempt has followed.
+  select * into sent from public.outbox_messages as m
+  where m.id = finish_message.message_id and m.attempts = finish_message.attempt
+    and (m.status in ('sending', 'unsure') or (m.status = 'waiting' and finish_message.outcome = 'sent'))
+  for update;
+  if not found then
+    return null;
+  end if;
+  delete from private.outbox_queue as q where q.message_id = sent.id;
+  if finish_message.outcome in ('refused', 'failed') then
+    perform private.return_to_budget(sent.channel, sent.has_priority, sent.sending_since);
+  end if;
+  if finish_message.outcome = 'refused' then
+    next_at := now() + least(interval '30 seconds' * power(2, least(sent.attempts - 1, 10)), interval '2 hours');
+    if next_at <= sent.give_up_at then
+      insert into private.outbox_queue (message_id, channel, due_at) values (sent.id, sent.channel, next_at) on conflict do nothing;
+    else
+      next_at := null;
+    end if;
+  end if;
+  update public.outbox_messages as m
+  set status = case
+        when finish_message.outcome <> 'refused' then finish_message.outcome
+        when next_at is null then 'failed'
+        else 'waiting'
+      end,
+      next_attempt_at = next_at,
+      problem = case
+        when finish_message.outcome = 'sent' then null
+        when finish_message.outcome = 'refused' and next_at is null
+          then 'Given up after a day: ' || coalesce(finish_message.problem, 'refused without a reason')
+        else finish_message.problem
+      end,
+      gateway_reference = coalesce(finish_message.gateway_reference, m.gateway_reference),
+      sent_at = case when finish_message.outcome = 'sent' then now() end, updated_at = now()
+  where m.id = sent.id
+  returning * into sent;
+  return sent.status;
+end
+$$;
+
+comment on function public.finish_message is
+  'Records the outcome of an attempt: sent; refused, to be retried with growing delays for a day; failed; or unsure. Refused and failed messages are returned to the budget. Returns the message''s status, or null if a later attempt has begun.';
+
+create or replace function public.send_message_again(message_id uuid) returns public.outbox_messages
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  again public.outbox_messages;
+begin
+  perform private.expect_staff();
+  update public.outbox_messages as m
+  set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
+      -- Requested by staff, not by a visitor.
+      has_priority = true,
+      resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
+      updated_at = now()
+  where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
+    -- A message whose recipient was removed cannot be sent.
+    and m.recipient <> ''
+  returning * into again;
+  if not found then
+    if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then
+      perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
+    end if;
+    perform private.refuse(409, 'message_not_to_send_again', 'This message waits already, or was sent meanwhile');
+  end if;
+  if private.daily_budget(again.channel) <= coalesce((
+    select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
+  ), 0) then
+    perform private.refuse(409, 'message_budget_used_up', format(
+      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', again.channel || 's'
+    ));
+  end if;
+  insert into private.outbox_queue (message_id, channel, due_at) values (again.id, again.channel, now());
+  return again;
+end
+$$;
+
+comment on function public.send_message_again is
+  'For staff: sends a failed, unsure or over-budget message again, for another day and with the whole daily budget.';
+
+create or replace function private.take_from_budget(channel text, has_priority boolean) returns text
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+  budget integer := private.daily_budget(take_from_budget.channel);
+  used private.messages_sent;
+begin
+  insert into private.messages_sent (day, channel) values (today, take_from_budget.channel) on conflict do nothing;
+  update private.messages_sent as counted
+  set total = counted.total + 1,
+      without_priority = counted.without_priority + case when take_from_budget.has_priority then 0 else 1 end
+  where counted.day = today and counted.channel = take_from_budget.channel
+    and counted.total < budget
+    and (take_from_budget.has_priority or counted.without_priority < budget / 2);
+  if found then
+    return null;
+  end if;
+  select * into used from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel;
+  return format(
+    case
+      when used.total < budget then 'Not sent: the half of today''s budget of %ss for visitors who have not paid is used up'
+      else 'Not sent: today''s budget of %ss is used up'
+    end,
+    take_from_budget.channel
+  );
+end
+$$;
+
+comment on function private.take_from_budget is
+  'Counts a message in today''s budget. Null: it may be sent; else the reason why not. Half of the budget is reserved for messages with priority.';
+
+create or replace function public.message_budgets() returns table (
+  channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  today date := private.nairobi_day(now());
+begin
+  perform private.expect_staff();
+  return query
+  select way.channel, coalesce(s.total, 0), coalesce(s.without_priority, 0), private.daily_budget(way.channel), (
+    select count(*) from public.outbox_messages as m
+    where m.status = 'over_budget' and m.channel = way.channel
+      and m.created_at >= today::timestamp at time zone 'Africa/Nairobi'
+  )
+  from (values ('text'), ('mail')) as way (channel)
+  left join private.messages_sent as s on s.day = today and s.channel = way.channel;
+end
+$$;
+
+comment on function public.message_budgets is
+  'For staff: per channel the messages sent today, those without priority, the daily budget, and today''s messages over budget.';
+
+create or replace function private.is_message_true(order_id uuid, kind text) returns boolean
+language sql stable set search_path = '' as $$
+  select case is_message_true.kind
+    when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
+    when 'order_delivered' then o.status = 'delivered'
+    -- order_refunded includes the cancellation.
+    when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
+    when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
+    when 'order_paid' then o.payment_status in ('paid', 'refunded')
+    when 'order_payment_held' then o.payment_status = 'needs_decision'
+    else true
+  end
+  from public.orders as o where o.id = is_message_true.order_id;
+$$;
+
+comment on function private.is_message_true is
+  'Whether the order still has the state that a message of this kind reports. Null without an order.';
+
+-- Who may call these functions
+grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
+
+grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
 
 -- Deletes the emails of a deleted subscription, since they hold its address.
 create or replace function private.delete_newsletter_mails() returns trigger
@@ -4829,27 +6816,26 @@ $$;
 comment on function public.subscribe_to_newsletter is
   'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
 
-create or replace function public.issue_newsletter_tokens(subscription_id uuid) returns jsonb
+create or replace function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
-declare
-  confirm text := replace(gen_random_uuid()::text, '-', '');
-  unsubscribe text := replace(gen_random_uuid()::text, '-', '');
 begin
   perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
   if not found then
-    return null;
+    return;
   end if;
+  confirm := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe := replace(gen_random_uuid()::text, '-', '');
   insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
   values
     (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
     (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
-  return jsonb_build_object('confirm', confirm, 'unsubscribe', unsubscribe);
+  return next;
 end
 $$;
 
 comment on function public.issue_newsletter_tokens is
-  'New tokens for the links of one newsletter mail; only their hashes are stored. Null: the subscription was deleted.';
+  'New tokens for the links of one newsletter mail; only their hashes are stored. No row: the subscription was deleted.';
 
 create or replace function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
@@ -4904,6 +6890,593 @@ grant execute on function public.subscribe_to_newsletter, public.confirm_newslet
   to anon, authenticated, service_role;
 
 grant execute on function public.issue_newsletter_tokens to service_role;
+
+create or replace function public.forget_old_rows() returns integer
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  forgotten integer;
+begin
+  perform private.delete_old_limits();
+  forgotten := private.anonymise_old_messages();
+  perform private.clear_old_payment_messages();
+  perform private.anonymise_old_orders();
+  perform private.reduce_abandoned_orders();
+  perform private.delete_old_inquiries();
+  perform private.delete_unconfirmed_subscriptions();
+  return forgotten;
+end
+$$;
+
+comment on function public.forget_old_rows is
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders without a payment after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+
+create or replace function private.unsettled_money_reason(order_id uuid) returns text
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  asked public.orders;
+begin
+  select * into asked from public.orders as o where o.id = unsettled_money_reason.order_id;
+  return case
+    when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
+    when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
+    when exists (
+      select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
+    ) then 'A payment is being checked'
+    -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
+    ) then 'M-PESA may still report a payment'
+    when exists (
+      select from public.payments as p
+      where p.order_id = asked.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+    ) or exists (
+      select from public.payments as p
+      join public.refunds as r on r.payment_id = p.id
+      where p.order_id = asked.id and r.status not in ('completed', 'failed', 'withdrawn')
+    ) then 'Money is on its way back'
+    when exists (
+      select from public.mpesa_transactions as t
+      where t.order_id = asked.id and t.payment_id is null and t.resolution is null
+    ) then 'Money under its number waits for a decision'
+  end;
+end
+$$;
+
+comment on function private.unsettled_money_reason is
+  'Why the money of an order is not settled yet, as a sentence. Null: settled. Until then the customer''s details are needed.';
+
+create or replace function private.anonymise_orders(order_ids uuid[]) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  update public.orders as o
+  set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
+      anonymised_at = now()
+  where o.id = any (anonymise_orders.order_ids);
+  -- Links in old messages stop working.
+  update private.order_keys as k
+  set request_hash = '', access_key = replace(gen_random_uuid()::text, '-', '')
+  where k.order_id = any (anonymise_orders.order_ids);
+  delete from private.order_networks as n where n.order_id = any (anonymise_orders.order_ids);
+  update public.payments as p set phone = '' where p.order_id = any (anonymise_orders.order_ids) and p.phone <> '';
+  update public.deliveries as d
+  set delivery_notes = null
+  where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';
+  perform private.anonymise_messages(array(
+    select m.id from public.outbox_messages as m where m.order_id = any (anonymise_orders.order_ids) and m.recipient <> ''
+  ));
+end
+$$;
+
+comment on function private.anonymise_orders is
+  'Removes the customer''s name, email, phone, address and notes from orders and related rows. M-PESA''s messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
+
+create or replace function private.anonymise_messages(message_ids uuid[]) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
+  update public.outbox_messages as m
+  set recipient = '', customer_name = '', subject = null, body = null, next_attempt_at = null, updated_at = now(),
+      status = case when m.status = 'waiting' then 'failed' else m.status end,
+      problem = case when m.status = 'waiting' then 'The recipient was erased' end
+  where m.id = any (anonymise_messages.message_ids);
+end
+$$;
+
+comment on function private.anonymise_messages is 'Removes recipient and text of messages. Waiting ones are not sent.';
+
+create or replace function private.anonymise_old_messages() returns integer
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  due uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    order by m.created_at limit 5000
+    for update skip locked
+  );
+begin
+  perform private.anonymise_messages(due);
+  return cardinality(due);
+end
+$$;
+
+create or replace function private.clear_old_payment_messages() returns void
+language plpgsql set search_path = '' as $$
+declare
+  retained_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
+begin
+  -- Responses without a result prove nothing.
+  delete from public.payment_messages as m
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.source = 'query' and old.outcome = 'pending' and old.received_at < now() - interval '90 days'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  -- The time, payment and outcome stay. Messages that could not be settled yet stay complete.
+  update public.payment_messages as m
+  set body = '{}', source_address = null
+  where m.id in (
+    select old.id from public.payment_messages as old
+    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    order by old.received_at limit 5000
+    for update skip locked
+  );
+  update public.mpesa_transactions as t
+  set payer_name = null, payer_phone = null
+  where t.receipt in (
+    select old.receipt from public.mpesa_transactions as old
+    where old.transacted_at < retained_since and (old.payer_name is not null or old.payer_phone is not null)
+    order by old.transacted_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create or replace function private.anonymise_old_orders() returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  retained_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.created_at < retained_since and private.unsettled_money_reason(o.id) is null
+    order by o.created_at limit 1000
+    for update skip locked
+  ) || array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and o.erasure_requested_at is not null and private.retention_reason(o.id) is null
+    limit 1000
+    for update skip locked
+  );
+begin
+  -- Checked again under the lock: a payment may have begun in the meantime.
+  perform private.anonymise_orders(array(
+    select id from unnest(due) as id where private.unsettled_money_reason(id) is null
+  ));
+  update public.payments as p set phone = '' where p.purpose = 'test' and p.created_at < retained_since and p.phone <> '';
+end
+$$;
+
+create or replace function private.retention_reason(order_id uuid) returns text
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return coalesce(private.unsettled_money_reason(retention_reason.order_id), (
+    select 'It is paid and not delivered yet'
+    from public.orders as o
+    where o.id = retention_reason.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
+  ), (
+    select 'A message to its customer is being sent'
+    from public.outbox_messages as m
+    where m.order_id = retention_reason.order_id and m.status = 'sending'
+    limit 1
+  ));
+end
+$$;
+
+comment on function private.retention_reason is
+  'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
+
+create or replace function private.delete_old_inquiries() returns void
+language plpgsql set search_path = '' as $$
+begin
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create or replace function private.delete_unconfirmed_subscriptions() returns void
+language plpgsql set search_path = '' as $$
+begin
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+end
+$$;
+
+create or replace function private.hash_person(identifier text) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  secret bytea := (select k.key from private.person_hash_key as k);
+begin
+  return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
+end
+$$;
+
+comment on function private.hash_person is
+  'Keyed hash of a phone or email address, which shows that two requests were about the same person.';
+
+create or replace function private.refuse_request_log_change() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
+end
+$$;
+
+create or replace function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
+  values (
+    log_personal_data_request.kind, private.hash_person(log_personal_data_request.identifier),
+    log_personal_data_request.counts, (select auth.uid()),
+    (select u.email from auth.users as u where u.id = (select auth.uid()))
+  );
+end
+$$;
+
+create or replace function private.read_person(identifier text, out email text, out phone text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
+    email := lower(trim(read_person.identifier));
+  else
+    phone := private.read_phone(read_person.identifier);
+  end if;
+  if email is null and phone is null then
+    perform private.refuse(400, 'person_invalid', 'Please enter a Kenyan mobile number or an email address');
+  end if;
+end
+$$;
+
+comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
+
+create or replace function public.export_person(identifier text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  answer jsonb;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(export_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  order_ids := private.orders_of_person(person.email, person.phone);
+  answer := jsonb_build_object(
+    'identifier', person_key,
+    'exported_at', now(),
+    'shop', (select s.store_name from public.store_settings as s),
+    'orders', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+          'status', o.status, 'payment_status', o.payment_status,
+          'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+          'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+          'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+          'erasure_requested_at', o.erasure_requested_at,
+          'reason_to_keep', private.retention_reason(o.id),
+          'items', coalesce((
+            select jsonb_agg(
+              jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+              order by i.created_at, i.id
+            )
+            from public.order_items as i where i.order_id = o.id
+          ), '[]'::jsonb),
+          'payments', coalesce((
+            select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+            from public.payments as p where p.order_id = o.id
+          ), '[]'::jsonb),
+          -- Who delivered is another person's data.
+          'delivery', (
+            select jsonb_build_object(
+              'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+            )
+            from public.deliveries as d where d.order_id = o.id
+          ),
+          'history', coalesce((
+            select jsonb_agg(jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at) order by e.id)
+            from public.order_events as e where e.order_id = o.id
+          ), '[]'::jsonb),
+          'messages', coalesce((
+            select jsonb_agg(private.describe_message(m) order by m.created_at)
+            from public.outbox_messages as m where m.order_id = o.id
+          ), '[]'::jsonb)
+        )
+        order by o.created_at desc, o.id
+      )
+      from public.orders as o where o.id = any (order_ids)
+    ), '[]'::jsonb),
+    'payments_for_others', coalesce((
+      select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+      from public.payments as p
+      where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
+    ), '[]'::jsonb),
+    'inquiries', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'created_at', i.created_at, 'name', i.name, 'email', i.email, 'phone', i.phone, 'subject', i.subject, 'message', i.message
+        )
+        order by i.created_at desc
+      )
+      from public.inquiries as i
+      where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
+    ), '[]'::jsonb),
+    'newsletter', (
+      select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
+      from public.newsletter_subscriptions as n where lower(n.email) = person.email
+    ),
+    'newsletter_mails', coalesce((
+      select jsonb_agg(private.describe_message(m) order by m.created_at)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
+    ), '[]'::jsonb),
+    -- Other phones and email addresses of the same customer, for separate requests.
+    'also_used', coalesce((
+      select jsonb_agg(distinct other.identifier)
+      from public.orders as o
+      cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
+    ), '[]'::jsonb),
+    'earlier_requests', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
+      )
+      from public.personal_data_requests as r
+      where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
+    ), '[]'::jsonb)
+  );
+  perform private.log_personal_data_request('export', person_key, jsonb_build_object(
+    'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'inquiries', jsonb_array_length(answer -> 'inquiries'),
+    'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
+  ));
+  return answer;
+end
+$$;
+
+comment on function public.export_person is
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged.';
+
+create or replace function public.erase_person(identifier text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  closed uuid[];
+  erased jsonb;
+  postponed jsonb;
+  touched integer;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(erase_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  -- Lock the orders first, by id, against deadlocks.
+  order_ids := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone
+      or exists (select from public.payments as p where p.order_id = o.id and p.phone = person.phone))
+    order by o.id
+    for no key update
+  );
+
+  closed := array(
+    select o.id from public.orders as o
+    where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
+      and private.retention_reason(o.id) is null
+  );
+  perform private.anonymise_orders(closed);
+  erased := jsonb_build_object('orders', cardinality(closed));
+  update public.orders as o
+  set erasure_requested_at = coalesce(o.erasure_requested_at, now())
+  where o.id = any (order_ids) and o.anonymised_at is null
+    and (lower(o.customer_email) = person.email or o.customer_phone = person.phone);
+
+  -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
+  update public.payments as p
+  set phone = ''
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('payments_for_others', touched);
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
+    and private.retention_reason(e.order_id) is null;
+  update public.payments as p set phone = ''
+  where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
+
+  delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('inquiries', touched);
+  delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
+  get diagnostics touched = row_count;
+  erased := erased || jsonb_build_object('newsletter', touched);
+
+  postponed := coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'reason', private.retention_reason(o.id),
+        'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+      )
+      order by o.created_at desc
+    )
+    from public.orders as o
+    where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
+  ), '[]'::jsonb);
+  perform private.log_personal_data_request(
+    'erasure', person_key, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+  );
+  return jsonb_build_object('identifier', person_key, 'erased', erased, 'postponed', postponed);
+end
+$$;
+
+comment on function public.erase_person is
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+
+create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
+  for each row execute function private.refuse_request_log_change();
+
+create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
+  for each statement execute function private.refuse_request_log_change();
+
+-- Who may call these functions
+grant execute on function public.forget_old_rows to service_role;
+
+grant execute on function public.export_person, public.erase_person to authenticated, service_role;
+
+create or replace function private.counted_page(path text) returns text
+language sql stable set search_path = '' as $$
+  -- Only existing pages have their own rows, so that requests cannot fill the table.
+  select case
+    when page in ('/', '/shop', '/contact', '/delivery', '/newsletter', '/track-order') then page
+    -- Tracking numbers are not counted.
+    when page like '/track-order/%' then '/track-order'
+    when page ~ '^/(admin|api)(/|$)' then null
+    when exists (select from public.products as p where page = '/shop/' || p.slug) then page
+    else 'other'
+  end
+  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
+$$;
+
+comment on function private.counted_page is
+  'The page under which a view is counted: a storefront page; ''other'' for unknown paths; null for staff screens.';
+
+create or replace function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  today date := (now() at time zone 'Africa/Nairobi')::date;
+  first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
+begin
+  perform private.expect_staff();
+  return query
+  with seen as (
+    select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
+  ), placed as (
+    select (o.created_at at time zone 'Africa/Nairobi')::date as day, count(*) as count
+    from public.orders as o
+    where o.created_at >= first_day::timestamp at time zone 'Africa/Nairobi'
+    group by 1
+  )
+  select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
+  from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
+  left join seen on seen.day = d.day::date
+  left join placed on placed.day = d.day::date
+  order by 1;
+end
+$$;
+
+comment on function public.daily_figures is
+  'For staff: page views and orders of the last days in Nairobi, including today and days without any.';
+
+create or replace function public.record_backup(
+  started_at timestamptz, outcome text, file_name text default null, size bigint default null, problem text default null
+) returns void
+language sql volatile security definer set search_path = '' as $$
+  insert into public.backups (started_at, outcome, file_name, size, problem)
+  values (record_backup.started_at, record_backup.outcome, record_backup.file_name, record_backup.size, record_backup.problem);
+  -- Stores about a year of two backups a day.
+  delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
+$$;
+
+comment on function public.record_backup is 'Records the outcome of a backup.';
+
+create or replace function public.request_backup() returns void
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
+    perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
+  end if;
+  perform pg_catalog.pg_notify('backup_requests', '');
+end
+$$;
+
+comment on function public.request_backup is
+  'For staff and the secret key: requests a backup now. Its outcome is a new row of backups.';
+
+create or replace function public.dashboard_figures() returns table (
+  products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,
+  received_today bigint
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
+  today timestamptz := date_trunc('day', now_in_nairobi) at time zone 'Africa/Nairobi';
+  monday timestamptz := date_trunc('week', now_in_nairobi) at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with money (cents, moved_at) as (
+    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed' and p.purpose = 'order'
+    union all
+    select -r.refund_cents, r.completed_at
+    from public.refunds as r
+    join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
+    where r.status = 'completed'
+  )
+  select
+    (select count(*) from public.products as p where p.is_active),
+    o.count,
+    (select count(*) from public.inquiries),
+    o.revenue,
+    m.in_all,
+    m.this_week,
+    m.today
+  from (
+    select count(*), coalesce(sum(total_amount), 0)::bigint as revenue from public.orders
+  ) as o
+  cross join (
+    select
+      coalesce(sum(cents), 0)::bigint as in_all,
+      coalesce(sum(cents) filter (where moved_at >= monday), 0)::bigint as this_week,
+      coalesce(sum(cents) filter (where moved_at >= today), 0)::bigint as today
+    from money
+  ) as m;
+end
+$$;
+
+comment on function public.dashboard_figures is
+  'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
+
+-- Who may call these functions
+grant execute on function public.record_page_views, public.record_backup to service_role;
+
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
+
+grant execute on function public.request_backup to authenticated, service_role;
 
 -- Live updates: notifications that clear cached pages, and tables that realtime publishes to staff screens.
 
