@@ -215,8 +215,6 @@ alter table public.store_settings rename constraint "somebody may order" to "a p
 comment on type private.settlement is
   'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
 
-drop trigger sessions_announce_their_end on auth.sessions;
-
 drop trigger categories_change_pages on public.categories;
 
 drop trigger categories_come_and_go_on_pages on public.categories;
@@ -7557,8 +7555,6 @@ create trigger shop_texts_after_statement after insert or delete or truncate on 
 
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
-
-create trigger sessions_after_delete after delete on auth.sessions for each row execute function private.announce_access_change();
 
 -- Background jobs: which process calls the payment function, and when.
 

@@ -70,7 +70,7 @@ create trigger search_synonyms_after_statement after insert or update or delete 
   for each statement execute function private.announce_page_change();
 create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
   for each row execute function private.announce_access_change();
-create trigger sessions_after_delete after delete on auth.sessions for each row execute function private.announce_access_change();
+create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
 
 -- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
 -- require the secret key.
