@@ -2123,6 +2123,12 @@ begin
     if cents > 0 then
       answer := answer || jsonb_build_object('paid_cents', cents);
     end if;
+    select sum(p.charge_cents) into cents
+    from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null;
+    if cents > 0 then
+      answer := answer || jsonb_build_object('surplus_cents', cents);
+    end if;
   end if;
   -- Partial payments under the order's number: shown only with proof, because anyone can send one.
   select sum(t.received_cents) into cents
@@ -2136,7 +2142,7 @@ end
 $$;
 
 comment on function private.order_facts is
-  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents and part_paid_cents.';
+  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create or replace function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
