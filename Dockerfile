@@ -3,7 +3,8 @@
 FROM node:24-trixie-slim AS build
 WORKDIR /srv/jani
 COPY package.json package-lock.json ./
-RUN npm ci --no-audit --no-fund
+# Not `npm ci`: it refuses a lockfile written on another platform.
+RUN npm install --no-audit --no-fund --include=dev
 COPY . .
 # Records that packages and build are current, so that a start does neither.
 RUN node scripts/build.mjs && npm prune --omit=dev --no-audit --no-fund

@@ -79,6 +79,8 @@ test('the container runs as an unprivileged user on a supported Node, and its he
   expect(shop).toMatch(/\nUSER node\n/);
   expect(shop).toMatch(/\nHEALTHCHECK [^\n]*\\\n[^\n]*\/readyz/);
   expect(shop).toContain('CMD ["node", "scripts/start.mjs"]');
+  // It refuses a lockfile written on another platform, as this one is for most.
+  expect(dockerfile).not.toMatch(/^RUN npm ci\b/m);
 });
 
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;

@@ -11,6 +11,7 @@ export const longTests = [
   'backend/database/kill.test.ts',
   'backend/storage/kill.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
+  'scripts/containers.test.ts',
 ];
 
 /**

@@ -1,0 +1,91 @@
+// Builds the images and runs compose.yaml, where Docker (or Podman) with Compose is installed.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from './free-port.ts';
+import { until } from './open-shop.ts';
+
+const root = join(import.meta.dirname, '..');
+const succeeds = (program: string, parameters: string[]) => spawnSync(program, parameters).status === 0;
+const tool = ['docker', 'podman'].find(
+  (name) => succeeds(name, ['info']) && succeeds(name, ['compose', 'version']),
+);
+const hasImages = tool !== undefined && succeeds(tool, ['pull', 'postgres:17']);
+if (!tool) console.warn('Neither Docker nor Podman runs here with Compose: the containers are not tested.');
+else if (!hasImages) console.warn('Images cannot be pulled: the containers are not tested.');
+
+const minutes = (count: number) => count * 60_000;
+
+describe.runIf(hasImages)('compose.yaml', () => {
+  let folder: string;
+  let port: number;
+  const compose = (...parameters: string[]) => {
+    const files = ['compose', '--file', join(folder, 'compose.yaml'), ...parameters];
+    const { status, stdout, stderr } = spawnSync(tool ?? '', files, { encoding: 'utf8' });
+    expect(status, `${parameters.join(' ')}:\n${stdout}${stderr}`).toBe(0);
+  };
+  /** Reads a page through Caddy, whose certificate for localhost is its own. */
+  const read = (path: string) =>
+    new Promise<{ status: number | undefined; body: string }>((done, fail) => {
+      const asked = request(
+        { host: 'localhost', port, path, servername: 'localhost', rejectUnauthorized: false, agent: false },
+        (response) => {
+          let body = '';
+          response.on('data', (chunk) => {
+            body += chunk;
+          });
+          response.on('end', () => done({ status: response.statusCode, body }));
+        },
+      );
+      asked.on('error', fail);
+      asked.end();
+    });
+  const answers = async () => (await read('/readyz')).status === 200;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'jani-compose-'));
+    port = await freePort();
+    const text = readFileSync(join(root, 'compose.yaml'), 'utf8')
+      .replace('name: jani\n', `name: jani-test-${process.pid}\n`)
+      .replaceAll('context: .', `context: ${root}`)
+      .replaceAll(/image: (jani\S*)/g, 'image: $1-test')
+      .replace(/ports: \[.*\]/, `ports: ["127.0.0.1:${port}:443"]`);
+    writeFileSync(join(folder, 'compose.yaml'), text);
+    writeFileSync(
+      join(folder, '.env'),
+      [
+        'SHOP_HOST=localhost',
+        'POSTGRES_PASSWORD=fN2wq8',
+        'ADMIN_EMAIL=owner@shop.example',
+        'MPESA_ENV=sandbox',
+        'MPESA_CONSUMER_KEY=key',
+        'MPESA_CONSUMER_SECRET=secret',
+        'MPESA_SHORTCODE=174379',
+        'MPESA_PASSKEY=passkey',
+        'MPESA_TRANSACTION_TYPE=CustomerPayBillOnline',
+        '',
+      ].join('\n'),
+    );
+    compose('up', '--detach', '--build');
+  }, minutes(30));
+  afterAll(() => {
+    if (!folder) return;
+    compose('down', '--volumes', '--rmi', 'local', '--timeout', '20');
+    rmSync(folder, { recursive: true, force: true });
+  }, minutes(5));
+
+  test(
+    'opens the shop behind Caddy, and keeps it open when one of its processes is killed',
+    async () => {
+      await until(answers, 'the shop is ready', minutes(5));
+      expect((await read('/shop')).body).toContain('KSh');
+      compose('kill', 'shop-1');
+      await until(answers, 'the other process answers', minutes(2));
+      expect((await read('/shop')).body).toContain('KSh');
+    },
+    minutes(10),
+  );
+});
