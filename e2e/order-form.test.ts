@@ -296,6 +296,15 @@ story('every field and Place Order can be used on a phone that lies on its side'
   }
   await place.click();
   await payButton(page).waitFor();
+  await expect
+    .poll(
+      async () => {
+        const button = await payButton(page).boundingBox();
+        return button !== null && button.y + button.height <= 360;
+      },
+      { message: 'Pay is in sight' },
+    )
+    .toBe(true);
 });
 
 story('a message sent without scripts is answered in view', async ({ newVisitor }) => {

@@ -28,6 +28,10 @@ interface StateProps {
   headingRef: RefObject<HTMLHeadingElement | null>;
 }
 
+/** Side by side where there is room, and on a phone that lies on its side. */
+const actions =
+  'grid gap-2 md:grid-cols-[1fr_auto] [@media(max-height:30rem)]:grid-cols-[auto_1fr] md:[@media(max-height:30rem)]:grid-cols-[1fr_auto]';
+
 const phoneProblem = 'Please enter a valid phone number 📱';
 
 interface ReadyToPayProps extends StateProps {
@@ -108,15 +112,15 @@ export function ReadyToPay({
           {onPayByHand && !isSending ? <OtherWay onClick={onPayByHand} /> : null}
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
+      <DialogFooter isSticky>
+        <div className={actions}>
           <Button
             ref={payButton}
             type="submit"
             form={formId}
             size="large"
             isBusy={isSending}
-            className="md:order-2"
+            className="md:order-2 [@media(max-height:30rem)]:order-2"
           >
             {isSending ? (
               <>
@@ -342,9 +346,14 @@ export function PaymentFailed({
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
-      <DialogFooter>
-        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
-          <Button size="large" onClick={onRetry} disabled={left > 0} className="md:order-2">
+      <DialogFooter isSticky>
+        <div className={actions}>
+          <Button
+            size="large"
+            onClick={onRetry}
+            disabled={left > 0}
+            className="md:order-2 [@media(max-height:30rem)]:order-2"
+          >
             {left > 0
               ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
               : 'Try Again'}
