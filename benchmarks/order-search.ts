@@ -1,14 +1,12 @@
 // The staff's order search at three sizes of shop, on both databases, beside the look-up of one order by its id.
-import { openShop, until } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { compare, load, type Row } from './load.ts';
+import { openStaffShop } from './staff-shop.ts';
 
 const first = ['Amina', 'Brian', 'Chebet', 'David', 'Esther', 'Faith', 'George', 'Halima'];
 const last = ['Kamau', 'Otieno', 'Wanjiku', 'Mutua', 'Kiprop'];
 const shown =
   'id,order_number,customer_name,customer_email,created_at,total_amount,status,order_items(quantity,product_name)';
-const email = 'owner@jani.example';
-const password = 'correct horse battery';
 
 /** An order for a year's worth of them, one a few minutes; `index` counts from the newest. */
 function orderOf(index: number) {
@@ -51,38 +49,15 @@ async function benchOn(
   sizes: readonly number[],
   { rounds, seconds }: { rounds: number; seconds: number },
 ): Promise<Row[]> {
-  const shop = await openShop({ ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password });
+  const shop = await openStaffShop(environment);
   try {
-    const { publishable, secret } = await shop.keys();
-    const post = (path: string, headers: Record<string, string>, body: unknown) =>
-      fetch(`${shop.url}${path}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', ...headers },
-        body: JSON.stringify(body),
-      });
-    let access_token = '';
-    // The first account is made while the shop opens.
-    await until(async () => {
-      const signIn = await post(
-        '/auth/v1/token?grant_type=password',
-        { apikey: publishable },
-        { email, password },
-      );
-      ({ access_token } = (await signIn.json()) as { access_token: string });
-      return signIn.ok;
-    }, 'the first account is made');
-    const asStaff = { apikey: publishable, authorization: `Bearer ${access_token}` };
-
+    const { asStaff } = shop;
     const rows: Row[] = [];
     let there = 0;
     for (const size of sizes) {
-      for (; there < size; there += 1000) {
-        const orders = Array.from({ length: Math.min(1000, size - there) }, (_, index) =>
-          orderOf(there + index + 1),
-        );
-        const answer = await post('/rest/v1/orders', { apikey: secret }, orders);
-        if (!answer.ok) throw new Error(`the orders were not made: ${await answer.text()}`);
-      }
+      const before = there;
+      await shop.insert('orders', size - before, 1000, (index) => orderOf(before + index));
+      there = size;
       const middle = `customer.${Math.round(size / 2)}@`;
       const search = (given: Record<string, string>) =>
         `${shop.url}/rest/v1/rpc/search_orders?${new URLSearchParams({ ...given, select: shown })}`;

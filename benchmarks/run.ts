@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process';
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { benchGrowth, type GrowthRow } from './growth.ts';
 import { benchLite } from './lite.ts';
 import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
@@ -10,6 +11,7 @@ import { benchStart, type StartRow } from './start.ts';
 
 const rows: Row[] = [];
 const starts: StartRow[] = [];
+const growth: GrowthRow[] = [];
 const wanted = process.argv.slice(2);
 if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
 if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
@@ -34,6 +36,18 @@ if (wanted.length === 0 || wanted.includes('search')) {
 }
 if (wanted.length === 0 || wanted.includes('start')) {
   starts.push(...(await benchStart(wanted.includes('trial') ? 1 : 5)));
+}
+if (wanted.length === 0 || wanted.includes('growth')) {
+  const isTrial = wanted.includes('trial');
+  growth.push(
+    ...(await benchGrowth(
+      {
+        small: { orders: 1_000, products: 30 },
+        large: isTrial ? { orders: 5_000, products: 200 } : { orders: 100_000, products: 10_000 },
+      },
+      isTrial ? 3 : 60,
+    )),
+  );
 }
 
 async function benchStorefront(): Promise<void> {
@@ -74,6 +88,12 @@ if (starts.length > 0) {
     const ratio = subject.processorSeconds / stick.processorSeconds;
     console.log(`| ${name} | ${cost(subject)} | ${cost(stick)} | ${ratio.toFixed(2)} |`);
   }
+}
+if (growth.length > 0) console.log('\n| point | small shop | large shop | ratio |\n|---|---|---|---|');
+for (const { name, smallMs, largeMs } of growth) {
+  console.log(
+    `| ${name} | ${smallMs.toFixed(2)} ms | ${largeMs.toFixed(2)} ms | ${(largeMs / smallMs).toFixed(2)} |`,
+  );
 }
 const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>
   `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`;

@@ -7,7 +7,6 @@ export interface CatalogueEntry {
   category: string | null;
   brand: string | null;
   price: number;
-  created_at: string;
 }
 
 export const sortOrders = ['popularity', 'brand', 'flavor', 'price'] as const;
@@ -32,7 +31,8 @@ function byName(a: string | null, b: string | null): number {
   return collator.compare(a ?? '\uffff', b ?? '\uffff');
 }
 const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => number> = {
-  popularity: (a, b) => Number(b.created_at > a.created_at) - Number(b.created_at < a.created_at),
+  // The server lists the newest first.
+  popularity: () => 0,
   brand: (a, b) => byName(a.brand, b.brand),
   flavor: (a, b) => byName(a.category, b.category),
   price: (a, b) => a.price - b.price,
@@ -40,7 +40,7 @@ const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => n
 
 /**
  * Returns the matching products in order (specification §2, Shop). Equal ones stay in the order of `products`.
- * @param products as the server lists them
+ * @param products newest first
  * @param query its search text is ignored: `found` has its matches
  * @param found slugs that the search matches, best first; null without a search
  */
@@ -127,12 +127,22 @@ export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery 
   };
 }
 
-/** The query part of the shop page's URL for a query: the reverse of `readCatalogueQuery`. */
-export function writeCatalogueQuery({ search, brand, category, sort }: CatalogueQuery): URLSearchParams {
+/** The page of the shop's list that a URL names. Default: 1, also for what is no page number. */
+export function pageNumberIn(parameters: URLSearchParams): number {
+  const page = parameters.get('page') ?? '';
+  return /^[1-9]\d{0,2}$/.test(page) ? Number(page) : 1;
+}
+
+/** The query part of the shop page's URL for a query: the reverse of `readCatalogueQuery` and `pageNumberIn`. */
+export function writeCatalogueQuery(
+  { search, brand, category, sort }: CatalogueQuery,
+  page = 1,
+): URLSearchParams {
   const parameters = new URLSearchParams();
   if (search.trim()) parameters.set('search', search.trim());
   if (brand) parameters.set('brand', brand);
   if (category) parameters.set('category', category);
   if (sort !== usualOrder(search)) parameters.set('sort', sort);
+  if (page > 1) parameters.set('page', String(page));
   return parameters;
 }

@@ -359,7 +359,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     const count = (status: string) => rows.find((row) => row.status === status)?.count ?? 0;
     expect(count('sent')).toBeGreaterThan(0);
-    expect(count('sent')).toBeLessThanOrEqual(16);
+    // Eight mails and sixteen texts at once.
+    expect(count('sent')).toBeLessThanOrEqual(24);
     expect(count('sent') + count('waiting')).toBe(40);
     onSend = () => {};
     await later('2 minutes');
@@ -367,15 +368,37 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(mails.length + texts.length).toBe(40);
   });
 
-  test('a full outbox is emptied in one turn, each message once', async () => {
-    const orders = await Promise.all(
-      Array.from({ length: 12 }, (_, index) =>
-        promptOrder({ customer_phone: `07123456${10 + index}`, customer_email: `a${index}@example.com` }),
-      ),
-    );
+  test('a full outbox is emptied in one turn, each message once, so many at once and no more', async () => {
+    const orders: PlacedOrder[] = [];
+    for (let index = 10; index < 60; index += 1) {
+      orders.push(
+        await promptOrder({ customer_phone: `07123456${index}`, customer_email: `a${index}@example.com` }),
+      );
+    }
+    const underWay = { mail: 0, text: 0 };
+    const most = { mail: 0, text: 0 };
+    onSend = async (message) => {
+      const channel = 'subject' in message ? 'mail' : 'text';
+      underWay[channel] += 1;
+      most[channel] = Math.max(most[channel], underWay[channel]);
+      // The first one waits for a second.
+      await vi.waitFor(() => expect(most[channel]).toBeGreaterThan(1), 20_000);
+      underWay[channel] -= 1;
+    };
+    await sendDueMessages(options);
+    expect(mails).toHaveLength(orders.length);
+    expect(new Set(texts.map(({ text }) => text)).size).toBe(orders.length);
+    expect(most.mail).toBeLessThanOrEqual(8);
+    expect(most.text).toBeLessThanOrEqual(16);
+  });
+
+  test('two processes empty it together, each message once', async () => {
+    const orders: PlacedOrder[] = [];
+    for (let count = 0; count < 12; count += 1) orders.push(await promptOrder());
     await Promise.all([sendDueMessages(options), sendDueMessages(options)]);
     await sendDueMessages(options);
     expect(mails).toHaveLength(orders.length);
+    expect(texts).toHaveLength(orders.length);
     expect(new Set(texts.map(({ text }) => text)).size).toBe(orders.length);
   });
 });

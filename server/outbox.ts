@@ -36,9 +36,10 @@ interface LeasedMessage {
   facts: MessageFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
 
-/** At once, and so many times in one turn: a full outbox must not keep a stop waiting. */
-const atOnce = 8;
-const rounds = 25;
+/** Messages of a channel that are being handed over at once: SMTP servers and gateways limit their connections. */
+const concurrency = { mail: 8, text: 16 };
+/** A run ends after this, so that its duration and its failures show in the metrics. */
+const longestRunMs = 30_000;
 
 /**
  * Sends what is due now, in whichever process. Mails and texts go side by side: neither waits for the other's server.
@@ -52,14 +53,22 @@ export async function sendDueMessages(options: OutboxOptions): Promise<void> {
 
 async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions): Promise<void> {
   const { tables, signal } = options;
-  for (let round = 0; round < rounds && !signal?.aborted; round++) {
-    const { data, error } = await tables.rpc('lease_messages', { at_most: atOnce, channel });
+  const most = concurrency[channel];
+  const end = Date.now() + longestRunMs;
+  while (!signal?.aborted && Date.now() < end) {
+    // Twice as many as leave at once, so that a slow one holds up few others.
+    const { data, error } = await tables.rpc('lease_messages', { at_most: 2 * most, channel });
     if (error) throw new Error(error.message);
     const leased = (data ?? []) as unknown as LeasedMessage[];
-    const ends = await Promise.allSettled(leased.map((message) => sendOne(message, options)));
-    const failed = ends.find((end) => end.status === 'rejected');
+    const waiting = leased.values();
+    const ends = await Promise.allSettled(
+      Array.from({ length: most }, async () => {
+        for (const message of waiting) await sendOne(message, options);
+      }),
+    );
+    const failed = ends.find((ended) => ended.status === 'rejected');
     if (failed) throw failed.reason;
-    if (leased.length < atOnce) return;
+    if (leased.length < 2 * most) return;
   }
 }
 

@@ -26,6 +26,13 @@ describe('page keys', () => {
     expect(key('/shop?filter=brand')).toBe('/shop?filter=brand');
   });
 
+  test('leave out what is no page number', () => {
+    expect(key('/shop?page=2&sort=price')).toBe('/shop?sort=price&page=2');
+    for (const odd of ['1', '0', '-2', '02', '2.0', '2x', 'x', '1000', '9'.repeat(40), '']) {
+      expect(key(`/shop?page=${odd}`), odd).toBe('/shop?');
+    }
+  });
+
   test('cut a search to the length that the form takes, never through a character', () => {
     expect(key(`/shop?search=${'x'.repeat(600)}`)).toBe(`/shop?search=${'x'.repeat(100)}`);
     expect(key(`/shop?search=${'x'.repeat(99)}%F0%9F%A7%83`)).toBe(`/shop?search=${'x'.repeat(99)}`);

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { searchIn, sortOrders } from '../domain/catalogue.ts';
+import { pageNumberIn, searchIn, sortOrders } from '../domain/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
@@ -21,14 +21,16 @@ export interface CachedPage {
 /** Query parameters that a page depends on. Others, such as campaign tags, do not make another page. */
 const pageParameters: Record<string, readonly string[]> = {
   '/': [],
-  '/shop': ['search', 'filter', 'brand', 'category', 'sort'],
+  '/shop': ['search', 'filter', 'brand', 'category', 'sort', 'page'],
   '/contact': [],
   '/delivery': [],
   '/track-order': [],
-  '/sitemap.xml': [],
+  '/sitemap.xml': ['part'],
   '/robots.txt': [],
   '/manifest.webmanifest': [],
 };
+/** As `web/storefront/discovery/sitemap.ts` reads it. */
+const sitemapPart = /^[1-9]\d{0,2}$/;
 const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
 
 /**
@@ -61,6 +63,11 @@ export function pageKey(url: URL): string | null {
 /** The value of a parameter as the shop page reads it (`readCatalogueQuery`); null where it makes no difference. */
 function usedValue(name: string, parameters: URLSearchParams): string | null {
   if (name === 'search') return searchIn(parameters);
+  if (name === 'page') {
+    const page = pageNumberIn(parameters);
+    return page > 1 ? String(page) : null;
+  }
+  if (name === 'part') return sitemapPart.test(parameters.get(name) ?? '') ? parameters.get(name) : null;
   const value = parameters.get(name);
   if (name !== 'sort' && name !== 'filter') return value;
   const isOverridden = name === 'filter' && parameters.has('sort');

@@ -206,7 +206,6 @@ export type Database = {
       extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };
       find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
-      find_products: { Args: { search: string; }; Returns: Json };
       find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
       finish_failed_callback: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
@@ -262,6 +261,7 @@ export type Database = {
       settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
+      shop_page: { Args: { search?: string | null; brand?: string | null; category?: string | null; sort?: string | null; page?: number | null; }; Returns: Json };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Json };
       store_confirmation: { Args: { body: string; source_address?: string | null; }; Returns: number };

@@ -41,6 +41,7 @@ create table public.products (
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
   constraint "a price is not negative" check (price between 0 and 1000000000),
+  constraint "a brand is at most 160 characters" check (char_length(brand) <= 160),
   constraint "stock is never below zero" check (stock_quantity >= 0),
   constraint "a product's category exists" foreign key (category) references public.categories (name) on update cascade,
   constraint "home sections are known" check (home_section in ('top_picks', 'drinks_on_offer')),
@@ -72,7 +73,54 @@ create policy "staff edit products" on public.products
 create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
+-- The orders of the shop page; those by brand and by flavour serve its filters too.
+create index products_shown_newest_first on public.products (created_at desc, id) where is_active;
+create index products_shown_by_price on public.products (price, created_at desc, id) where is_active;
+create index products_shown_by_brand on public.products (lower(brand), brand, created_at desc, id) where is_active;
+create index products_shown_by_flavour on public.products (lower(category), category, created_at desc, id) where is_active;
 create index products_on_the_home_page on public.products (home_section, home_position) where home_section is not null;
+
+create table private.catalogue_counts (
+  category text not null,
+  brand text not null,
+  products integer not null,
+  primary key (category, brand)
+);
+
+comment on table private.catalogue_counts is
+  'How many active products each pair of flavour and brand has, empty for none. Changes with them, so that no page reads the catalogue to count it.';
+
+alter table private.catalogue_counts enable row level security;
+
+create function private.count_active_products(old public.products, new public.products) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change record;
+begin
+  -- Always in the same order, so that two edits cannot deadlock.
+  for change in
+    select moved.category, moved.brand, sum(moved.difference) as products
+    from (
+      select coalesce(old.category, ''), coalesce(old.brand, ''), -1 where old.is_active
+      union all
+      select coalesce(new.category, ''), coalesce(new.brand, ''), 1 where new.is_active
+    ) as moved (category, brand, difference)
+    group by 1, 2
+    having sum(moved.difference) <> 0
+    order by 1, 2
+  loop
+    insert into private.catalogue_counts as c (category, brand, products)
+    values (change.category, change.brand, change.products)
+    on conflict (category, brand) do update set products = c.products + excluded.products;
+    delete from private.catalogue_counts as c
+    where c.category = change.category and c.brand = change.brand and c.products = 0;
+  end loop;
+end
+$$;
+comment on function private.count_active_products(public.products, public.products) is
+  'Updates catalogue_counts with a product that was added (old is null), changed or deleted (new is null).';
 
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
 language sql stable set search_path = '' as $$
@@ -127,6 +175,130 @@ end
 $$;
 comment on function public.home_products is
   'What the home page is made from, newest first: the active products of its sections, the newest products, and one of each active category.';
+
+create function private.shop_page_ids(brand text, category text, sort text, first integer, most integer) returns uuid[]
+language plpgsql stable
+set search_path = ''
+-- Walks along the index of the sort and stops, whatever the statistics say.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+  ids uuid[];
+begin
+  execute format(
+    'select array_agg(p.id order by p.place)
+     from (
+       select p.id, row_number() over (order by %2$s) as place from public.products as p where p.is_active%1$s
+       order by %2$s offset $1 limit $2
+     ) as p',
+    -- The first part of each condition is the first column of its index.
+    case when brand <> '' then format(' and lower(p.brand) = lower(%1$L) and p.brand = %1$L', brand) else '' end
+    || case when category <> '' then format(' and lower(p.category) = lower(%1$L) and p.category = %1$L', category) else '' end,
+    case sort
+      when 'brand' then 'lower(p.brand), p.brand, '
+      when 'flavor' then 'lower(p.category), p.category, '
+      when 'price' then 'p.price, '
+      else ''
+    end || 'p.created_at desc, p.id'
+  ) into ids using first, most;
+  return ids;
+end
+$$;
+
+create function public.shop_page(
+  search text default '',
+  brand text default null,
+  category text default null,
+  sort text default null,
+  page integer default 1
+) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  page_size constant integer := 60;
+  most_found constant integer := 250;
+  wanted text := trim(left(coalesce(shop_page.search, ''), 200));
+  of_brand text := left(shop_page.brand, 200);
+  of_category text := left(shop_page.category, 200);
+  before integer := (least(greatest(coalesce(shop_page.page, 1), 1), 1000) - 1) * page_size;
+  is_whole boolean := (select count(*) from (select from public.products as p where p.is_active limit page_size + 1) as few) <= page_size;
+  found_ids uuid[];
+  shown_ids uuid[];
+  matching integer;
+begin
+  if wanted <> '' then
+    found_ids := array(select s.id from public.search_products(wanted, most_found) as s);
+  end if;
+  if is_whole then
+    shown_ids := private.shop_page_ids(null, null, null, 0, page_size);
+    matching := coalesce(cardinality(shown_ids), 0);
+  elsif wanted <> '' then
+    select array_agg(f.id order by f.place) filter (where f.place > before and f.place <= before + page_size), count(*)
+    into shown_ids, matching
+    from (
+      select p.id, row_number() over (
+        order by
+          case shop_page.sort when 'brand' then lower(p.brand) when 'flavor' then lower(p.category) end,
+          case shop_page.sort when 'brand' then p.brand when 'flavor' then p.category end,
+          case shop_page.sort when 'price' then p.price end,
+          case when shop_page.sort in ('popularity', 'brand', 'flavor', 'price') then p.created_at end desc,
+          match.place
+      ) as place
+      from unnest(found_ids) with ordinality as match (id, place)
+      join public.products as p on p.id = match.id
+      where (coalesce(of_brand, '') in ('', p.brand)) and (coalesce(of_category, '') in ('', p.category))
+    ) as f;
+  else
+    select coalesce(sum(c.products), 0) into matching
+    from private.catalogue_counts as c
+    where coalesce(of_brand, '') in ('', c.brand) and coalesce(of_category, '') in ('', c.category);
+    shown_ids := private.shop_page_ids(of_brand, of_category, shop_page.sort, before, page_size);
+  end if;
+  return jsonb_build_object(
+    'is_whole', is_whole,
+    'count', matching,
+    'may_be_more', coalesce(cardinality(found_ids), 0) = most_found,
+    'pages', greatest((matching + page_size - 1) / page_size, 1),
+    'products', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'slug', p.slug, 'name', p.name, 'tagline', p.tagline, 'price', p.price, 'previous_price', p.previous_price,
+          'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', p.stock_quantity
+        ) order by s.place
+      )
+      from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)
+        with ordinality as s (id, place)
+      join public.products as p on p.id = s.id
+    ), '[]'),
+    'brands', (
+      select coalesce(jsonb_agg(distinct c.brand order by c.brand), '[]')
+      from private.catalogue_counts as c where c.brand <> ''
+    ),
+    'categories', (
+      select coalesce(jsonb_agg(distinct c.category order by c.category), '[]')
+      from private.catalogue_counts as c
+      join public.categories as k on k.name = c.category and k.is_active
+    ),
+    'found', case when is_whole and wanted <> '' then (
+      select coalesce(jsonb_agg(p.slug order by f.place), '[]')
+      from unnest(found_ids) with ordinality as f (id, place)
+      join public.products as p on p.id = f.id
+    ) end,
+    'correction', case when wanted <> '' then public.correct_search(wanted) end
+  );
+end
+$$;
+comment on function public.shop_page(text, text, text, text, integer) is
+  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. count: products that match; may_be_more: the search has reached its 250 best matches.';
+grant execute on function public.shop_page(text, text, text, text, integer) to anon, authenticated, service_role;
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');

@@ -502,25 +502,9 @@ end
 $$;
 comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
 
-create function public.find_products(search text) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object(
-    'slugs', (
-      select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
-      from (
-        select p as product, row_number() over () as place
-        from public.search_products(find_products.search, 250) as p
-      ) as f
-    ),
-    'correction', public.correct_search(find_products.search)
-  );
-$$;
-comment on function public.find_products is
-  'Search results of the shop page: slugs of the 250 best matches, and the correction of correct_search, or null.';
-
 create trigger search_synonyms_before_change before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
 
 -- Who may call these functions
-grant execute on function public.search_products, public.correct_search, public.find_products
+grant execute on function public.search_products, public.correct_search
   to anon, authenticated, service_role;

@@ -61,6 +61,7 @@ create index payments_due_for_a_query on public.payments (next_query_at) where s
 create index payments_without_receipt on public.payments (charge_cents, created_at) where receipt is null and method = 'prompt';
 create index payments_by_completion on public.payments (completed_at) where status = 'completed';
 create index payments_in_review on public.payments (updated_at) where status = 'review';
+create index payments_failed on public.payments (updated_at) where status = 'failed';
 -- M-PESA accepts the same amount from one phone once in two minutes and answers result 17 otherwise. No prompt is sent in that time:
 -- it would fail, or be paid twice.
 create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';

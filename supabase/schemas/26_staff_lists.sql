@@ -337,6 +337,25 @@ end
 $$;
 comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
 
+create function private.count_along_index(list text, by_index text) returns integer
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Stops at the limit: a bitmap would be made of all rows first.
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  count integer;
+begin
+  execute format(
+    'select count(*) from (select from public.%I as %s where %s limit 10001) as bounded',
+    list, case when list = 'orders' then 'o' else 'd' end, by_index
+  ) into count;
+  return count;
+end
+$$;
+
 create function private.count_in_list(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
 ) returns integer
@@ -346,11 +365,10 @@ declare
   count integer;
 begin
   asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
-  if asked.by_row is null then
-    execute format(
-      'select count(*) from public.%I as %s where %s',
-      list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
-    ) into count;
+  if list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+    select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
+  elsif asked.by_row is null then
+    count := private.count_along_index(list, asked.by_index);
   elsif asked.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
     from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
@@ -364,7 +382,7 @@ begin
 end
 $$;
 comment on function private.count_in_list is
-  'Number of rows of a staff list that match the filters. For a search or rider at most 1001, which means more than 1000.';
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
 
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
@@ -404,7 +422,7 @@ begin
 end
 $$;
 comment on function public.count_orders is
-  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1000, for a search or rider.';
+  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1,000, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function public.search_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
@@ -442,7 +460,7 @@ begin
 end
 $$;
 comment on function public.count_deliveries is
-  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1000, for a search.';
+  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1,000, for a search; 10001 more than 10,000, otherwise.';
 
 create function public.count_work() returns table (
   to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
@@ -459,7 +477,8 @@ begin
     private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
 end
 $$;
-comment on function public.count_work is 'For staff: numbers of orders and deliveries that need work, by kind. One row.';
+comment on function public.count_work is
+  'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
 
 create function public.recent_riders() returns table (
   name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz

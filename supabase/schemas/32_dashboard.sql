@@ -60,6 +60,123 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 comment on function public.record_page_views is 'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
 
+-- Figures that change with what they count, in the same transaction: summing up all orders would take longer with each.
+create table private.daily_totals (
+  id bigint generated always as identity primary key,
+  day date not null,
+  orders bigint not null default 0,
+  revenue_cents bigint not null default 0,
+  received_cents bigint not null default 0
+);
+
+comment on table private.daily_totals is
+  'Orders and money per day in Nairobi, in as many rows for a day as transactions changed it at once: each takes a row that no other has locked.';
+comment on column private.daily_totals.day is 'When orders were placed and money moved; -infinity for money without a time.';
+comment on column private.daily_totals.revenue_cents is 'Total of the orders that were placed, paid or not.';
+comment on column private.daily_totals.received_cents is 'What arrived for orders, less what was sent back.';
+
+alter table private.daily_totals enable row level security;
+
+create index daily_totals_by_day on private.daily_totals (day);
+
+create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+declare
+  of_day date := coalesce(private.nairobi_day(moment), '-infinity');
+begin
+  update private.daily_totals as t
+  set orders = t.orders + add_to_day.orders,
+      revenue_cents = t.revenue_cents + add_to_day.revenue_cents,
+      received_cents = t.received_cents + add_to_day.received_cents
+  where t.id = (select free.id from private.daily_totals as free where free.day = of_day limit 1 for update skip locked);
+  if not found then
+    insert into private.daily_totals (day, orders, revenue_cents, received_cents)
+    values (of_day, add_to_day.orders, add_to_day.revenue_cents, add_to_day.received_cents);
+  end if;
+end
+$$;
+comment on function private.add_to_day(timestamptz, bigint, bigint, bigint) is
+  'Adds to the figures of a day. Never waits for another transaction.';
+
+create function private.count_order(old public.orders, new public.orders) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
+    return;
+  end if;
+  if old.id is not null then
+    perform private.add_to_day(old.created_at, -1, -old.total_amount, 0);
+  end if;
+  if new.id is not null then
+    perform private.add_to_day(new.created_at, 1, new.total_amount, 0);
+  end if;
+end
+$$;
+comment on function private.count_order(public.orders, public.orders) is
+  'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
+
+create function private.count_payment(old public.payments, new public.payments) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  before bigint := case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end;
+  after bigint := case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end;
+begin
+  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
+    return;
+  end if;
+  if before <> 0 then
+    perform private.add_to_day(old.completed_at, 0, 0, -before);
+  end if;
+  if after <> 0 then
+    perform private.add_to_day(new.completed_at, 0, 0, after);
+  end if;
+end
+$$;
+comment on function private.count_payment(public.payments, public.payments) is
+  'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
+
+create function private.count_refund(old public.refunds, new public.refunds) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  before bigint := case when old.status = 'completed' and private.is_for_order(old.payment_id) then old.refund_cents else 0 end;
+  after bigint := case when new.status = 'completed' and private.is_for_order(new.payment_id) then new.refund_cents else 0 end;
+begin
+  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
+    return;
+  end if;
+  if before <> 0 then
+    perform private.add_to_day(old.completed_at, 0, 0, before);
+  end if;
+  if after <> 0 then
+    perform private.add_to_day(new.completed_at, 0, 0, -after);
+  end if;
+end
+$$;
+comment on function private.count_refund(public.refunds, public.refunds) is
+  'Updates daily_totals with a refund that was added (old is null) or changed.';
+
+create function private.is_for_order(payment_id uuid) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  -- A refund may move to a payment that is just being added.
+  return is_for_order.payment_id is not null
+    and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
+end
+$$;
+comment on function private.is_for_order(uuid) is 'Whether a payment is for an order, and no test.';
+
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -72,10 +189,7 @@ begin
   with seen as (
     select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
   ), placed as (
-    select (o.created_at at time zone 'Africa/Nairobi')::date as day, count(*) as count
-    from public.orders as o
-    where o.created_at >= first_day::timestamp at time zone 'Africa/Nairobi'
-    group by 1
+    select t.day, sum(t.orders) as count from private.daily_totals as t where t.day >= first_day group by 1
   )
   select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
   from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
@@ -146,38 +260,20 @@ create function public.dashboard_figures() returns table (
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
-  today timestamptz := date_trunc('day', now_in_nairobi) at time zone 'Africa/Nairobi';
-  monday timestamptz := date_trunc('week', now_in_nairobi) at time zone 'Africa/Nairobi';
+  today date := private.nairobi_day(now());
+  monday date := date_trunc('week', today::timestamp)::date;
 begin
   perform private.expect_staff();
   return query
-  with money (cents, moved_at) as (
-    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed' and p.purpose = 'order'
-    union all
-    select -r.refund_cents, r.completed_at
-    from public.refunds as r
-    join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
-    where r.status = 'completed'
-  )
   select
-    (select count(*) from public.products as p where p.is_active),
-    o.count,
+    (select coalesce(sum(c.products), 0)::bigint from private.catalogue_counts as c),
+    coalesce(sum(t.orders), 0)::bigint,
     (select count(*) from public.inquiries),
-    o.revenue,
-    m.in_all,
-    m.this_week,
-    m.today
-  from (
-    select count(*), coalesce(sum(total_amount), 0)::bigint as revenue from public.orders
-  ) as o
-  cross join (
-    select
-      coalesce(sum(cents), 0)::bigint as in_all,
-      coalesce(sum(cents) filter (where moved_at >= monday), 0)::bigint as this_week,
-      coalesce(sum(cents) filter (where moved_at >= today), 0)::bigint as today
-    from money
-  ) as m;
+    coalesce(sum(t.revenue_cents), 0)::bigint,
+    coalesce(sum(t.received_cents), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= monday), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= today), 0)::bigint
+  from private.daily_totals as t;
 end
 $$;
 comment on function public.dashboard_figures is

@@ -32,10 +32,12 @@ language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
     perform private.update_product_search(null, new);
+    perform private.count_active_products(null, new);
     perform private.announce_product_change(null, new);
     return null;
   elsif tg_op = 'DELETE' then
     perform private.update_product_search(old, null);
+    perform private.count_active_products(old, null);
     perform private.announce_product_change(old, null);
     return null;
   end if;
@@ -46,6 +48,7 @@ begin
       new.previous_price is null)
   then
     perform private.update_product_search(old, new);
+    perform private.count_active_products(old, new);
   end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
@@ -150,8 +153,10 @@ begin
   elsif tg_op = 'DELETE' then
     delete from public.order_events as e where e.order_id = old.id;
     delete from public.outbox_messages as m where m.order_id = old.id;
+    perform private.count_order(old, null);
     return null;
   end if;
+  perform private.count_order(old, new);
   if (old.status, old.payment_status, old.reserved_until is null)
     is distinct from (new.status, new.payment_status, new.reserved_until is null)
   then
@@ -174,6 +179,23 @@ $$;
 
 create trigger orders_after_change after insert or update or delete on public.orders
   for each row execute function private.after_order_change();
+
+-- Per statement: one that adds many rows updates the figures of a day once.
+create function private.after_orders_added() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.add_to_day(min(a.created_at), count(*), sum(a.total_amount), 0)
+  from added as a
+  group by private.nairobi_day(a.created_at);
+  return null;
+end
+$$;
+
+create trigger orders_after_insert after insert on public.orders
+  referencing new table as added
+  for each statement execute function private.after_orders_added();
 
 -- Payments and refunds
 
@@ -200,6 +222,12 @@ create trigger payments_before_change before insert or update of receipt on publ
 create function private.after_payment_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if tg_op <> 'INSERT' then
+    perform private.count_payment(old, new);
+  end if;
+  if tg_op = 'DELETE' then
+    return null;
+  end if;
   -- A test pays no order; it only proves that prompts work.
   if new.purpose = 'test' then
     if tg_op = 'UPDATE' and old.status <> new.status and new.status = 'completed' then
@@ -239,12 +267,38 @@ create trigger payments_after_receipt after insert or update of receipt on publi
   for each row
   when (new.receipt is not null)
   execute function private.link_transaction();
-create trigger payments_after_status_change after insert or update on public.payments
+create trigger payments_after_status_change after insert or update or delete on public.payments
   for each row execute function private.after_payment_change();
+
+create function private.after_payments_added() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.add_to_day(min(a.completed_at), 0, 0, sum(a.charge_cents))
+  from added as a
+  where a.status = 'completed' and a.purpose = 'order'
+  group by private.nairobi_day(a.completed_at);
+  return null;
+end
+$$;
+
+create trigger payments_after_insert after insert on public.payments
+  referencing new table as added
+  for each statement execute function private.after_payments_added();
 
 create function private.after_refund_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if tg_op = 'DELETE' then
+    perform private.count_refund(old, null);
+    return null;
+  end if;
+  perform private.count_refund(old, new);
+  -- A refund that got its payment later has been recorded.
+  if tg_op = 'UPDATE' and old.payment_id is distinct from new.payment_id then
+    return null;
+  end if;
   if tg_op = 'INSERT' and new.payment_id is not null then
     perform private.record_refund_in_reconciliation(new);
   end if;
@@ -263,7 +317,7 @@ begin
 end
 $$;
 
-create trigger refunds_after_change after insert or update of status on public.refunds
+create trigger refunds_after_change after insert or update of status, payment_id or delete on public.refunds
   for each row execute function private.after_refund_change();
 
 -- Deliveries

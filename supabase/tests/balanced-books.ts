@@ -2,6 +2,23 @@
 import { expect } from 'vitest';
 import type { Database, Session } from '../../backend/database/database.ts';
 
+/** The days whose figures are not what their rows add up to. */
+export const wrongFigures = `
+  select 'the figures of a day are those of its orders, payments and refunds', day::text
+  from (
+    select t.day, t.orders, t.revenue_cents, t.received_cents from private.daily_totals as t
+    union all
+    select private.nairobi_day(o.created_at), -1, -o.total_amount, 0 from public.orders as o
+    union all
+    select coalesce(private.nairobi_day(p.completed_at), '-infinity'), 0, 0, -p.charge_cents
+    from public.payments as p where p.status = 'completed' and p.purpose = 'order'
+    union all
+    select coalesce(private.nairobi_day(r.completed_at), '-infinity'), 0, 0, r.refund_cents
+    from public.refunds as r join public.payments as p on p.id = r.payment_id and p.purpose = 'order' where r.status = 'completed'
+  ) as difference
+  group by day
+  having sum(orders) <> 0 or sum(revenue_cents) <> 0 or sum(received_cents) <> 0`;
+
 // Each part gives the rows that break one promise.
 const brokenPromises = `
   select 'stock, sold and reserved units add up to what there was' as promise, p.id::text as subject
@@ -13,6 +30,9 @@ const brokenPromises = `
   having was.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
     where (o.payment_status in ('paid', 'refunded') and o.units_returned_at is null) or (o.payment_status = 'unpaid' and o.reserved_until is not null)
   ), 0)
+
+  union all
+  ${wrongFigures}
 
   union all
   select 'stock is never negative', id::text from public.products where stock_quantity < 0

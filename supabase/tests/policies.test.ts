@@ -391,7 +391,7 @@ const procedures: Record<string, Person[]> = {
   home_products: all,
   product_and_related: all,
   search_products: all,
-  find_products: all,
+  shop_page: all,
   correct_search: all,
   place_order: all,
   track_order: all,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
-import { openShopDatabase, type Person, people } from './shop-database.ts';
+import { call, openShopDatabase, type Person, people } from './shop-database.ts';
 
 const flavour = (name: string) => [`${name}-bottle`, `${name}-can`, `${name}-flask`];
 const [mango, passion, pineapple, tamarind, hibiscus] = [
@@ -254,15 +254,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('the shop page gets slugs and suggestion by one call', async () => {
-    const find = async (text: string) => {
-      const { rows } = await asRole(database, people.visitor, (session) =>
-        session.query<{ found: unknown }>('select public.find_products($1) as found', [text]),
-      );
-      return rows[0]?.found;
-    };
+    const find = (text: string) => call(database, 'visitor', 'shop_page', { search: text });
     for (const text of ['pineaple', 'mango', 'juice', 'whisky'])
-      expect(await find(text)).toEqual({
-        slugs: await search(text, 250),
+      expect(await find(text)).toMatchObject({
+        found: await search(text, 250),
         correction: await correct(text),
       });
   });

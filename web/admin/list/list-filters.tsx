@@ -126,7 +126,7 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
                 isOn ? 'bg-white/20' : isUrgent ? 'bg-danger text-white' : 'bg-paper-deep'
               }`}
             >
-              {count.toLocaleString('en-KE')}
+              {formatCount(count)}
             </span>
           )}
         </button>
@@ -135,6 +135,13 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
   );
 }
 
+/** The database counts no further than this plus one, except all orders and searches. */
+const maxCounted = 10_000;
+
+/** A count of `count_orders`, `count_deliveries` or `count_work`. */
+const formatCount = (count: number): string =>
+  count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
+
 /** How many rows the filters leave; a search counts to 1000. */
 export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
   return (
@@ -142,7 +149,7 @@ export function RowCount({ count, one, many }: { count: number | undefined; one:
       {count === undefined
         ? ''
         : count > 1000
-          ? `${count === 1001 ? 'More than 1,000' : count.toLocaleString('en-KE')} ${many}`
+          ? `${count === 1001 ? 'More than 1,000' : formatCount(count)} ${many}`
           : `${count.toLocaleString('en-KE')} ${count === 1 ? one : many}`}
     </p>
   );

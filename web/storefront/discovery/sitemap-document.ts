@@ -19,6 +19,19 @@ ${entries.join('\n')}
 `;
 }
 
+/**
+ * The index of a sitemap in parts.
+ * @param paths of the parts
+ */
+export function sitemapIndexOf(origin: string, paths: readonly string[]): string {
+  const entries = paths.map((path) => `  <sitemap><loc>${escapeXml(origin + path)}</loc></sitemap>`);
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+${entries.join('\n')}
+</sitemapindex>
+`;
+}
+
 const entities: Record<string, string> = {
   '&': '&amp;',
   '<': '&lt;',

@@ -1,49 +1,73 @@
-// Every public page for search engines, with when it changed last.
+// Every public page for search engines, with when it changed last. Beyond a thousand products, in parts.
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/sitemap.ts';
-import { type SitemapPage, sitemapOf } from './sitemap-document.ts';
+import { type SitemapPage, sitemapIndexOf, sitemapOf } from './sitemap-document.ts';
 
-// Some projects answer at most a thousand rows at once.
-const atOnce = 1000;
+/** Products per part. Some projects answer at most a thousand rows at once. */
+const partSize = 1000;
 
-export async function loader({ context }: Route.LoaderArgs) {
+/** The part that a URL names: `/sitemap.xml?part=2`; null for the sitemap itself. */
+function sitemapPartIn(parameters: URLSearchParams): number | null {
+  const part = parameters.get('part') ?? '';
+  return /^[1-9]\d{0,2}$/.test(part) ? Number(part) : null;
+}
+
+export async function loader({ context, request }: Route.LoaderArgs) {
   const { store, config } = context.get(shopContext);
-  const settings = await store.tables.from('store_settings').select('updated_at').single();
-  if (settings.error || !settings.data) return unavailable();
-  const products: { slug: string; updated_at: string }[] = [];
-  // More than a sitemap may hold is no shop of one seller.
-  while (products.length < 45_000) {
-    const { data, error } = await store.tables
+  const part = sitemapPartIn(new URL(request.url).searchParams);
+  const first = ((part ?? 1) - 1) * partSize;
+  const [settings, products] = await Promise.all([
+    store.tables.from('store_settings').select('updated_at').single(),
+    store.tables
       .from('products')
-      .select('slug, updated_at')
+      .select('slug, updated_at', { count: 'exact' })
       .eq('is_active', true)
       .order('slug')
-      .range(products.length, products.length + atOnce - 1);
-    if (error || !areProducts(data)) return unavailable();
-    products.push(...data);
-    if (data.length < atOnce) break;
+      .range(first, first + partSize - 1),
+  ]);
+  // A range behind the last product.
+  if (products.error?.code === 'PGRST103') return missing();
+  if (settings.error || !settings.data || products.error || !areProducts(products.data)) return unavailable();
+  const parts = Math.ceil((products.count ?? 0) / partSize);
+  if (part === null && parts > 1) {
+    const paths = Array.from({ length: parts }, (_, index) => `/sitemap.xml?part=${index + 1}`);
+    return xml(sitemapIndexOf(config.publicUrl, paths));
   }
+  if (part !== null && part > Math.max(parts, 1)) return missing();
   const changed = settings.data.updated_at;
-  const catalogue = products.reduce(
-    (latest, { updated_at }) => (Date.parse(updated_at) > Date.parse(latest) ? updated_at : latest),
-    changed,
-  );
+  // Of several parts none knows the latest change of the catalogue.
+  const catalogue =
+    parts > 1
+      ? null
+      : products.data.reduce(
+          (latest, { updated_at }) => (Date.parse(updated_at) > Date.parse(latest) ? updated_at : latest),
+          changed,
+        );
   const pages: SitemapPage[] = [
     { path: '/', changed: catalogue },
     { path: '/shop', changed: catalogue },
     { path: '/delivery', changed },
     { path: '/contact', changed },
     { path: '/track-order', changed: null },
-    ...products.map(({ slug, updated_at }) => ({
-      path: `/shop/${encodeURIComponent(slug)}`,
-      changed: updated_at,
-    })),
   ];
-  return new Response(sitemapOf(config.publicUrl, pages), {
-    headers: { 'content-type': 'application/xml; charset=utf-8' },
-  });
+  const productPages = products.data.map(({ slug, updated_at }) => ({
+    path: `/shop/${encodeURIComponent(slug)}`,
+    changed: updated_at,
+  }));
+  return xml(
+    sitemapOf(config.publicUrl, part === null || part === 1 ? [...pages, ...productPages] : productPages),
+  );
 }
+
+const xml = (document: string) =>
+  new Response(document, { headers: { 'content-type': 'application/xml; charset=utf-8' } });
+
+const missing = () =>
+  new Response('The sitemap has no such part.\n', {
+    status: 404,
+    headers: { 'content-type': 'text/plain; charset=utf-8' },
+  });
 
 const unavailable = () =>
   new Response('The list of pages cannot be read right now.\n', {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { settingsOfANewShop } from '../../lib/settings-of-a-new-shop.ts';
-import { sitemapOf } from './sitemap-document.ts';
+import { sitemapIndexOf, sitemapOf } from './sitemap-document.ts';
 import { describeProduct, describeSite, describeStore } from './structured-data.ts';
 import { describeTrail } from './trail.ts';
 
@@ -101,3 +101,8 @@ test('a sitemap escapes what XML would misread and dates what it can', () => {
   );
   expect(document).toContain('<url><loc>https://jani.example/track-order</loc></url>');
 });
+
+test('the index of a sitemap names its parts', () =>
+  expect(sitemapIndexOf('https://jani.example', ['/sitemap.xml?part=1', '/sitemap.xml?part=2'])).toContain(
+    '<sitemap><loc>https://jani.example/sitemap.xml?part=2</loc></sitemap>',
+  ));

@@ -15,11 +15,13 @@ interface Page {
   picture?: { path(storeName: string): string; alt: string };
   /** Nobody's business but who has its address. */
   isPrivate?: boolean;
+  /** Paths of the pages before and after it in a list. */
+  neighbours?: { prev: string | null; next: string | null };
 }
 
 export function describePage(
   matches: readonly unknown[],
-  { title, description, path, type = 'website', picture, isPrivate = false }: Page,
+  { title, description, path, type = 'website', picture, isPrivate = false, neighbours }: Page,
 ) {
   const facts = (matches[0] as UIMatch<ReturnType<typeof useShop>> | undefined)?.loaderData;
   const name = facts?.settings.store_name ?? 'Jani Juice';
@@ -34,6 +36,9 @@ export function describePage(
     ...(isPrivate
       ? [{ name: 'robots', content: 'noindex' }]
       : [{ tagName: 'link', rel: 'canonical', href: `${origin}${path}` }]),
+    ...Object.entries(neighbours ?? {}).flatMap(([rel, neighbour]) =>
+      neighbour ? [{ tagName: 'link', rel, href: `${origin}${neighbour}` }] : [],
+    ),
     { property: 'og:site_name', content: name },
     { property: 'og:locale', content: 'en_KE' },
     { property: 'og:title', content: fullTitle },

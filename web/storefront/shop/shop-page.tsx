@@ -1,11 +1,12 @@
-// The product list: search, brand, flavour, sort. The server searches; the browser has the whole list and filters and sorts
-// it at once.
-import { lazy, Suspense, useId, useRef, useState } from 'react';
-import { data, Link, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
+// The product list: search, brand, flavour, sort. The server searches. Up to 60 products are all in the browser, which filters and
+// sorts them at once; of more, the server gives pages.
+import { lazy, Suspense, useEffect, useId, useMemo, useRef, useState } from 'react';
+import { data, Link, redirect, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import {
   type CatalogueQuery,
   groupProducts,
   type ListOrder,
+  pageNumberIn,
   readCatalogueQuery,
   searchByWords,
   selectProducts,
@@ -23,58 +24,77 @@ import { describeTrail } from '../discovery/trail.ts';
 import { LastOrderRoom } from '../last-order/last-order-room.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { cardColumns, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import { type CardProduct, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
-
-/** As many as `find_products` gives at most. */
-const maxFound = 250;
 
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
 
 const titles: Partial<Record<ListOrder, string>> = { brand: 'Shop by brand', flavor: 'Shop by flavor' };
 const titleOf = ({ sort }: CatalogueQuery) => titles[sort] ?? 'Shop all drinks';
 
-export const meta: Route.MetaFunction = ({ matches, location }) =>
-  describePage(matches, {
-    title: titleOf(queryOf(location.search)),
+const pathOf = (query: CatalogueQuery, page = 1) => {
+  const parameters = writeCatalogueQuery(query, page).toString();
+  return parameters ? `/shop?${parameters}` : '/shop';
+};
+
+export const meta: Route.MetaFunction = ({ matches, location, loaderData }) => {
+  const query = queryOf(location.search);
+  const { page, pages } = loaderData?.list ?? { page: 1, pages: 1 };
+  const ofPage = page > 1 ? `, page ${page}` : '';
+  return describePage(matches, {
+    title: `${titleOf(query)}${ofPage}`,
     description:
       'Every bottle, can and flask: nine flavors of khat-based juice and energy drinks. Filter by brand and flavor, order without an account.',
-    path: '/shop',
+    // Searches, filters and sorts show parts of the same list.
+    path: writeCatalogueQuery(query).size > 0 ? '/shop' : pathOf(query, page),
+    neighbours: {
+      prev: page > 1 ? pathOf(query, page - 1) : null,
+      next: page < pages ? pathOf(query, page + 1) : null,
+    },
   });
+};
+
+/** What `shop_page` answers. */
+interface ShopList {
+  /** Whether `products` is every product of the shop: the browser then filters and sorts by itself. */
+  is_whole: boolean;
+  /** Of products that match. */
+  count: number;
+  may_be_more: boolean;
+  pages: number;
+  products: CardProduct[];
+  brands: string[];
+  categories: string[];
+  /** Slugs of a whole list that the search matches, best first. */
+  found: string[] | null;
+  correction: string | null;
+}
 
 export async function loader({ context, request }: Route.LoaderArgs) {
   const { store, madeFrom } = context.get(shopContext);
-  const search = queryOf(new URL(request.url).search).search.trim();
+  const parameters = new URL(request.url).searchParams;
+  const query = readCatalogueQuery(parameters);
+  const { brand, category, sort } = query;
+  const [search, page] = [query.search.trim(), pageNumberIn(parameters)];
   madeFrom(productsFact, categoriesFact, ...(search ? [synonymsFact] : []));
-  const { tables } = store;
-  const [products, found] = await Promise.all([
-    // The category's name is null once it is inactive: its products stay, the filter no longer offers it.
-    tables
-      .from('products')
-      .select(`${cardColumns}, created_at, categories(name)`)
-      .eq('is_active', true)
-      .order('created_at', { ascending: false }),
-    search ? tables.rpc('find_products', { search }, { get: true }) : null,
-  ]);
-  const { slugs, correction } = (found?.data ?? {}) as { slugs?: unknown; correction?: unknown };
+  const answer = await store.tables.rpc(
+    'shop_page',
+    { search, sort, page, ...(brand ? { brand } : {}), ...(category ? { category } : {}) },
+    { get: true },
+  );
+  const list = answer.data as unknown as ShopList | null;
   // The page says so in its own words.
-  if (products.error || !areProducts(products.data) || (found && !Array.isArray(slugs))) {
-    return data({ products: null, categories: [], search, found: null, correction: null }, { status: 503 });
-  }
-  return {
-    products: products.data.map(({ categories, ...product }) => product),
-    categories: [...new Set(products.data.flatMap(({ categories }) => categories?.name ?? []))],
-    /** The search text that `found` and `correction` belong to. */
-    search,
-    /** Slugs, best first; null without a search. */
-    found: found ? (slugs as string[]) : null,
-    correction: typeof correction === 'string' ? correction : null,
-  };
+  if (answer.error || !areProducts(list?.products)) return data({ query, list: null }, { status: 503 });
+  const { pages = 1 } = list ?? {};
+  if (page > pages || (page > 1 && list?.is_whole)) throw redirect(pathOf(query));
+  return { query: { ...query, search }, list: list && { ...list, page } };
 }
 
-// Only another search text asks the server: filters and sorts are another view of the same list.
+/** Whether the browser has every product: then only another search text asks the server. */
+let hasWholeList = true;
+
 export function shouldRevalidate({
   currentUrl,
   nextUrl,
@@ -82,19 +102,21 @@ export function shouldRevalidate({
 }: ShouldRevalidateFunctionArgs) {
   if (currentUrl.pathname !== nextUrl.pathname || currentUrl.search === nextUrl.search)
     return defaultShouldRevalidate;
-  const search = queryOf(nextUrl.search).search.trim();
-  return search !== '' && search !== queryOf(currentUrl.search).search.trim() && navigator.onLine;
+  const [before, after] = [queryOf(currentUrl.search), queryOf(nextUrl.search)];
+  if (!hasWholeList) return navigator.onLine || pageNumberIn(nextUrl.searchParams) > 1;
+  const search = after.search.trim();
+  return search !== '' && search !== before.search.trim() && navigator.onLine;
 }
 
 export default function ShopPage({ loaderData }: Route.ComponentProps) {
   const { settings } = useShop();
-  const { products } = loaderData;
+  const { query, list } = loaderData;
   return (
     <Frame>
-      {products === null ? (
+      {list === null ? (
         <LoadError />
-      ) : products.length > 0 ? (
-        <Catalogue {...loaderData} products={products} deliveryFee={settings.delivery_fee} />
+      ) : list.products.length > 0 ? (
+        <Catalogue list={list} asked={query} deliveryFee={settings.delivery_fee} />
       ) : (
         <EmptyShop />
       )}
@@ -143,46 +165,52 @@ function Frame({ children }: { children: React.ReactNode }) {
   );
 }
 
-type Products = NonNullable<Route.ComponentProps['loaderData']['products']>;
+type Products = CardProduct[];
+type List = NonNullable<Route.ComponentProps['loaderData']['list']>;
 
 interface CatalogueProps {
-  products: Products;
-  /** The active ones: they are offered as flavours when there is a product of theirs. */
-  categories: string[];
-  search: string;
-  found: string[] | null;
-  correction: string | null;
+  list: List;
+  /** What `list` answers. */
+  asked: CatalogueQuery;
   deliveryFee: number;
 }
 
-const pathOf = (query: CatalogueQuery) => `/shop?${writeCatalogueQuery(query)}`;
 const isOffline = () => typeof navigator !== 'undefined' && !navigator.onLine;
+const isSame = (a: CatalogueQuery, b: CatalogueQuery) => pathOf(a) === pathOf(b);
+const formatCount = (count: number) => count.toLocaleString('en-KE');
 
-function Catalogue({ products, categories, search, found, correction, deliveryFee }: CatalogueProps) {
+function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
   const [isSheetOpen, setSheetOpen] = useState(false);
   const { query, change, formKey } = useCatalogueQuery(isSheetOpen);
   const status = useRef<HTMLParagraphElement>(null);
+  const { first, products } = useShownPages(list, asked);
+  useEffect(() => {
+    hasWholeList = list.is_whole;
+  }, [list.is_whole]);
   const wanted = query.search.trim();
-  const isAnswered = wanted === search;
-  // Until the server has answered, the results of the text before stay.
-  const matching =
-    wanted === '' ? null : isAnswered || !isOffline() ? found : searchByWords(products, wanted);
-  const shown = selectProducts(products, query, matching);
-  const mayBeMore = matching?.length === maxFound ? '+' : '';
-  const distinct = (values: (string | null)[]) =>
-    [...new Set(values.filter((value) => value !== null))].sort();
+  const isAnswered = list.is_whole ? wanted === asked.search : isSame(query, asked);
+  const isWithoutServer = !isAnswered && isOffline();
+  const bySearch = () =>
+    wanted === '' ? null : isWithoutServer ? searchByWords(products, wanted) : list.found;
+  // Until the server has answered, the list from before stays.
+  const isFilteredHere = list.is_whole || isWithoutServer;
+  const shown = isFilteredHere ? selectProducts(products, query, bySearch()) : list.count > 0 ? products : [];
+  const count = isFilteredHere ? shown.length : list.count;
+  const mayBeMore = !isFilteredHere && list.may_be_more ? '+' : '';
 
   return (
     <>
       <CatalogueForm
         key={formKey}
         query={query}
-        brands={distinct(products.map(({ brand }) => brand))}
+        brands={list.brands}
         // A flavour that an old link has chosen is shown as chosen, offered or not.
-        categories={distinct(products.map(({ category }) => category)).filter(
-          (category) => categories.includes(category) || category === query.category,
-        )}
-        count={shown.length}
+        categories={
+          query.category && !list.categories.includes(query.category)
+            ? [...list.categories, query.category].sort()
+            : list.categories
+        }
+        count={count}
         onChange={change}
         isSheetOpen={isSheetOpen}
         onSheetToggle={setSheetOpen}
@@ -195,7 +223,7 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
             role="status"
             className="text-sm font-semibold text-ink-soft outline-none!"
           >
-            {shown.length === 1 ? '1 drink' : `${shown.length}${mayBeMore} drinks`}
+            {count === 1 ? '1 drink' : `${formatCount(count)}${mayBeMore} drinks`}
           </span>
           <Chosen query={query} />
         </p>
@@ -206,14 +234,14 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
             : 'Free delivery on all orders'}
         </p>
       </div>
-      {isAnswered && correction && wanted !== '' ? (
+      {isAnswered && list.correction && wanted !== '' ? (
         <p className="mb-4 text-lg">
           Did you mean{' '}
           <Link
-            to={pathOf({ ...query, search: correction })}
+            to={pathOf({ ...query, search: list.correction })}
             className="font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800"
           >
-            {correction}
+            {list.correction}
           </Link>
           ?
         </p>
@@ -221,12 +249,15 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
       {shown.length > 0 ? (
         <div aria-busy={!isAnswered || undefined}>
           {query.sort === 'brand' || query.sort === 'flavor' ? (
-            <Groups products={shown} by={query.sort} />
+            <Groups products={shown} by={query.sort} isWhole={isFilteredHere} />
           ) : (
             <>
               <h2 className="sr-only">Products</h2>
               <Cards products={shown} />
             </>
+          )}
+          {isFilteredHere ? null : (
+            <Pages list={list} asked={asked} first={first} shownCount={shown.length} />
           )}
         </div>
       ) : (
@@ -238,6 +269,89 @@ function Catalogue({ products, categories, search, found, correction, deliveryFe
         />
       )}
     </>
+  );
+}
+
+interface ShownPages {
+  query: string;
+  /** The page that the list begins with. */
+  first: number;
+  pages: Products[];
+}
+
+/** What "Show more" has put together in this document: Back shows it again. */
+let shownBefore: ShownPages | null = null;
+
+/** A page of a list, after the pages that it was added to. */
+function useShownPages(list: List, asked: CatalogueQuery): { first: number; products: Products } {
+  const shown = useMemo(() => {
+    const query = pathOf(asked);
+    const before = shownBefore;
+    const isNext =
+      !list.is_whole &&
+      before?.query === query &&
+      list.page >= before.first &&
+      list.page <= before.first + before.pages.length;
+    const first = isNext ? before.first : list.page;
+    const earlier = isNext ? before.pages.slice(0, list.page - first) : [];
+    return { query, first, pages: [...earlier, list.products] };
+  }, [list, asked]);
+  useEffect(() => {
+    shownBefore = shown;
+  }, [shown]);
+  // A product that was added in the meantime moves others to the next page.
+  const products = [...new Map(shown.pages.flat().map((product) => [product.slug, product])).values()];
+  return { first: shown.first, products };
+}
+
+interface PagesProps {
+  list: List;
+  asked: CatalogueQuery;
+  first: number;
+  shownCount: number;
+}
+
+/** The way to the other pages of a long list. Without JavaScript, "Show more drinks" leads to the next page. */
+function Pages({ list: { page, pages, count, may_be_more }, asked, first, shownCount }: PagesProps) {
+  const isLast = page >= pages;
+  const place = useRef<HTMLParagraphElement>(null);
+  const hadFocus = useRef(false);
+  useEffect(() => {
+    // The link disappears with the last page.
+    if (isLast && hadFocus.current) place.current?.focus({ preventScroll: true });
+    hadFocus.current = false;
+  }, [isLast]);
+  const pageSize = 60;
+  const from = (first - 1) * pageSize + 1;
+  if (pages === 1) return null;
+  return (
+    <nav aria-label="More drinks" className="mt-10 grid justify-items-center gap-4">
+      <p ref={place} tabIndex={-1} role="status" className="text-sm font-semibold text-ink-soft">
+        Showing {formatCount(from)} to {formatCount(from + shownCount - 1)} of {formatCount(count)}
+        {may_be_more ? '+' : ''} drinks
+      </p>
+      <div className="flex flex-wrap justify-center gap-3">
+        {first > 1 ? (
+          <Link to={pathOf(asked, first - 1)} rel="prev" className={buttonStyle('outline', 'large')}>
+            Previous drinks
+          </Link>
+        ) : null}
+        {isLast ? null : (
+          <Link
+            to={pathOf(asked, page + 1)}
+            rel="next"
+            replace
+            preventScrollReset
+            onClick={() => {
+              hadFocus.current = true;
+            }}
+            className={buttonStyle('dusk', 'large')}
+          >
+            Show more drinks
+          </Link>
+        )}
+      </div>
+    </nav>
   );
 }
 
@@ -277,7 +391,7 @@ const groupSizes =
   '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), 44vw';
 
 /** The brands or the flavours, each under its name: on phones one row to swipe, the name beside its drinks on desktops. */
-function Groups({ products, by }: { products: Products; by: 'brand' | 'flavor' }) {
+function Groups({ products, by, isWhole }: { products: Products; by: 'brand' | 'flavor'; isWhole: boolean }) {
   const id = useId();
   return (
     <div className="grid gap-10 md:gap-14">
@@ -292,9 +406,12 @@ function Groups({ products, by }: { products: Products; by: 'brand' | 'flavor' }
               {by === 'flavor' && name ? <FlavourDot category={name} className="size-5" /> : null}
               {name ?? 'More drinks'}
             </h2>
-            <p className="shrink-0 text-sm text-ink-soft">
-              {members.length === 1 ? '1 drink' : `${members.length} drinks`}
-            </p>
+            {/* Of a page it would count only those that are on it. */}
+            {isWhole ? (
+              <p className="shrink-0 text-sm text-ink-soft">
+                {members.length === 1 ? '1 drink' : `${members.length} drinks`}
+              </p>
+            ) : null}
           </header>
           <ul className="bleed -mx-[clamp(1rem,4vw,2.5rem)] grid snap-x auto-cols-[44%] grid-flow-col gap-3 overflow-x-auto overscroll-x-contain [scrollbar-width:none] sm:auto-cols-[30%] sm:gap-5 md:mx-0 md:grid-flow-row md:grid-cols-3 md:gap-x-7 md:gap-y-11 md:overflow-visible md:px-0">
             {members.map((product, index) => (

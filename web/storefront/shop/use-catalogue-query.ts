@@ -7,6 +7,13 @@ import { useLeaveDialog } from '../../ui/dialog-history.ts';
 // Browsers refuse URLs that change with every key.
 const typingPauseMs = 250;
 
+/** Another page of the same list leaves the form as it is. */
+function withoutPage(parameters: URLSearchParams): URLSearchParams {
+  const others = new URLSearchParams(parameters);
+  others.delete('page');
+  return others;
+}
+
 /**
  * `formKey` changes whenever the URL changed from outside, by a link or the back button: the form starts again then.
  * @param isSheetOpen while the filter sheet is open its history entry is the current one, and closing it returns to the entry
@@ -16,7 +23,7 @@ export function useCatalogueQuery(isSheetOpen: boolean) {
   const [parameters, setParameters] = useSearchParams();
   const { replace: isInDialog } = useLeaveDialog();
   const mayWrite = !isSheetOpen && !isInDialog;
-  const url = parameters.toString();
+  const url = withoutPage(parameters).toString();
   const [query, setQuery] = useState(() => readCatalogueQuery(parameters));
   const [seen, setSeen] = useState(url);
   const [formKey, setFormKey] = useState(0);

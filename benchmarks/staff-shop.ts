@@ -1,0 +1,69 @@
+// A shop to measure, with a signed-in member of staff.
+import { openShop, until } from '../scripts/open-shop.ts';
+
+type Headers = Record<string, string>;
+export interface StaffShop {
+  url: string;
+  /** Headers of requests. */
+  asStaff: Headers;
+  asOwner: Headers;
+  /** A product for orders. */
+  productId: string;
+  get(path: string, headers: Headers): Promise<Response>;
+  /** With the secret key. */
+  send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<Response>;
+  /** Adds rows to a table, some at a time. */
+  insert(table: string, count: number, atOnce: number, rowOf: (index: number) => object): Promise<void>;
+  close(): Promise<void>;
+}
+
+const email = 'owner@jani.example';
+const password = 'correct horse battery';
+
+/** @param environment adds to its settings, such as DATABASE_URL */
+export async function openStaffShop(environment: Record<string, string>): Promise<StaffShop> {
+  const shop = await openShop({ ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password });
+  const { publishable, secret } = await shop.keys();
+  const send = (method: string, path: string, headers: Headers, body: unknown) =>
+    fetch(`${shop.url}${path}`, {
+      method,
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    });
+  const asOwner = { apikey: secret };
+  let token = '';
+  // The first account is made while the shop opens.
+  await until(async () => {
+    const path = '/auth/v1/token?grant_type=password';
+    const signIn = await send('POST', path, { apikey: publishable }, { email, password });
+    token = ((await signIn.json()) as { access_token: string }).access_token;
+    return signIn.ok;
+  }, 'the first account is made');
+  const productId = 'bbbbbbbb-0000-4000-8000-00000000000b';
+  const opened: StaffShop = {
+    url: shop.url,
+    asStaff: { apikey: publishable, authorization: `Bearer ${token}` },
+    asOwner,
+    productId,
+    get: (path, headers) => fetch(`${shop.url}${path}`, { headers }),
+    send: (method, path, body) => send(method, path, asOwner, body),
+    async insert(table, count, atOnce, rowOf) {
+      for (let added = 0; added < count; added += atOnce) {
+        const rows = Array.from({ length: Math.min(atOnce, count - added) }, (_, index) =>
+          rowOf(added + index + 1),
+        );
+        const answer = await send('POST', `/rest/v1/${table}`, asOwner, rows);
+        if (!answer.ok) throw new Error(`rows of ${table} were not added: ${await answer.text()}`);
+      }
+    },
+    close: () => shop.close(),
+  };
+  await opened.insert('products', 1, 1, () => ({
+    id: productId,
+    name: 'Bench',
+    slug: 'bench',
+    price: 95_000,
+    stock_quantity: 1_000_000,
+  }));
+  return opened;
+}
