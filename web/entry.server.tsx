@@ -46,7 +46,7 @@ export default async function handleRequest(
 export const handleError: HandleErrorFunction = (error, { request, context }) =>
   tell(error, request, context);
 
-/** What a page answers on purpose, and what is wrong with a request alone, is no fault of ours. */
+/** Intended responses and client errors are not internal errors. */
 function tell(error: unknown, request: Request, context: Readonly<RouterContextProvider>): void {
   if (request.signal.aborted || isRouteErrorResponse(error)) return;
   context.get(shopContext).onFault(error);

@@ -38,14 +38,14 @@ export async function loader({ context }: Route.LoaderArgs) {
     .select(shopSettingsColumns)
     .single();
   const year = new Date().getFullYear();
-  // Without a database each page still says in its own words what it cannot show. Such a page is never kept.
+  // Without a database each page shows what is unavailable. Such a page is never cached.
   // A gateway before them may answer well with nothing in it.
   return error || typeof settings?.store_name !== 'string'
     ? data({ settings: settingsOfANewShop, config, year }, { status: 503 })
     : { settings, config, year };
 }
 
-// The facts of the shop hardly ever change during a visit: they are asked for again only by who has reason to.
+// The shop's settings rarely change during a visit: only pages that depend on them reload them.
 export function shouldRevalidate({
   currentUrl,
   nextUrl,

@@ -1,4 +1,4 @@
-// How long ago something happened. It grows while one looks at it.
+// The time since an event, updated while visible.
 import { useSyncExternalStore } from 'react';
 import { formatAge, formatDateTime } from './dates.ts';
 

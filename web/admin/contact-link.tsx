@@ -1,4 +1,4 @@
-// A way to reach somebody: a call, a chat, a mail.
+// Links to call, chat or e-mail.
 import { normalisePhone } from '../../domain/phone.ts';
 import { buttonStyle } from '../ui/button.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
@@ -7,7 +7,7 @@ import { Icon, type IconName } from '../ui/icons.tsx';
 export const callTo = (phone: string): string =>
   `tel:${normalisePhone(phone) ?? phone.replace(/[^\d+]/g, '')}`;
 
-/** Where an e-mail address leads: whoever wrote it, it names one address and nothing else. */
+/** A mailto link, encoded so that it has one recipient and no other fields. */
 export const mailTo = (email: string, subject?: string): string =>
   `mailto:${encodeURIComponent(email).replace('%40', '@')}${subject ? `?subject=${encodeURIComponent(subject)}` : ''}`;
 
@@ -15,7 +15,7 @@ interface ContactLinkProps {
   href: string;
   icon: IconName;
   label: string;
-  /** Whom, for who cannot see beside which name it stands. */
+  /** The recipient's name, for screen readers. */
   who: string;
   className?: string;
 }

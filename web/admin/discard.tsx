@@ -1,4 +1,4 @@
-// Asks, at the foot of a dialog, whether what is not saved may go.
+// Confirms at the foot of a dialog that unsaved changes are discarded.
 import { useEffect, useId, useRef } from 'react';
 import { Button } from '../ui/button.tsx';
 

@@ -1,4 +1,4 @@
-// A figure in one line, however many digits it has and however narrow its place is: an `@container` around it says how narrow.
+// A figure in one line that shrinks to the width of its `@container`.
 
 interface FittingFigureProps {
   children: string;

@@ -1,4 +1,4 @@
-// What the staff screens keep of the tables: fresh for half a minute, and told by the live channel when it no longer is.
+// The query cache of the staff screens: fresh for half a minute, and invalidated by the live channel.
 import { QueryClient } from '@tanstack/react-query';
 import { TableProblem } from './table-answer.ts';
 
@@ -10,7 +10,7 @@ export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 30_000,
-      // Being offline is told at once, not waited for.
+      // Offline requests fail at once.
       networkMode: 'always',
       retry: (failures, error) => failures < 2 && isWorthAnotherTry(error),
     },

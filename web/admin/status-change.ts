@@ -1,4 +1,4 @@
-// What a change of status means before it is saved: what cannot be chosen, what is confirmed first, and what needs consent.
+// Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
 import { chargeCents, formatKes } from '../../domain/money.ts';
 import { statusWords } from './status-badge.tsx';
 
@@ -17,7 +17,7 @@ export interface DeliveryStanding {
   order: OrderStanding;
 }
 
-/** A question that is asked before a change is saved. */
+/** A confirmation before a change is saved. */
 export interface Confirmation {
   title: string;
   text: string;
@@ -53,7 +53,7 @@ const isBackward = (rank: Record<string, number>, from: string, to: string): boo
 const isHandover = (from: string, to: string): boolean =>
   (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
 
-/** Whether the database asks for consent: the order is handed over although it is not paid. */
+/** Whether the database requires consent: an unpaid order is handed over. */
 export const needsConsent = ({ status, payment_status }: OrderStanding, to: string): boolean =>
   payment_status !== 'paid' && isHandover(status, to);
 
@@ -70,7 +70,7 @@ export function deliveryStatusBlock({ order }: DeliveryStanding, to: string): st
   return orderStatusBlock(order, orderStatusOf[to] ?? '');
 }
 
-/** What is asked before an order gets a status; null when it is saved at once. */
+/** The confirmation of a status; null if it is saved at once. */
 export function confirmOrderStatus(order: OrderStanding, to: string): Confirmation | null {
   const { order_number, status, payment_status } = order;
   const words = statusWords(to);

@@ -14,7 +14,7 @@ interface StatusSelectProps {
   options: readonly string[];
   /** The status that is being saved. */
   saving?: string | undefined;
-  /** What is asked before this status is saved; null when nothing is. */
+  /** The confirmation of this status; null if none. */
   confirmation(status: string): Confirmation | null;
   /** Why a status cannot be chosen; null when it can. */
   block(status: string): string | null;

@@ -1,4 +1,4 @@
-// What a call of the table service brought: its data, or its problem as an error that can be thrown.
+// Results of the table service: data, or an error to throw.
 import { ShownError } from '../lib/shown-error.ts';
 
 interface Answer<Data> {
@@ -21,7 +21,7 @@ export class TableProblem extends Error {
   }
 }
 
-/** A write that came too late: somebody else had changed what it would have changed. */
+/** A conflicting write: another member has changed the row. */
 export class ChangedMeanwhile extends ShownError {
   override name = 'ChangedMeanwhile';
   constructor(

@@ -1,4 +1,4 @@
-// One thing a person asked for: whether it is under way, and why it failed.
+// One user action: whether it is running, and why it failed.
 import { useCallback, useRef, useState } from 'react';
 import { describeAuthProblem } from '../lib/auth-words.ts';
 
@@ -8,7 +8,7 @@ export function useAttempt(fallback: string) {
   const [problem, setProblem] = useState<string | null>(null);
   const isUnderWay = useRef(false);
 
-  /** Runs the work unless some is running; true when it succeeded. The work gives back what went wrong, or throws it. */
+  /** Runs the action unless one is running. Returns true on success. The action returns or throws its error. */
   const attempt = useCallback(
     async (work: () => Promise<Error | null | undefined>): Promise<boolean> => {
       if (isUnderWay.current) return false;

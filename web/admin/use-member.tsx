@@ -4,7 +4,7 @@ import type { Member } from './member.ts';
 
 export const MemberScope = createContext<Member | null>(null);
 
-/** @throws when used outside the staff layout, whose guard nobody else passes */
+/** @throws if used outside the staff layout */
 export function useMember(): Member {
   const member = useContext(MemberScope);
   if (!member) throw new Error('There is no member of staff here');

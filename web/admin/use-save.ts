@@ -1,20 +1,20 @@
-// One write of a staff screen: told when it succeeded or failed, and followed by a refresh of what it touched.
+// One write of a staff screen: reports success or failure, and refetches the changed data.
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
 import { ChangedMeanwhile, wordsOf } from './table-answer.ts';
 
 interface Save<Input, Output> {
-  /** Writes; throws what went wrong (`dataOf` and `changedRow` do). */
+  /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
   write(input: Input): Promise<Output>;
   /** The success toast's text (specification §8). Default: no toast, for what `onSuccess` reports. */
   success?: string | ((output: Output, input: Input) => string);
-  /** The failure toast's text when the failure does not say what it is. */
+  /** The failure toast's text if the error has none. */
   failure: string;
-  /** The first words of the query keys that are read anew. */
+  /** First parts of the query keys to refetch. */
   refresh: readonly string[];
   onSuccess?(output: Output, input: Input): void;
-  /** When it tells of the failure by itself, beside its cause: no toast. */
+  /** Whether the screen shows the error itself, beside its cause: no toast. */
   isToldElsewhere?(error: Error): boolean;
 }
 
@@ -53,7 +53,7 @@ export function useSave<Input = void, Output = unknown>({
           text: wordsOf(error) || failure,
         });
       }
-      // After a failure nobody knows what is there now. It is not waited for: the next try is the member's to begin.
+      // After a failure the current state is unknown: refetch without waiting, so that the member can retry.
       void readAnew();
     },
   });

@@ -1,22 +1,22 @@
-// What is typed and not saved is asked about before it is lost, however somebody leaves.
+// Confirms before unsaved changes are lost by any kind of navigation.
 import { useCallback, useEffect, useRef } from 'react';
 import { type Location, useBlocker } from 'react-router';
 
 export interface Unsaved {
-  /** Whether the member is being asked if it may go. */
+  /** Whether the confirmation is shown. */
   isAsked: boolean;
   stay(): void;
   leave(): void;
-  /** Whether there is anything from now on, also before the screen is drawn anew. Stable. */
+  /** Sets whether there are unsaved changes, effective before the next render. Stable. */
   note(isUnsaved: boolean): void;
 }
 
-/** Of a dialog that is open while the address says so. */
+/** For a dialog that is open while the URL says so. */
 const anyAddress = (from: Location, to: Location): boolean =>
   from.pathname !== to.pathname || from.search !== to.search;
 
 /**
- * @param isUnsaved whether there is anything; who learns of it otherwise leaves it at false and notes it
+ * @param isUnsaved whether there are unsaved changes; false for callers that set it later
  * @param isAway whether a step would lose it
  */
 export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {

@@ -1,4 +1,4 @@
-// What stands where data is not there yet or could not be loaded.
+// Placeholders for data that is loading or could not be loaded.
 import { Button } from '../ui/button.tsx';
 import { Notice } from '../ui/notice.tsx';
 import { Spinner } from '../ui/spinner.tsx';

@@ -29,7 +29,7 @@ interface WorkerScope {
 const worker = self as unknown as WorkerScope;
 const { origin } = self.location;
 
-// A new number forgets what was kept in another shape.
+// A new number discards caches of another format.
 const names = {
   shell: 'jani-shell-1',
   page: 'jani-pages-1',
@@ -41,7 +41,7 @@ const offlinePage = '/offline.html';
 const keptSince = 'x-kept-since';
 const mostPages = 30;
 const week = 7 * 24 * 60 * 60;
-/** Since when a page that was answered without a network was kept, by the window it was answered to. */
+/** When an offline page was cached, by the window that received it. */
 const answeredFromKept = new Map<string, string>();
 
 worker.addEventListener('install', (event) => {
@@ -64,14 +64,14 @@ worker.addEventListener('activate', (event) => {
 });
 clientsClaim();
 
-/** Only whole pages, dated, under their path alone: what follows a question mark filters what is on them. */
+/** Only complete pages, dated, by their path without the query string, which filters them. */
 const asPage = {
   async cacheWillUpdate({ response }: { response: Response }) {
     if (response.status !== 200 || response.redirected) return null;
     if (!response.headers.get('content-type')?.startsWith('text/html')) return null;
     const headers = new Headers(response.headers);
     headers.set(keptSince, new Date().toISOString());
-    // The body is kept unpacked.
+    // The cached body is not compressed.
     headers.delete('content-encoding');
     headers.delete('content-length');
     return new Response(await response.blob(), { status: 200, headers });
@@ -94,7 +94,7 @@ const strategies: Record<'page' | 'order' | 'file' | 'picture', Strategy> = {
     cacheName: names.page,
     plugins: [asPage, bounded({ maxEntries: mostPages, maxAgeSeconds: 4 * week })],
   }),
-  // The one that is followed now: the order before it goes.
+  // Only the currently tracked order stays cached.
   order: new NetworkFirst({
     cacheName: names.order,
     plugins: [asPage, bounded({ maxEntries: 1, maxAgeSeconds: week })],
@@ -130,7 +130,7 @@ registerRoute(
     }
   },
 );
-/** A page of the storefront that is not kept, and has words for it when there is no network. */
+/** A page of the storefront that is not cached and has its own offline text. */
 const isPublic = ({ pathname }: URL): boolean =>
   !/^\/(?:admin|api|rest|auth|storage|functions|realtime|share)(?:\/|$)/.test(pathname) &&
   !/\.\w+$/.test(pathname);
@@ -141,7 +141,7 @@ registerRoute(
     return request.method === 'GET' && (kind === 'file' || kind === 'picture');
   },
   async ({ url, request, event }) => {
-    // Staff's screens bring their own files: none of them is kept.
+    // The files of staff screens are not cached.
     const { clientId } = event as unknown as Navigation;
     const window = clientId ? await worker.clients.get(clientId) : undefined;
     if (window && new URL(window.url).pathname.startsWith('/admin')) return fetch(request);
@@ -179,7 +179,7 @@ async function offlineAnswer(): Promise<Response> {
   return new Response(html, { status: 503, headers });
 }
 
-// Only paths that `keptAs` lets through come here: letters, digits and hyphens.
+// Only paths that `keptAs` accepts: letters, digits and hyphens.
 function titleOf(path: string): string {
   if (path === '/') return 'Home';
   const last = path.split('/').at(-1) ?? '';

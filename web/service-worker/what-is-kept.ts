@@ -1,7 +1,7 @@
-// Which of the shop's addresses are kept on a visitor's device for reading without a network. Everything else is never kept:
-// staff's screens, what the services answer, payments, and pages whose address opens personal data.
+// Which of the shop's URLs are cached on a visitor's device for offline reading. Everything else is never cached:
+// staff screens, responses of the services, payments, and pages whose URL reveals personal data.
 
-/** A page of the storefront that may be kept, by its path. */
+/** A page of the storefront that may be cached, by its path. */
 const pages = /^\/(?:shop|delivery|contact|track-order|shop\/[a-z0-9-]{1,200})?$/;
 const orderPage = /^\/track-order\/JJ-\d{8}-\d{4,6}$/;
 const builtFile =
@@ -12,33 +12,33 @@ const picture =
 export type Kept = 'page' | 'order' | 'file' | 'picture';
 
 /**
- * What an address is to the device.
- * @param ownOrigin the shop's own; nothing of another one is kept
- * @returns null when it is not kept, nor answered from what is kept
+ * Classifies a URL.
+ * @param ownOrigin the shop's origin; nothing of other origins is cached
+ * @returns null if it is neither cached nor answered from the cache
  */
 export function keptAs(url: URL, ownOrigin: string): Kept | null {
   if (url.origin !== ownOrigin) return null;
   const { pathname } = url;
   if (pages.test(pathname))
     return url.searchParams.has('tracking') || url.searchParams.has('key') ? null : 'page';
-  // With its key an order is told in full: that is for its owner's eyes, not for a store of pages.
+  // With its access key an order is shown in full, which must not be cached.
   if (orderPage.test(pathname)) return url.search === '' ? 'order' : null;
   if (builtFile.test(pathname)) return 'file';
   return picture.test(pathname) ? 'picture' : null;
 }
 
-/** The files of the build that a page needs, by their paths. */
+/** Paths of the build's files that a page needs. */
 export function filesOf(html: string): string[] {
   return [...new Set(html.match(/\/(?:assets|fonts)\/[\w.-]+\.(?:js|css|woff2)/g) ?? [])];
 }
 
-/** The smallest drawn size of every product picture on a page, as many as `most`. */
+/** The smallest rendering of every product image on a page, at most `most`. */
 export function smallPicturesOf(html: string, most: number): string[] {
   const drawn = html.match(/\/art\/[a-z0-9-]+-240\.avif/g) ?? [];
   return [...new Set(drawn)].slice(0, most);
 }
 
-/** Other sizes and formats of a drawn picture, for when the one that is asked for is not there. */
+/** Other renderings of an image, for when the requested one is not cached. */
 export function otherSizesOf(pathname: string): string[] {
   const stem = /^(\/art\/[a-z0-9-]+)-\d+\.(?:avif|webp)$/.exec(pathname)?.[1];
   if (!stem) return [];

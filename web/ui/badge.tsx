@@ -1,4 +1,4 @@
-// A small coloured word: a status, or what kind of thing something is.
+// A small coloured label, such as a status.
 
 export type BadgeTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';
 

@@ -5,7 +5,7 @@ export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glas
 export type ButtonSize = 'medium' | 'large';
 
 const shape =
-  // Forced colours leave out grounds: only an edge tells a button from a word.
+  // Forced colours remove backgrounds: only a border distinguishes a button from text.
   'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none forced-colors:border ' +
   'transition-[background-color,border-color,color,box-shadow,translate] active:translate-y-px ' +
   'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none ' +
@@ -26,7 +26,7 @@ const sizes: Record<ButtonSize, string> = {
   large: 'min-h-13 px-7 text-base',
 };
 
-/** Classes of a button, for a link that looks like one. */
+/** Classes of a button, for links in its style. */
 export function buttonStyle(tone: ButtonTone = 'leaf', size: ButtonSize = 'medium'): string {
   return `${shape} ${tones[tone]} ${sizes[size]}`;
 }
@@ -34,7 +34,7 @@ export function buttonStyle(tone: ButtonTone = 'leaf', size: ButtonSize = 'mediu
 interface ButtonProps extends ComponentProps<'button'> {
   tone?: ButtonTone;
   size?: ButtonSize;
-  /** At work: it does nothing when pressed, but keeps the focus, which a disabled button would throw away. */
+  /** Busy: ignores presses but stays focused, unlike a disabled button. */
   isBusy?: boolean;
 }
 
@@ -47,7 +47,7 @@ export function Button({
   onClick,
   ...rest
 }: ButtonProps) {
-  // The second click of a double-click would press what the first one brought to the same place: Pay, after Place Order.
+  // The second click of a double-click would press what replaced the button: Pay, after Place Order.
   const isIgnored = (clicks: number) => isBusy || (type === 'submit' && clicks > 1);
   return (
     <button

@@ -1,4 +1,4 @@
-// Copies a short text, and says that it did.
+// Copies a short text and confirms it.
 import { useEffect, useState } from 'react';
 import { Icon } from './icons.tsx';
 

@@ -13,7 +13,7 @@ import {
 } from 'react-router';
 
 const innerHash = '#_';
-/** So long a dialog may take to close after Back, and to stay if it asks first. In ms. */
+/** How long a dialog may take to close after Back, or to stay open with a question. In ms. */
 const closingMs = 300;
 /** So long a step in the history, or leaving the page, may take. In ms. */
 const travellingMs = 1000;
@@ -34,11 +34,11 @@ interface Steps {
 // One document has one history, so this is the state of the module. On the server none of it is used.
 const dialogs: OpenDialog[] = [];
 let steps: Steps | null = null;
-/** How many dialogs the current entry stands for. */
+/** Number of open dialogs of the current entry. */
 let depth = 0;
 /** Entries to remove besides those of closed dialogs. */
 let entriesToLeave = 0;
-/** Key of the entry that is being left; the next location to come is another. */
+/** Key of the entry that is being left; the next location has another. */
 let leaving: string | null = null;
 let travelTimer: number | undefined;
 let settleTimer: number | undefined;
@@ -79,7 +79,7 @@ function travel(start: () => void): void {
   leaving = currentKey();
   window.clearTimeout(travelTimer);
   travelTimer = window.setTimeout(() => {
-    // There was nowhere to go, or something unsaved is asked about.
+    // There was no entry to go back to, or unsaved changes are being confirmed.
     leaving = null;
     if (depth > dialogs.length && steps?.isIdle()) {
       depth = dialogs.length;
@@ -103,7 +103,7 @@ function closeDownTo(wanted: number): void {
   settleSoon();
 }
 
-/** The next navigation leaves the page from inside a dialog: its entry is replaced, so nothing goes back first. */
+/** The next navigation leaves the page from a dialog: it replaces the dialog's entry instead of going back first. */
 function leaveDialogs(): void {
   if (depth > 0) travel(() => {});
 }
@@ -139,7 +139,7 @@ export function useLeaveDialog(): { replace: boolean; leave(): void } {
 }
 
 /**
- * For a dialog that is open while the URL says so.
+ * For dialogs that are open while the URL says so.
  * @param replace leads to the URL without it
  * @returns closes it: by going back where it was opened from this page (`fromThisPage`), so that the page has one entry, else by `replace`
  */

@@ -130,10 +130,10 @@ export function DialogOrDrawer({
   );
 }
 
-/** So long a page may take to close it after it was told to. */
+/** How long a page may take to close it on request. */
 const settlingMs = 150;
 
-/** Brings a drawer up again that was dragged down and stays open all the same, such as to ask about unsaved changes. */
+/** Moves a drawer up again that was dragged down but stays open, for example to confirm unsaved changes. */
 function raise(sheet: HTMLElement | null): void {
   if (!sheet) return;
   sheet.style.transition = '';
@@ -144,7 +144,7 @@ function raise(sheet: HTMLElement | null): void {
   }
 }
 
-/** Chosen when it opens and kept until it opens again: turning a phone must not empty a form. */
+/** Chosen on opening and fixed until the next one: rotating a phone must not reset a form. */
 function useShape(open: boolean): 'dialog' | 'drawer' | null {
   const [shape, setShape] = useState<'dialog' | 'drawer' | null>(null);
   const wasOpen = useRef(false);
@@ -167,7 +167,7 @@ export function useKeepOpen(isBusy: boolean): void {
 interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {
   title: ReactNode;
   description: ReactNode;
-  /** On a phone the description is only read, not seen: the page says it again further down. */
+  /** On a phone the description is only for screen readers, as the page repeats it below. */
   isTerse?: boolean;
 }
 

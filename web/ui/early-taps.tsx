@@ -21,7 +21,7 @@ const listen =
 const whenIdle = (work: () => void) =>
   window.requestIdleCallback ? window.requestIdleCallback(work) : window.setTimeout(work, 200);
 
-/** One after the other, each when what the one before it changed is on the page. */
+/** Runs them one by one, each after the changes of the previous one are rendered. */
 async function answer(taps: HTMLElement[]) {
   for (const button of taps) {
     await new Promise((done) => window.setTimeout(done));

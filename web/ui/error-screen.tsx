@@ -6,7 +6,7 @@ interface ErrorScreenProps {
   isMissing: boolean;
   /** The shop answered that it cannot show the page now. */
   isUnavailable?: boolean;
-  /** There is no network, and the page is not kept on the device. */
+  /** Offline, and the page is not cached on the device. */
   isOffline?: boolean;
 }
 

@@ -1,4 +1,4 @@
-// A labelled form field with room for a hint and for what is wrong with it.
+// A labelled form field with a hint and an error.
 import { type ComponentProps, useId } from 'react';
 import { useOwnWords } from './use-own-words.ts';
 
@@ -11,7 +11,7 @@ export const inputStyle =
 interface Described {
   label: string;
   hint?: string | undefined;
-  /** What is wrong, told beside the field. */
+  /** The error, shown beside the field. */
   problem?: string | undefined;
 }
 

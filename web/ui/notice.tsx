@@ -1,4 +1,4 @@
-// A sentence about what just happened or what to know, beside its cause.
+// A notice about an event or state, beside its cause.
 
 const tones = {
   success: 'border-leaf-300 bg-success-soft text-success',

@@ -31,7 +31,7 @@ function sourcesOf(src: string): Source[] {
     return [{ src, srcSet: of('webp'), avif: of('avif') }];
   }
   const rendered = renderedPicture(src, 960);
-  // Not every project renders images: then the picture comes as it was uploaded.
+  // Projects without image rendering serve the uploaded image.
   return rendered
     ? [{ src: rendered, srcSet: set(renderedSides, (width) => renderedPicture(src, width)) }, { src }]
     : [{ src }];
@@ -41,7 +41,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
   const [failed, setFailed] = useState<{ src: string | null; times: number }>({ src, times: 0 });
   const times = failed.src === src ? failed.times : 0;
   const fail = useCallback(() => setFailed({ src, times: times + 1 }), [src, times]);
-  // Before hydration nobody hears the error event, so a picture that is already broken is asked when it is attached.
+  // The error event is lost before hydration, so a broken image is detected when it is attached.
   const inspect = useCallback(
     (image: HTMLImageElement | null) => {
       if (image?.complete && image.naturalWidth === 0) fail();

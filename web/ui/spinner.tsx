@@ -1,4 +1,4 @@
-// A wait without a known end, and what is waited for.
+// A progress indicator without a known end, with its text.
 
 export function Spinner({ label }: { label: string }) {
   return (

@@ -21,7 +21,7 @@ export interface Toast {
 const host = document.createElement('div');
 document.body.append(host);
 
-/** Between two messages, and between them and what makes room for them. */
+/** Gap between toasts, and around them. */
 const gap = 10;
 const toTheEdge = { wide: 20, narrow: 12 };
 /** As wide as a message is where it is not as wide as the screen. */
@@ -73,7 +73,7 @@ new MutationObserver(tellRoom).observe(host, {
   attributeFilter: ['data-removed', 'data-visible', 'data-y-position', 'style'],
 });
 
-// A dialog holds the focus. It may go to a message all the same, by its key (Alt and T), and comes back by itself.
+// Dialogs trap focus. Alt+T moves it to a toast, and it returns by itself.
 const isHere = (target: EventTarget | null) => target instanceof Node && host.contains(target);
 window.addEventListener(
   'focusout',

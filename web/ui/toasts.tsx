@@ -1,7 +1,7 @@
-// Short messages that come and go. The library behind them is loaded with the first one, or just before.
+// Toasts. Their library is loaded with the first one, or just before.
 import type { Toast } from './toaster.tsx';
 
-/** Loads what shows toasts, so that the first one comes at once and is heard by screen readers. */
+/** Loads the toaster, so that the first toast appears at once and screen readers announce it. */
 export function prepareToasts(): Promise<(toast: Toast) => void> {
   return import('./toaster.tsx').then(({ raiseToast }) => raiseToast);
 }

@@ -1,4 +1,4 @@
-// One visual language: what a colour, a size of type, a shadow or a duration is, only the tokens say.
+// Colours, font sizes, shadows and durations are defined only in the tokens.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -13,7 +13,7 @@ const tokens = readFileSync(join(web, 'ui/tokens.css'), 'utf8');
 const raw =
   /#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})(?![0-9a-z])|\b(?:rgba?|hsla?|oklch|oklab)\([\d.]|\btext-\[(?:clamp|[\d.]+(?:rem|px|vw))|\b(?:leading|duration|ease)-\[|cubic-bezier\(|(?<![\d.\w])(?!0\.01ms)[\d.]+m?s(?=[\s,;])/gi;
 
-/** What stands outside of any style sheet, so that no token reaches it; each is the value of one. */
+/** Values outside style sheets, where tokens do not apply; each equals a token. */
 const spoken: Record<string, Record<string, string>> = {
   'root.tsx': { '#201135': '--color-dusk-900' },
   'storefront/discovery/web-manifest.ts': { '#201135': '--color-dusk-900', '#fdf8ef': '--color-paper' },

@@ -1,4 +1,4 @@
-// What a browser finds wrong with a field, told beside it in the shop's words. Without scripts the browser's own bubble does.
+// Shows the browser's validation errors beside the field in the shop's words. Without JavaScript the browser shows its own.
 import { type FormEvent, useState } from 'react';
 
 type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
@@ -10,7 +10,7 @@ function wordsFor({ validity, type, title, minLength }: Control & { minLength?: 
   return title || `Please check: ${label}`;
 }
 
-/** Gives what is wrong, if anything, and the two handlers the field needs. The first wrong field takes the focus. */
+/** Returns the error, if any, and two handlers for the field. The first invalid field receives focus. */
 export function useOwnWords(label: string) {
   const [found, setFound] = useState<string>();
   return {

@@ -31,7 +31,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
   const [enrolment, setEnrolment] = useState<Enrolment | null>(null);
   const { isBusy, problem, attempt } = useAttempt('That did not work');
 
-  // The step that had the focus is over: one goes on where it began.
+  // Focus returns to where the finished step began.
   const addButton = useRef<HTMLButtonElement>(null);
   useWayBack(enrolment, () => addButton.current?.focus({ preventScroll: true }));
 

@@ -1,4 +1,4 @@
-// A new password, with the current one, and with a code by mail when the auth service asks for it.
+// Changes the password, with the current one, and with a code by e-mail if the auth service requires it.
 import { useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';

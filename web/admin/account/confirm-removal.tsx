@@ -1,4 +1,4 @@
-// Removing takes two presses, the second one on words that say what is removed.
+// Removing takes two presses; the second button names what is removed.
 import { useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { useWayBack } from './use-way-back.ts';
@@ -14,7 +14,7 @@ export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps)
   const [isAsking, setAsking] = useState(false);
   const frame = useRef<HTMLSpanElement>(null);
 
-  // The focus goes back to the button that asked, and to the page when that goes with what is removed.
+  // Focus returns to the first button, or to the page if that is removed, too.
   useWayBack(isAsking || null, () => frame.current?.querySelector('button')?.focus());
   useLayoutEffect(() => {
     const own = frame.current;

@@ -1,4 +1,4 @@
-// From what a browser calls itself to what a person would call it.
+// A device's name for people, from the browser's user agent.
 
 const browsers: [RegExp, string][] = [
   [/\bEdg(A|iOS)?\//, 'Edge'],

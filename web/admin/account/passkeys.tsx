@@ -22,7 +22,7 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
   const [renamed, setRenamed] = useState<string | null>(null);
   const { isBusy, problem, attempt } = useAttempt('That did not work');
 
-  // The field that had the focus is gone: it goes back to the button that showed it.
+  // Focus returns to the button that showed the removed field.
   const list = useRef<HTMLUListElement>(null);
   useWayBack(renamed, (passkeyId) =>
     list.current?.querySelector<HTMLElement>(`[data-rename="${passkeyId}"]`)?.focus(),

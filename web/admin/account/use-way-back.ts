@@ -1,9 +1,9 @@
-// Brings the focus back when what had it is over.
+// Restores focus after a step or question is closed.
 import { useEffect, useRef } from 'react';
 
 /**
- * @param open what is open, such as a step or a question; null when nothing is
- * @param goBack is called with what was open, once nothing is any more and the screen is drawn without it
+ * @param open the open step or question; null if none
+ * @param goBack called with the closed step, after the screen is rendered without it
  */
 export function useWayBack<Open>(open: Open | null, goBack: (from: Open) => void): void {
   const before = useRef<Open | null>(null);

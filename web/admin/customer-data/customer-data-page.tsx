@@ -1,4 +1,4 @@
-// For customers who ask what the shop holds about them, or to be erased: found by phone or email, exported, erased, logged.
+// Personal data of one customer: found by phone or e-mail, exported or erased, and logged.
 import { type FormEvent, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';

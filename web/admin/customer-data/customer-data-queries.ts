@@ -39,7 +39,7 @@ export interface ErasedData {
 /** A phone in its one spelling; anything else as it was typed. */
 export const identifierOf = (typed: string): string => normalisePhone(typed) ?? typed.trim();
 
-/** Not a query: it would be asked again by itself, and every answer is logged. */
+/** Not a query: those refetch by themselves, and every lookup is logged. */
 export function useFind() {
   const { tables } = useMember().staff;
   const queries = useQueryClient();

@@ -1,4 +1,4 @@
-// Asks before a person is erased: what happens, and the phone or email once more.
+// Confirms an erasure: its consequences, and the phone or e-mail once more.
 import { useId, useState } from 'react';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';

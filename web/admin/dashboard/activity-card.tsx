@@ -5,7 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../use-installation.ts';
 import { type Day, formatDay, useDays } from './dashboard-queries.ts';
 
-// The library that draws is large: it comes after everything else.
+// The chart library is large: it is loaded last.
 const ActivityChart = lazy(() => import('./activity-chart.tsx'));
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');

@@ -1,4 +1,4 @@
-// What the dashboard reads. Its keys begin with 'dashboard': the live channel makes all of it be read anew.
+// Queries of the dashboard. Their keys start with 'dashboard': the live channel invalidates all of them.
 import { useQuery } from '@tanstack/react-query';
 import { servicesOrigin } from '../../lib/store.ts';
 import { dataOf } from '../table-answer.ts';
@@ -33,8 +33,8 @@ const dayFormat = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'sho
 export const formatDay = (day: string): string => dayFormat.format(new Date(`${day}T00:00:00Z`));
 
 /**
- * The machinery as the database knows it, and how long it took to answer from here, in milliseconds.
- * @param isAwaited while something is expected to change: asked for every other second
+ * The system status from the database, and its response time in milliseconds.
+ * @param isAwaited refetch every two seconds, while a change is expected
  */
 export function useSystemStatus(isAwaited: boolean) {
   const { tables } = useMember().staff;
@@ -50,7 +50,7 @@ export function useSystemStatus(isAwaited: boolean) {
   });
 }
 
-/** Whether the auth service says that it is well. */
+/** Whether the auth service is healthy. */
 export function useAuthHealth() {
   const { url, key } = useInstallation();
   return useQuery({

@@ -1,4 +1,4 @@
-// The state of each part of the shop's machinery, from what was measured, in words.
+// Describes the state of each part of the system.
 import { adviseOnResult } from '../../../domain/result-advice.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
@@ -9,11 +9,11 @@ export interface Line {
   state: State;
   /** In a word or two: 'Connected'. */
   value: string;
-  /** What was measured, or what to do. */
+  /** The measured value, or what to do. */
   detail: string;
 }
 
-/** What the database tells of itself (`system_status`). Times are ISO. */
+/** Result of `system_status`. Times are ISO. */
 export interface SystemStatus {
   checked_at: string;
   last_backup_at: string | null;
@@ -32,7 +32,7 @@ const slowMs = 1500;
 
 /**
  * How long ago something was.
- * @param ms what lies between; a little less than nothing counts as nothing, since clocks differ
+ * @param ms the difference; slightly negative values count as 0, as clocks differ
  */
 export function ago(ms: number): string {
   if (ms < minute) return 'just now';
@@ -101,7 +101,7 @@ export function describePayments(
   };
 }
 
-/** What the database tells of M-PESA's statement (`statement_status`). Times are ISO. */
+/** Result of `statement_status`. Times are ISO. */
 export interface StatementFacts {
   checked_at: string;
   statement_registered_at: string | null;

@@ -1,4 +1,4 @@
-// The ways to what is done most.
+// Links to the most frequent tasks.
 import { Link } from 'react-router';
 import { Card } from '../../ui/card.tsx';
 import { Icon } from '../../ui/icons.tsx';

@@ -12,7 +12,7 @@ interface Stat {
   text: string;
   icon: StaffIconName;
   figure(figures: Figures): string;
-  /** Says exactly what is counted. */
+  /** Explains what is counted. */
   beneath?: string;
 }
 

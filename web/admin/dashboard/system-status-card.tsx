@@ -1,4 +1,4 @@
-// How the shop's machinery is: measured, and said in words besides the colour.
+// The system status, in words besides colours.
 import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -23,14 +23,14 @@ import {
   type State,
 } from './describe-status.ts';
 
-/** When nothing came of a backup by then, nobody waits for it any more. */
+/** A backup without a result after this time counts as failed. */
 const patience = 5 * 60_000;
 
 export function SystemStatusCard() {
   const { tables } = useMember().staff;
   const { url, paymentMode } = useInstallation();
   const isHosted = url !== '';
-  // Which attempt was the last when one was asked for.
+  // The last attempt at the time of the request.
   const [awaited, setAwaited] = useState<{ since: string | null } | null>(null);
   const system = useSystemStatus(awaited !== null);
   const authentication = useAuthHealth();

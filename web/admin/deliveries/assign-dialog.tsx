@@ -1,4 +1,4 @@
-// The dialog that says who delivers an order, or changes it. It is open while the address says so: `?assign=<id>`.
+// The dialog that assigns a delivery or edits its assignment. Open while the URL has `?assign=<id>`.
 import { useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import {
@@ -33,7 +33,7 @@ import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
 
 export function AssignDialog() {
   const { id, close } = useDialogParameter('assign');
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
   return (
@@ -66,7 +66,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   const id = useId();
   const formElement = useRef<HTMLFormElement>(null);
   const assignButton = useRef<HTMLButtonElement>(null);
-  // What the member saw: a refresh in the background is told, not slipped under the form.
+  // The values at opening: a background refresh is reported, and does not change the form.
   const [seen, setSeen] = useState(current);
   const [form, setForm] = useState<DeliveryForm>(() => formOf(current));
   const [problems, setProblems] = useState<DeliveryFormProblems>({});
@@ -78,7 +78,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   useKeepOpen(save.isPending);
 
   const isFirst = seen.delivery_person === null;
-  // After a save of one's own the list may be read anew before the dialog is gone.
+  // After one's own save the list may be refreshed before the dialog is closed.
   const isChanged = !save.isPending && !save.isSuccess && !isSameAssignment(current, seen);
 
   function submit(from: ListedDelivery) {
@@ -86,7 +86,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
     setProblems(found ?? {});
     const first = fields.find((field) => found?.[field]);
     if (first) {
-      // After the problem is told, so that it is read with the field.
+      // After the error is announced, so that screen readers read it with the field.
       requestAnimationFrame(() =>
         formElement.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus(),
       );
@@ -97,7 +97,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   function choose({ name, phone, vehicle }: Rider) {
     setForm((now) => ({ ...now, person: name, phone: phone ?? '', vehicle: vehicle ?? '' }));
     setProblems(({ notes }) => (notes ? { notes } : {}));
-    // What comes next: by keyboard, Enter assigns.
+    // The next step by keyboard: Enter assigns.
     assignButton.current?.focus();
   }
   const field = (name: keyof DeliveryForm) => ({
@@ -225,7 +225,7 @@ function RiderChoice({ form, isDisabled, onChoose }: RiderChoiceProps) {
   );
 }
 
-/** Whom it goes to, so that the one on the phone with the rider can read it out. */
+/** The recipient, to read out to the rider on the phone. */
 function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
   return (
     <div className="grid gap-1 rounded-md bg-paper-deep px-4 py-3 text-sm break-words">
@@ -262,7 +262,7 @@ interface ChangedNoticeProps {
   onWriteMine(): void;
 }
 
-/** Someone else was faster: what they said, and whose it shall be. */
+/** Another staff member has assigned it: shows both, to choose one. */
 function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProps) {
   const { tables } = useMember().staff;
   const [by, setBy] = useState('');
@@ -279,7 +279,7 @@ function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProp
     <section
       role="alert"
       aria-label="Someone else changed this"
-      // It appears above what is in sight on a phone.
+      // On a phone it appears above the visible part.
       ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
       className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm break-words"
     >

@@ -291,7 +291,7 @@ function Time({ word, at }: { word: string; at: string }) {
   );
 }
 
-/** Assigns what no one has yet; an assignment can be edited. A cancelled order is not delivered. */
+/** Assigns a delivery or edits its assignment. Cancelled orders are not delivered. */
 function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: ListedDelivery }) {
   const open = useDialogOpener('assign');
   if (order.status === 'cancelled') return null;

@@ -1,4 +1,4 @@
-// What the deliveries screen reads, and under which keys it is kept.
+// Queries of the deliveries screen and their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import type { Days } from '../list/days.ts';
@@ -79,13 +79,13 @@ export function useDelivery(id: string) {
     queryKey: ['deliveries', 'one', id],
     queryFn: ({ signal }) => readDelivery(tables, id, signal),
     staleTime: 0,
-    // A dialog opens with what is there now: what it showed last time would look as if somebody had changed it.
+    // A dialog opens with the current data: older data would look like another member's change.
     gcTime: 0,
   });
 }
 
 /**
- * Who last changed an order's delivery, and to what, in words that end without a full stop; null when nothing is known.
+ * Describes the last change of an order's delivery, without a full stop; null if unknown.
  */
 export async function lastDeliveryChange(
   tables: Staff['tables'],

@@ -1,4 +1,4 @@
-// Who delivered lately, and what waits: asked once for all screens that show it.
+// Recent riders and waiting deliveries, shared by all screens that show them.
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';

@@ -1,4 +1,4 @@
-// Saying who delivers: what another member has assigned or edited meanwhile is not written over unless it was seen.
+// Saves an assignment. Does not overwrite another member's change that this member has not seen.
 import type { DeliveryForm } from '../../../domain/delivery-form.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf, TableProblem } from '../table-answer.ts';
@@ -37,7 +37,7 @@ export function useAssignment(onSaved: () => void) {
       delivery_phone: form.phone,
       delivery_vehicle: form.vehicle,
       delivery_notes: form.notes || null,
-      // Without it the database takes the delivery for one that nobody had.
+      // Without it the database treats the delivery as unassigned.
       seen_updated_at: seen.delivery_person === null ? null : seen.updated_at,
     });
 
@@ -49,7 +49,7 @@ export function useAssignment(onSaved: () => void) {
         const current = await readDelivery(tables, seen.id);
         if (!current) throw new TableProblem(answer.error, answer.status);
         if (!isSameAssignment(current, seen)) throw new AssignedMeanwhile(answer.error.message, current);
-        // Only its status has moved: that is no reason to ask.
+        // Only the status has changed, which needs no confirmation.
         answer = await assign(form, current);
       }
       dataOf(answer);

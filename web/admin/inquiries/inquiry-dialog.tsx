@@ -16,7 +16,7 @@ type Marking = ReturnType<typeof useMarkRead>;
 
 export function InquiryDialog({ marking }: { marking: Marking }) {
   const { id, close } = useDialogParameter('view');
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
   return (

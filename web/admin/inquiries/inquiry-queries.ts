@@ -1,4 +1,4 @@
-// What the inquiries screen reads, and under which keys it is kept.
+// Queries of the inquiries screen and their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
@@ -49,11 +49,11 @@ export function useInquiry(id: string) {
 
 export interface Unread {
   count: number;
-  /** When the newest of them came: what came later has not been counted. */
+  /** Time of the newest counted inquiry. */
   until: string | null;
 }
 
-/** The inquiries nobody has read yet, whatever is searched; undefined until they are counted. */
+/** The number of unread inquiries, independent of the search; undefined until counted. */
 export function useUnread(): Unread | undefined {
   const { tables } = useMember().staff;
   return useQuery({

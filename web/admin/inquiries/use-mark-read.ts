@@ -1,4 +1,4 @@
-// Marking inquiries as read, one or all: there is no way back, so nothing is marked that nobody can have seen.
+// Marks one or all inquiries as read. This cannot be undone, so only inquiries that were listed are marked.
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';

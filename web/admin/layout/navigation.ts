@@ -1,4 +1,4 @@
-// The entries of the sidebar, in their order (specification §2, Admin layout); below them what is not daily work.
+// The sidebar's entries in order (specification §2, Admin layout), with less frequent ones below.
 import type { Waiting } from '../live/use-waiting.ts';
 import type { StaffIconName } from './staff-icons.tsx';
 

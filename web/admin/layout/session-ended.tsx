@@ -1,4 +1,4 @@
-// Over the screen of a session that has ended: signing in again leads back to it, with what was typed.
+// Sign-in dialog over the screen of an ended session, which retains typed text.
 import { Dialog } from 'radix-ui';
 import type { Staff, Standing } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-// Whether the sidebar is expanded, kept in a cookie for a week (specification §4 and §9).
+// Whether the sidebar is expanded, stored in a cookie for a week (specification §4 and §9).
 
 const name = 'sidebar_state';
 const week = 7 * 24 * 60 * 60;
@@ -12,7 +12,7 @@ export function isSidebarExpanded(cookies: string, hasRoom = true): boolean {
   return stored ? stored !== `${name}=collapsed` : hasRoom;
 }
 
-/** @returns what to assign to `document.cookie` */
+/** @returns the value for `document.cookie` */
 export function sidebarCookie(isExpanded: boolean): string {
   return `${name}=${isExpanded ? 'expanded' : 'collapsed'}; path=/admin; max-age=${week}; samesite=lax`;
 }

@@ -1,4 +1,4 @@
-// Icons of the staff area, drawn like the shop's; kept apart so that no visitor of the shop loads them.
+// Icons of the staff area. Separate, so that visitors do not load them.
 
 const drawings = {
   dashboard: 'M4 4.5h6.5v7H4zM13.5 4.5H20V9h-6.5zM13.5 12.5H20v7h-6.5zM4 15h6.5v4.5H4z',

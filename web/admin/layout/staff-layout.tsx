@@ -1,4 +1,4 @@
-// The frame of every staff screen, and its guard: nobody but active staff gets past it.
+// The layout of every staff screen, and its guard: only active staff pass.
 import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
@@ -22,9 +22,9 @@ import { useSidebar } from './use-sidebar.ts';
 import '../staff.css';
 import './staff-layout.css';
 
-/** Who was let in last, in this tab; null when the next screen has to ask. */
+/** The last admitted staff member of this tab; null if the next screen must check. */
 let admitted: Member | null = null;
-/** Whose screens these are, also while that is asked again. */
+/** The staff member of these screens, also during a new check. */
 let shownTo: Member | null = null;
 /** The button of this tab was pressed: then the sign-in page follows, not the dialog over the screen. */
 let isSigningOut = false;
@@ -40,9 +40,9 @@ const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next)
     member = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
     // A line that is down says nothing of who was let in before; what they ask for is refused where it is kept.
     if (standing.is === 'not staff' && standing.isUnanswered && shownTo?.staff === staff) member = shownTo;
-    // An answer that nobody waits for any more must not undo a newer one.
+    // An outdated answer must not replace a newer one.
     if (!request.signal.aborted) admitted = member;
-    // A session also ends elsewhere or by itself. Who did not sign out here signs in again and goes on.
+    // Sessions also end elsewhere or expire. Without a sign-out here, the member signs in again and continues.
     const canGoOn = (standing.is === 'signed out' || standing.is === 'second step') && !isSigningOut;
     if (canGoOn && shownTo?.staff === staff) {
       context.set(memberContext, {
@@ -77,7 +77,7 @@ export function HydrateFallback() {
 
 export default function StaffLayout({ loaderData: { staff, id, email, ended } }: Route.ComponentProps) {
   const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
-  // The next one at this device finds nothing of what this one saw, and is not taken for them.
+  // The next user of this device sees no data of this one.
   useEffect(() => {
     isSigningOut = false;
     return () => {
@@ -133,7 +133,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const isOnline = useIsOnline();
-  // A failure is told also when the line is down by then.
+  // Failures are also shown offline.
   useEffect(() => {
     const timer = setTimeout(() => prepareToasts().catch(() => {}), atRestMs);
     return () => clearTimeout(timer);
@@ -218,7 +218,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 /** So long after it is shown nothing that its first screen needs is waited for any more, in ms. */
 const atRestMs = 3000;
 
-/** As far as the device itself knows. */
+/** As reported by the browser. */
 function useIsOnline(): boolean {
   return useSyncExternalStore(
     (onChange) => {

@@ -2,7 +2,7 @@
 
 /**
  * A pattern for `imatch` that finds the text itself, whatever signs are in it. (`ilike` knows no way to say a literal `*`.)
- * @param text what a person typed
+ * @param text the typed text
  */
 export const literally = (text: string): string => text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
 

@@ -1,4 +1,4 @@
-// Puts the whole filtered list into a file, also what has not been scrolled to yet.
+// Exports the whole filtered list, including rows that are not loaded yet.
 import { useEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts.tsx';

@@ -100,7 +100,7 @@ export interface QuickFilter {
   onToggle(): void;
 }
 
-/** Filters for what waits: each with its number; one that holds nothing is left out. */
+/** Filters of waiting work with their counts. Empty ones are hidden. */
 export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
   const shown = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
   if (shown.length === 0) return null;

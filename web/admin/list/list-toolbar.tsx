@@ -1,4 +1,4 @@
-// Above a list: what is searched, what is filtered, and what else can be done with the rows.
+// The toolbar of a list: search, filters and actions.
 import { type ReactNode, useId } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 import { useTypedSearch } from './use-list-filters.ts';
@@ -50,7 +50,7 @@ export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
 interface FilterSelectProps {
   label: string;
   value: string;
-  /** The first one stands for no filter and has the value ''. */
+  /** The first one means no filter and has the value ''. */
   options: readonly { value: string; label: string }[];
   onChoose(value: string): void;
 }

@@ -14,14 +14,14 @@ export interface Column<Row> {
 type Needed = 'rows' | 'isLoading' | 'error' | 'retry';
 
 interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<Row>, Needed>> {
-  /** What the table is, for who cannot see it: 'Orders'. */
+  /** Accessible name of the table, such as 'Orders'. */
   label: string;
   columns: readonly Column<Row>[];
-  /** What is said when there are no rows. */
+  /** Text without rows. */
   empty: { title: string; text: string; action?: ReactNode };
   /** While loading: how many skeleton rows. */
   skeletons?: number;
-  /** Of a row that stands out. */
+  /** Classes of a highlighted row. */
   rowStyle?(row: Row): string;
   /** A row in a few short lines. */
   compact(row: Row): ReactNode;
@@ -218,7 +218,7 @@ function End<Row>(list: RowListProps<Row>) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: with new rows the end has moved, and may still be in sight
   useEffect(() => {
     const element = end.current;
-    // What failed is asked for again by a person: by itself it would be without a pause.
+    // Failed pages are retried by a button: automatic retries would loop.
     if (!element || !hasMore || isReading || error) return;
     const watcher = new IntersectionObserver(
       ([entry]) => {
@@ -252,7 +252,7 @@ function End<Row>(list: RowListProps<Row>) {
   );
 }
 
-/** The frame of a list screen: its heading, what can be done on top, and a titled card with the rows. */
+/** The frame of a list screen: heading, actions, and a card with the rows. */
 export function ListFrame({
   heading,
   subtitle,

@@ -47,7 +47,7 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
 
 /**
  * The text in a search box, which follows every key, while the search waits for a pause.
- * @param searched what is searched by now
+ * @param searched the current search text
  * @param search makes it another text
  */
 export function useTypedSearch(searched: string, search: (text: string) => void) {

@@ -34,14 +34,14 @@ export interface Rows<Row> {
   retry(): void;
   hasMore: boolean;
   isLoadingMore: boolean;
-  /** Rows are on their way, be it the next ones or the present ones anew: more cannot be asked for until they are there. */
+  /** Rows are loading (the next page or a refresh); more cannot be requested until then. */
   isReading: boolean;
   more(): void;
 }
 
 /**
  * @param key of the query; its first word is the table's name, by which the live channel refreshes it
- * @param read asks for one page, newest first
+ * @param read reads one page, newest first
  */
 export function useRows<Row extends Cursor>(
   key: readonly [string, ...unknown[]],
@@ -69,7 +69,7 @@ export function useRows<Row extends Cursor>(
     isLoadingMore: query.isFetchingNextPage,
     isReading: query.isFetching,
     more() {
-      // A refresh under way would be thrown away by it, and come again.
+      // It would discard a running refresh.
       if (!query.isFetching) void query.fetchNextPage();
     },
   };

@@ -1,4 +1,4 @@
-// The staff screens' ear: what changes in the shop's tables makes what is shown of them be read anew.
+// Subscribes to changes of the shop's tables and invalidates the queries that show them.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { onSessionRenewed } from '../../lib/staff.ts';
@@ -22,7 +22,7 @@ const shownIn: Record<string, readonly string[]> = {
   statement_pulls: ['reconciliation', 'dashboard'],
 };
 
-/** However much happens, nothing is read anew more often than this. */
+/** Queries are not refetched more often than this. */
 const pauseMs = 1500;
 /** So long after the server closed the channel it is joined again. */
 const rejoinMs = 3000;
@@ -70,7 +70,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
       if (isOver) return;
       let again: ReturnType<typeof setTimeout> | undefined;
       const join = async () => {
-        // A join without the member's token would be a visitor's, who hears nothing.
+        // Without the member's token the channel would be a visitor's, who receives nothing.
         await client.setAuth();
         if (isOver) return;
         const channel = client.channel(`staff-${id}`);
@@ -89,7 +89,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
           if (isOver || extension !== 'postgres_changes') return;
           setState(status === 'ok' ? 'live' : 'lost');
           if (status !== 'ok') return;
-          // Nothing reports what happened since the screens were read.
+          // Changes since the last read are not sent again.
           void queries.invalidateQueries();
           if (wasInterrupted) void staff.checkSession();
           wasInterrupted = false;

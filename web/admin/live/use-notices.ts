@@ -1,4 +1,4 @@
-// A quiet word when something came in that staff will want to see: an order was paid, somebody wrote.
+// Toasts for new events: a paid order, a new inquiry.
 import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
@@ -6,7 +6,7 @@ import { showToast } from '../../ui/toasts.tsx';
 import { useMember } from '../use-member.tsx';
 import type { RowChange } from './use-live-changes.ts';
 
-/** @returns what to give every change to */
+/** @returns a handler of changes */
 export function useNotices(): (change: RowChange) => void {
   const { tables } = useMember().staff;
   const navigate = useNavigate();

@@ -25,7 +25,7 @@ function counted({ count, error, status }: Count): number {
   return count ?? 0;
 }
 
-/** Who was not told so long ago has found out meanwhile. */
+/** Older failed messages are not counted. */
 const weekMs = 7 * 24 * 60 * 60 * 1000;
 
 const seenKey = 'jani.staff.payments-seen';

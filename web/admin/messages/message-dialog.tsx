@@ -1,4 +1,4 @@
-// A message opened whole: what it says, to whom, and what became of it. It is open while the address says so: `?view=<id>`.
+// The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
 import { type ReactNode, useRef } from 'react';
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -16,7 +16,7 @@ type SendAgain = ReturnType<typeof useSendAgain>;
 
 export function MessageDialog({ again }: { again: SendAgain }) {
   const { id, close } = useDialogParameter('view');
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
   return (

@@ -1,4 +1,4 @@
-// What the messages screens read and write, and under which keys it is kept.
+// Queries and changes of the messages screens, with their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { MessageChannel } from '../../../domain/customer-message.ts';
 import type { Database } from '../../../supabase/types.ts';
@@ -55,7 +55,7 @@ export function useMessage(id: string) {
   });
 }
 
-/** What the customer of an order was told, and was not. */
+/** The messages of an order, sent and not sent. */
 export function useMessagesOf(orderId: string) {
   const { tables } = useMember().staff;
   return useQuery({

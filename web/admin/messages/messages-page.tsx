@@ -1,4 +1,4 @@
-// What customers were told: searched, filtered, exported, opened whole, and sent again where a person has to decide that.
+// Messages to customers: search, filters, export, details, and resending.
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { ExportButton } from '../list/export-button.tsx';

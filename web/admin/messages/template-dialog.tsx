@@ -30,7 +30,7 @@ import { useExample } from './use-example.ts';
 
 export function TemplateDialog({ templates }: { templates: Template[] | undefined }) {
   const { id, close } = useDialogParameter('edit');
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
   const template = templates && (templates.find((each) => each.id === shown.current) ?? null);
@@ -65,7 +65,7 @@ const isSame = (one: TemplateForm, other: TemplateForm) =>
 function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
-  // What the member saw: a refresh in the background is told, not slipped under the form.
+  // The values at opening: a background refresh is reported, and does not change the form.
   const [seen, setSeen] = useState(current);
   const [typed, setTyped] = useState(() => formOf(current));
   const [isChecked, setChecked] = useState(false);
@@ -90,7 +90,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
     setChecked(true);
     const [first] = Object.keys(problems);
     if (first) {
-      // After the problem is told, so that it is read with the field.
+      // After the error is announced, so that screen readers read it with the field.
       requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
       return;
     }

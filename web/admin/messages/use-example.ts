@@ -1,4 +1,4 @@
-// What a template says of an example order of this shop, or of a newsletter mail.
+// Renders a template with an example order or newsletter e-mail.
 import { useRouteLoaderData } from 'react-router';
 import {
   exampleFacts,

@@ -32,7 +32,7 @@ import { useOrderStatus } from './use-order-status.ts';
 export function OrderDialog({ id }: { id: string | null }) {
   const navigate = useNavigate();
   const { search } = useLocation();
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
 

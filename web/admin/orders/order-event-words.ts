@@ -1,4 +1,4 @@
-// An order's timeline in words: what happened, and who did it.
+// Texts of an order's timeline: what happened, and who did it.
 import { formatKes } from '../../../domain/money.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';

@@ -1,4 +1,4 @@
-// What the orders screen reads, and under which keys it is kept.
+// Queries of the orders screen and their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import type { Days } from '../list/days.ts';

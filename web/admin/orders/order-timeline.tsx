@@ -1,4 +1,4 @@
-// Everything that happened to an order, and what its customer was told of it: what, who, when; the newest first.
+// The events and messages of an order, newest first.
 import { Link } from 'react-router';
 import { formatDateTime } from '../dates.ts';
 import { useMessagesOf } from '../messages/message-queries.ts';
@@ -11,7 +11,7 @@ interface Entry extends EventWords {
   key: string;
   who: string;
   at: string;
-  /** Of the message it tells of. */
+  /** Id of its message. */
   message?: string;
 }
 
@@ -37,7 +37,7 @@ export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
       at: event.happened_at,
     })),
   ];
-  // Events stay in their own order where the clock does not tell them apart.
+  // Events with equal times stay in their order.
   entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
   return (
     <>

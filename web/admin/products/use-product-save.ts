@@ -83,7 +83,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
       onProgress(null);
     }
   }
-  /** Takes back what was sent for a product that is not going to be saved. */
+  /** Deletes the uploads of a product that is not saved. */
   async function dropSent(): Promise<void> {
     const address = sent.current?.address ?? null;
     sent.current = null;
@@ -162,7 +162,7 @@ async function updateProduct(
 
     const current = await readProduct(tables, seen.id);
     if (!current) throw new DeletedMeanwhile();
-    // Saved before, by a try whose answer was lost: there is nothing to ask about.
+    // Saved by an earlier attempt whose answer was lost: no confirmation needed.
     const isAsWanted =
       changedFields(form, productFormOf(current)).every((field) => field === 'stock' && !isStockChanged) &&
       (picture === null || picture === current.image_url);

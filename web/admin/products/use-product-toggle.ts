@@ -11,7 +11,7 @@ const failure = 'Failed to update product status';
 export function useProductToggle() {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
-  // Laid over what the database says, so that nothing needs to be restored when it refuses.
+  // Overrides the loaded value, so that a refusal needs no rollback.
   const [wanted, setWanted] = useState<ReadonlyMap<string, boolean>>(new Map());
 
   async function toggle({ id, name, is_active }: ListedProduct): Promise<void> {

@@ -1,9 +1,9 @@
-// The sums of a day: both books, what lies between them, and how many rows of each kind there are.
+// The totals of a day: the shop's and M-PESA's, the difference, and the number of rows per kind.
 import { formatKes } from '../../../domain/money.ts';
 import { FittingFigure } from '../fitting-figure.tsx';
 import type { BookRow } from './difference-words.ts';
 
-/** Cents of completed payments, and of what M-PESA told. */
+/** Cents of completed payments, and of M-PESA's transactions. */
 export function sumsOf(rows: readonly BookRow[]) {
   let [ours, theirs, open, uncompared] = [0, 0, 0, 0];
   for (const row of rows) {

@@ -1,4 +1,4 @@
-// The days of a range in both books: which of them have differences that nobody has decided yet.
+// The days of a range, with their open differences.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';

@@ -1,4 +1,4 @@
-// A row of the reconciliation in the list and in the exported file: our side, M-PESA's side, and what to do.
+// A row of the reconciliation in the list and the export: the shop's side, M-PESA's side, and the action.
 
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';

@@ -40,7 +40,7 @@ interface DifferenceDialogProps {
 
 export function DifferenceDialog({ book }: DifferenceDialogProps) {
   const { id, close } = useDialogParameter('view');
-  // While it closes it shows what it showed.
+  // Shows the previous contents while closing.
   const shown = useRef(id);
   if (id) shown.current = id;
   const row = book.data?.rows.find((one) => one.id === shown.current);

@@ -1,4 +1,4 @@
-// The kinds of rows of the reconciliation in words, and what can be done about each.
+// Texts of the reconciliation's kinds of rows, and their actions.
 import type { BadgeTone } from '../../ui/badge.tsx';
 
 /** A payment of ours and of M-PESA's side by side, by its receipt. Amounts in cents; the side that lacks it has null. */
@@ -138,7 +138,7 @@ const eventWords: Record<string, string> = {
 /** A decision of the history in words. */
 export const describeDecision = (kind: string): string => eventWords[kind] ?? kind;
 
-/** What a saved decision is told with. */
+/** The success message of a decision. */
 export function describeOutcome(decision: Decision, outcome: string | null): string {
   if (decision === 'give') {
     return outcome === 'paid'

@@ -1,4 +1,4 @@
-// A day in both books: what matches, what differs, and what to do about each difference.
+// The reconciliation of a day: matches, differences, and their actions.
 
 import { useState } from 'react';
 import { Link } from 'react-router';

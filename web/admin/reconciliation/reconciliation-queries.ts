@@ -1,4 +1,4 @@
-// What the reconciliation reads and decides, and under which keys it is kept.
+// Queries and changes of the reconciliation, with their keys.
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -17,7 +17,7 @@ export interface BookDay {
   missed: Missed[];
 }
 
-/** What `statement_status` tells. Times are ISO. */
+/** Result of `statement_status`. Times are ISO. */
 export interface StatementStatus {
   checked_at: string;
   till_registered_at: string | null;
@@ -74,7 +74,7 @@ export interface Candidate {
   payment_status: string;
   status: string;
   created_at: string;
-  /** Whether a prompt of it for this amount, at this time, has no receipt: the money may be what paid it. */
+  /** Whether a prompt of the order for this amount and time has no receipt, so that this may be its payment. */
   lacks_receipt?: boolean;
 }
 const candidate = 'id, order_number, customer_name, total_amount, payment_status, status, created_at';

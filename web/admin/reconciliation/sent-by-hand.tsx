@@ -14,7 +14,7 @@ interface SentByHandProps {
   /** Of the form, for the button that submits it. */
   id: string;
   row: BookRow;
-  /** The member was told that it may be an order's. */
+  /** The member has confirmed that it may belong to an order. */
   isSure: boolean;
   note: ReturnType<typeof useNoteByHand>;
 }

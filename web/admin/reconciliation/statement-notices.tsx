@@ -1,9 +1,9 @@
-// What staff must know about what M-PESA tells: that it tells nothing yet, that the statement is behind, or what it missed.
+// Notices about M-PESA's statement: not set up, late, or with a missed period.
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import type { Missed, StatementStatus } from './reconciliation-queries.ts';
 
-/** The statement is pulled every half hour; a few failed pulls are no news. */
+/** The statement is pulled every half hour; a few failed pulls are not shown. */
 const behindMs = 3 * 3_600_000;
 
 export function StatementNotices({

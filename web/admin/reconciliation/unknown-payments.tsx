@@ -1,4 +1,4 @@
-// Whether M-PESA may take money by hand that names no order of ours, which it asks before the payment is made.
+// The setting whether M-PESA accepts payments without a known order, which it validates before a payment.
 import { useQuery } from '@tanstack/react-query';
 import { Card } from '../../ui/card.tsx';
 import { dataOf } from '../table-answer.ts';

@@ -1,4 +1,4 @@
-// Two members changed the settings at once: what the other made of them, beside what this one typed.
+// Conflicting changes of the settings: the other member's values beside this one's.
 import type { Ref } from 'react';
 import { changedSettings, type SettingsForm, settingsLabels } from '../../../domain/settings-form.ts';
 import { Button } from '../../ui/button.tsx';

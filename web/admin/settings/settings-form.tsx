@@ -1,4 +1,4 @@
-// The form of the settings. What was typed stays until it is saved or given up, whatever somebody else does meanwhile.
+// The form of the settings. Typed values stay until saved or discarded, also if another member saves.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { Link, type Location, useRevalidator } from 'react-router';
@@ -37,7 +37,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
   const { tables } = useMember().staff;
   const { revalidate } = useRevalidator();
   const queries = useQueryClient();
-  // What the member saw when they began, and what they made of it.
+  // The values at the first edit, and the edited values.
   const [seen, setSeen] = useState(latest);
   const [form, setForm] = useState(() => settingsFormOf(latest));
   const [problems, setProblems] = useState<SettingsProblems>({});
@@ -55,7 +55,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     setForm(with_);
     setProblems({});
   };
-  // Who has typed nothing simply sees what is there now.
+  // Without edits the form shows the current values.
   if (isOther && !isDirty) begin(latest);
   const isInConflict = isOther && isDirty;
 
@@ -64,7 +64,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     success: 'Settings saved successfully',
     failure: 'Failed to save settings',
     refresh: ['settings'],
-    // The panel above the form tells of it, with both versions.
+    // The panel above the form shows both versions.
     isToldElsewhere: (error) => error instanceof ChangedMeanwhile,
     onSuccess(saved) {
       begin(saved);
@@ -305,7 +305,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
             </div>
           </Card>
         </CardColumns>
-        {/* On the left: messages come on the right, or above. */}
+        {/* On the left: toasts appear on the right, or above. */}
         <div
           data-save-bar
           className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"

@@ -1,4 +1,4 @@
-// The store's settings: who the shop is, how it is reached, what delivery costs. The storefront shows a change at once.
+// The store's settings: name, contacts, delivery fee. The storefront shows changes at once.
 import { describeStaffPage } from '../staff-page.ts';
 import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/settings-page.ts';

@@ -18,7 +18,7 @@ export function useSettings() {
 }
 
 /**
- * Writes what the form holds.
+ * Saves the form.
  * @param seen the `updated_at` of the settings the member saw
  * @throws ChangedMeanwhile when they are others by now
  */

@@ -1,4 +1,4 @@
-// Edits one text in Markdown, with its placeholders and what visitors will see of it beside.
+// Edits one text in Markdown, with its placeholders and a preview.
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import type { Location } from 'react-router';
@@ -44,7 +44,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     setTyped(formOf(text));
     setChecked(false);
   };
-  // A member who has typed nothing sees what is there now.
+  // Without edits the form shows the current text.
   if (isOther && !isDirty) begin(latest);
   const isInConflict = isOther && isDirty;
   const unsaved = useUnsaved(isDirty, isAnotherScreen);

@@ -1,4 +1,4 @@
-// The texts of the contact page: one is edited at a time, and its address says which.
+// The texts of the contact page. The URL selects the edited one.
 import { Link, useParams } from 'react-router';
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
 import { describeStaffPage } from '../staff-page.ts';

@@ -1,4 +1,4 @@
-// The frame of what is shown before somebody is in: the shop's sky, and a card on it.
+// The layout of pages before sign-in: the shop's background and a card.
 
 import { StaffMark } from '../layout/staff-mark.tsx';
 import { useStoreName } from '../use-store-name.ts';

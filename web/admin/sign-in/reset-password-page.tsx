@@ -1,4 +1,4 @@
-// A forgotten password: first the mail is asked for; its link leads here again, to set a new one.
+// A forgotten password: requests the e-mail; its link leads here to set a new one.
 import type { Session } from '@supabase/auth-js';
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
@@ -21,7 +21,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const staff = staffFor(request);
-  // What the link brought, if this is where a link led.
+  // The result of the link, if the page was opened by one.
   const { error } = await staff.auth.initialize();
   if (error) window.history.replaceState(window.history.state, '', passwordResetPath);
   const { data } = await staff.auth.getSession();

@@ -15,7 +15,7 @@ import { SecondStep } from './second-step.tsx';
 import { describeSignInProblem } from './sign-in-problem.ts';
 import '../staff.css';
 
-/** How long after signing in somebody who is still here is told why (specification §9). */
+/** After this time on the page since sign-in, the reason is shown (specification §9). */
 const hintAfterMs = 1000;
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Sign in');

@@ -1,8 +1,8 @@
-// What is told when signing in fails (specification §8, Sign-in and auth).
+// Messages for failed sign-ins (specification §8, Sign-in and auth).
 import { isAuthError } from '@supabase/auth-js';
 import { describeAuthProblem } from '../../lib/auth-words.ts';
 
-/** @param problem what the auth service answered or what was thrown */
+/** @param problem error of the auth service, or any thrown value */
 export function describeSignInProblem(problem: unknown): string {
   if (!isAuthError(problem) || !problem.message.trim()) return 'Login failed';
   if (problem.code === 'over_request_rate_limit') {

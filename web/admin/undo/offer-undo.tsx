@@ -22,7 +22,7 @@ export function offerUndo(change: UndoableChange, text: string): void {
     text,
     topic,
     content: <UndoList />,
-    // Closed by its button: what was changed stays.
+    // Closed by its button: the change stays.
     onDismiss: removeAllUndoableChanges,
   });
 }
@@ -45,7 +45,7 @@ function UndoList() {
     const undoLast = (event: KeyboardEvent) => {
       const isUndo = (event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === 'z';
       const [last] = undoableChanges();
-      // In a field the key undoes what was typed there.
+      // In a field the key undoes typing.
       if (!isUndo || !last || isEditable(event.target)) return;
       event.preventDefault();
       undo(last);

@@ -22,7 +22,7 @@ interface StatusChange<Row> {
   set(tables: Staff['tables'], row: Row, to: string): PromiseLike<Answer>;
   /** Its refusal when the row is not as it was seen. */
   conflict: string;
-  /** What became of the row in the meantime, and who did it. */
+  /** The row's current status, and who changed it. */
   whatHappened(tables: Staff['tables'], row: Row): Promise<string>;
   orderNumber(row: Row): string;
   statusOf(row: Row): string;

@@ -9,7 +9,7 @@ import { prepareToasts, tryToShowToast } from '../../ui/toasts.tsx';
 const sent = { title: 'Message sent successfully!', text: "We'll get back to you as soon as possible." };
 const failed = { title: 'Error sending message', text: 'Please try again later.' };
 
-/** `wasSent` is what became of a form that was sent without scripts. */
+/** `wasSent` is the result of a form that was sent without JavaScript. */
 export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
   const fetcher = useFetcher<{ isSent: boolean }>();
   const form = useRef<HTMLFormElement>(null);
@@ -37,7 +37,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       onFocus={prepareToasts}
       onSubmit={(event) => {
         if (isUnderWay.current) event.preventDefault();
-        // Sent without a network it would be lost, and what was typed with it.
+        // Sent offline, the typed text would be lost.
         if (!navigator.onLine) {
           event.preventDefault();
           void tryToShowToast({

@@ -77,7 +77,7 @@ export async function action({ request, context }: Route.ActionArgs) {
   return error ? data({ isSent: false }, { status: status >= 400 ? status : 503 }) : { isSent: true };
 }
 
-/** A message that does not reach the server was not sent either: what was typed stays where it is. */
+/** A message that does not reach the server was not sent: the typed text stays. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
   const answer = await inTime(serverAction()).catch(() => null);
   return { isSent: answer?.isSent === true };

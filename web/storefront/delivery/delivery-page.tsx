@@ -1,4 +1,4 @@
-// What a customer wants to know about delivery: how fast, how cold, where, at what price.
+// Delivery: time, cooling, areas and price.
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -53,7 +53,7 @@ const areas = [
   'Kasarani',
 ];
 
-/** The questions, with what delivery costs as the settings say (cents). */
+/** The questions, with the delivery fee of the settings (cents). */
 function questions(deliveryFee: number) {
   return [
     {

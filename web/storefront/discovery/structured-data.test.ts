@@ -53,7 +53,7 @@ test('a product has one offer in shillings, and says whether it is there', () =>
     priceCurrency: 'KES',
     price: '1100.00',
   });
-  // What is not known is left out, not told as nothing.
+  // Unknown values are omitted.
   expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
 });
 

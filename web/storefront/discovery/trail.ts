@@ -2,7 +2,7 @@
 
 /**
  * A trail in the words of schema.org.
- * @param origin what the outside calls the shop
+ * @param origin the shop's public origin
  * @param steps from the first level on; the last one is the page itself
  */
 export function describeTrail(origin: string, steps: readonly { name: string; path: string }[]) {

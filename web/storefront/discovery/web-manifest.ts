@@ -1,4 +1,4 @@
-// What a phone is told when the shop is put on its home screen.
+// The web app manifest.
 import { settingsOfANewShop } from '../../lib/settings-of-a-new-shop.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/web-manifest.ts';
@@ -40,7 +40,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     ],
   };
   return Response.json(manifest, {
-    // Without a database it has a name all the same, but that is not kept.
+    // Without a database it has the default name and is not cached.
     status: error ? 503 : 200,
     headers: { 'content-type': 'application/manifest+json; charset=utf-8' },
   });

@@ -18,7 +18,7 @@ export function HeroCarousel() {
   const [selected, setSelected] = useState(0);
   const [isAttached, setIsAttached] = useState(false);
   const [isPlaying, setIsPlaying] = useState(false);
-  // Later slides get their picture when it is nearly their turn, or when somebody takes hold.
+  // Later slides load their image shortly before they are shown, or on touch.
   const [drawn, setDrawn] = useState(1);
 
   useEffect(() => {
@@ -51,7 +51,7 @@ export function HeroCarousel() {
       setIsAttached(true);
     }
     const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 200));
-    // Without its code, as when a kept page is read, it stays the row to swipe that the server drew.
+    // Without its code, for example offline, it stays the scrollable row of the server's markup.
     const start = () => idle(() => void attach().catch(() => {}));
     if (document.readyState === 'complete') start();
     else window.addEventListener('load', start, { once: true });

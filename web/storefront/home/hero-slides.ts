@@ -1,8 +1,8 @@
-// What the four slides of the home page say, and which picture they say it on.
+// Texts and images of the home page's four slides.
 
 export interface HeroSlide {
   art: 'hero-energy' | 'hero-cold' | 'hero-khat' | 'hero-flavors';
-  /** The top of the picture's sky, which goes on above it on phones. */
+  /** Colour at the top of the image, which continues above it on phones. */
   sky: string;
   headline: string;
   tagline: string;

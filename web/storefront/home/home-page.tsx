@@ -20,7 +20,7 @@ const collectionSize = 6;
 // As wide as the columns of the row that scrolls.
 const rowSizes = '(min-width: 1280px) 280px, (min-width: 768px) 27vw, (min-width: 640px) 35vw, 57vw';
 
-// Those without a position come last, as they do in the database.
+// Products without a position are last, as in the database.
 const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
   (a.home_position ?? Number.MAX_SAFE_INTEGER) - (b.home_position ?? Number.MAX_SAFE_INTEGER);
 

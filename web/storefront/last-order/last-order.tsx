@@ -1,4 +1,4 @@
-// The last order of this device, or the one that waits to be paid: its state, what can be done next, and forgetting it.
+// The last or unpaid order of this device: its state, the next action, and a button to remove it from the device.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatOrderDate } from '../../../domain/order-date.ts';
@@ -10,7 +10,7 @@ import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
 import { useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 
-/** The button that was pressed is gone: the focus moves to what took its place. */
+/** The pressed button is gone: focus moves to its replacement. */
 const takeFocus = (element: HTMLElement | null) => element?.focus();
 
 export default function LastOrder() {
@@ -120,10 +120,10 @@ export default function LastOrder() {
   );
 }
 
-/** Only what is known: whether it is paid is not. */
+/** Without the server only the stored data is known, not whether it is paid. */
 const withoutAnswer = {
   waiting: '',
-  // The server answered, and does not know this order.
+  // The server does not have this order.
   answered: '',
   failed: "We couldn't check this order just now.",
   offline: "You are offline, so we can't check this order.",

@@ -1,4 +1,4 @@
-// Receives newsletter subscriptions. Its page is only seen by who subscribes before scripts have arrived.
+// Receives newsletter subscriptions. Its page is shown only without JavaScript.
 import { data, Link } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
 import { inTime } from '../../lib/patience.ts';

@@ -1,4 +1,4 @@
-// What a page says about itself to search engines and to whoever shares it.
+// Metadata of a page for search engines and shared links.
 import type { UIMatch } from 'react-router';
 import { sharePictureSize } from '../../../domain/share-picture.ts';
 import type { useShop } from './use-shop.ts';
@@ -13,7 +13,7 @@ interface Page {
   type?: 'website' | 'product';
   /** The picture that is shared with it, 1200 x 630; the shop's own when there is none. */
   picture?: { path(storeName: string): string; alt: string };
-  /** Nobody's business but who has its address. */
+  /** Private: excluded from search engines. */
   isPrivate?: boolean;
   /** Paths of the pages before and after it in a list. */
   neighbours?: { prev: string | null; next: string | null };

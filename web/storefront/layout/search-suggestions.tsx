@@ -9,7 +9,7 @@ import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { useShop } from './use-shop.ts';
 
-/** What the input has to say about the list. */
+/** ARIA attributes of the input. */
 export interface SuggestionList {
   isOpen: boolean;
   /** Id of the option that the arrow keys have reached. */
@@ -156,7 +156,7 @@ function announce(count: number): string {
   return `${count === 1 ? '1 drink' : `${count} drinks`} suggested. Use the up and down arrows to choose.`;
 }
 
-/** The best matches of a text, null until the server has answered or when it cannot be reached; the ones before stay while it is asked. */
+/** The best matches of a text; null until the server has answered or without a connection. Earlier ones stay while loading. */
 function useSuggestions(term: string) {
   const { config } = useShop();
   const [answer, setAnswer] = useState<Awaited<ReturnType<typeof suggest>>>(null);

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import { buttonStyle } from '../../ui/button.tsx';
 
 interface ShareButtonProps {
-  /** The whole address; nothing in it may open what is not for everybody. */
+  /** The full URL, without anything that reveals private data. */
   url: string;
   title: string;
   label?: string;

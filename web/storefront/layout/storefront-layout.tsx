@@ -36,7 +36,7 @@ export default function StorefrontLayout() {
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   const isOffline = error instanceof TypeError && typeof navigator !== 'undefined' && !navigator.onLine;
-  // The page's data could not be fetched, but the page itself may be kept on this device.
+  // The page's data could not be fetched, but the page may be cached on this device.
   useEffect(() => {
     if (isOffline && navigator.serviceWorker?.controller) window.location.reload();
   }, [isOffline]);
@@ -51,7 +51,7 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   );
 }
 
-/** Whether a page of this document has come alive before. */
+/** Whether a page of this document was hydrated before. */
 let isAlive = false;
 
 function Frame({ children }: { children: React.ReactNode }) {

@@ -4,7 +4,7 @@ import css from '../storefront.css?inline';
 
 const id = 'storefront-sheet';
 
-// The browser has it from the page and carries no second copy; it is read once, in case the page is ever drawn anew.
+// The browser has it in the page's markup; it is read once, in case the page is rendered again.
 const sheet = import.meta.env.SSR ? css : (document.getElementById(id)?.textContent ?? '');
 
 export function StorefrontSheet() {

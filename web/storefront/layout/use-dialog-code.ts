@@ -9,10 +9,10 @@ export interface DialogCode {
   /** Of the form that leads to the page instead. */
   form: RefObject<HTMLFormElement | null>;
   isComing: boolean;
-  /** There was no network when it was asked for last. */
+  /** The last request failed offline. */
   isCutOff: boolean;
   /**
-   * @param isAsked whether somebody asks for it now: only they are led to the page where it cannot be had
+   * @param isAsked whether the customer wants it now: only then a failure leads to the page
    * @returns whether it is there
    */
   fetchCode(isAsked?: boolean): Promise<boolean>;

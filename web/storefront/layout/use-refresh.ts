@@ -1,9 +1,9 @@
-// Reads what a page shows anew, beside what somebody is doing on it.
+// Reloads a page's data in the background.
 import { useCallback } from 'react';
 import { useRevalidator } from 'react-router';
 
 /**
- * Reads it anew if the shop can be reached: an answer that is none would take the page's place, and an open dialog with it.
+ * Reloads it if the shop is reachable: an error would replace the page, including an open dialog.
  * @returns whether it did
  */
 export function useRefresh(): () => Promise<boolean> {

@@ -1,4 +1,4 @@
-// The facts about the shop that the root loader gives to every screen.
+// The shop's settings, which the root loader returns for every screen.
 import { useRouteLoaderData } from 'react-router';
 import type { loader } from '../../root.tsx';
 

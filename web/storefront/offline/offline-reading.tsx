@@ -1,4 +1,4 @@
-// Keeps the pages one visits for reading offline, and says so when what one reads is not fresh.
+// Caches visited pages for offline reading, and shows when the current page is not fresh.
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
@@ -19,7 +19,7 @@ async function keeper(): Promise<ServiceWorker | null> {
   }
 }
 
-/** Since when the page that is shown was kept; null when it is fresh. */
+/** When the shown page was cached; null if it is fresh. */
 function askSince(): Promise<string | null> {
   const { controller } = navigator.serviceWorker;
   if (!controller) return Promise.resolve(null);
@@ -48,7 +48,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
     };
     const back = async () => {
       setOffline(false);
-      // What is read is fresh again before nobody says any more that it is not.
+      // The page is refreshed before the notice disappears.
       if (await refresh()) setSince(null);
     };
     if (!navigator.onLine) left();
@@ -69,7 +69,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
         return;
       }
       isBegun = true;
-      // What this page was made of was fetched before anybody kept it: most of it is still at hand.
+      // This page's files were fetched before the cache was active: most are in the HTTP cache.
       const files = performance
         .getEntriesByType('resource')
         .map(({ name }) => new URL(name))

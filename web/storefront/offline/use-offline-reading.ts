@@ -1,11 +1,11 @@
-// Brings what makes the shop readable offline, late: a first visit pays nothing for it before it is done loading.
+// Loads offline reading late, so that it does not slow down a first visit.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
-/** Who stays this long after everything has loaded is likely to come again. */
+/** Visitors who stay this long after loading are likely to return. */
 const patience = 15_000;
 
-/** Some browsers within other apps have none, and say so only when one asks. */
+/** In-app browsers may have no service worker, which shows only on access. */
 function serviceWorkers(): ServiceWorkerContainer | null {
   try {
     return navigator.serviceWorker ?? null;
@@ -16,7 +16,7 @@ function serviceWorkers(): ServiceWorkerContainer | null {
 
 /**
  * @param pathname of the page that is shown
- * @returns the part of the frame that keeps pages and tells of being offline, once it is there
+ * @returns the component that caches pages and shows the offline notice, once loaded
  */
 export function useOfflineReading(pathname: string): ComponentType<OfflineReadingProps> | null {
   const [Reading, setReading] = useState<ComponentType<OfflineReadingProps> | null>(null);
@@ -37,7 +37,7 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
     const start = () => begin.current();
     let timer = 0;
     const wait = () => {
-      // Once it is installed, the page may be an old one, which has to be said at once.
+      // Once installed, the page may be an old one, which must be shown at once.
       timer = window.setTimeout(start, workers.controller ? 0 : patience);
     };
     window.addEventListener('offline', start);
@@ -51,7 +51,7 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
     };
   }, []);
 
-  // Who goes on to a second page has its first one behind them.
+  // On a second page the first one has loaded.
   useEffect(() => {
     if (pathname !== first.current) begin.current();
   }, [pathname]);

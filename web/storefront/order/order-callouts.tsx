@@ -1,4 +1,4 @@
-// What the order form says beside its button: why an order was not placed, and the way on.
+// Messages beside the order form's button: why an order was not placed, and how to continue.
 import type { ReactNode } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
 import { describeOrderChange } from '../../../domain/order-change.ts';

@@ -12,11 +12,11 @@ import type { SimilarDrink } from './similar-drinks.tsx';
 
 interface OrderDialogProps {
   product: OrderedProduct;
-  /** An order from before, whose payment goes on here. */
+  /** An earlier order whose payment continues here. */
   interrupted: RememberedOrder | null;
   quantity: number;
   onQuantityChange?: ((quantity: number) => void) | undefined;
-  /** To go on with when the product cannot be ordered. */
+  /** Alternatives if the product cannot be ordered. */
   similar: readonly SimilarDrink[];
   open: boolean;
   onOpenChange(open: boolean): void;
@@ -41,7 +41,7 @@ export default function OrderDialog({
   const [paying, setPaying] = useState<Paying | null>(null);
   const [wasOpen, setWasOpen] = useState(false);
 
-  // Decided while rendering, so that a payment that goes on is never seen as an empty form first.
+  // Decided during rendering, so that a continued payment never shows an empty form first.
   if (open !== wasOpen) {
     setWasOpen(open);
     if (open) {
@@ -56,7 +56,7 @@ export default function OrderDialog({
     if (open) void prepareToasts().catch(() => {});
   }, [open]);
 
-  // Also what was not sent yet: a form left by the back button is found again as it was.
+  // Including unsent text: a form left by the back button is restored.
   function type(typed: OrderForm) {
     setForm(typed);
     keepForm(tabStorage(), Object.values(typed).some(Boolean) ? typed : null);

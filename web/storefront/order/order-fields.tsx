@@ -21,7 +21,7 @@ interface FieldProps {
   onChange?(event: { target: { value: string } }): void;
 }
 
-/** `field` gives what is the form's own of each: its value, and what is wrong with it. */
+/** `field` returns the form's props of a field: its value and error. */
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
   // Without maxLength: the browser would cut off the end of pasted directions without a word.
   const notes = field('notes');

@@ -55,7 +55,7 @@ export function forgetOrderKey(storage: DeviceStorage | null, content: string): 
   );
 }
 
-/** Keeps what was typed until the order is placed; null forgets it. */
+/** Stores the typed text until the order is placed; null deletes it. */
 export function keepForm(storage: DeviceStorage | null, form: OrderForm | null): void {
   write(storage, formKey, form);
 }
@@ -66,29 +66,29 @@ export function keepPlacedForm(storage: DeviceStorage | null, orderId: string, f
   write(storage, placedFormsKey, [{ orderId, form }, ...others].slice(0, keptAttempts));
 }
 
-/** Fills in the form with what an order was placed with, as far as this tab knows it. */
+/** Fills in the form with an earlier order's data, if this tab has it. */
 export function fillFormFromOrder(storage: DeviceStorage | null, orderId: string): void {
   const placed = readPlacedForms(storage).find((known) => known.orderId === orderId);
   const form = placed && formFrom(placed.form);
   if (form) keepForm(storage, form);
 }
 
-/** What the form starts with: what was typed in this tab, else who ordered on this device last, else nothing. */
+/** The initial values: text typed in this tab, else the device's last customer, else empty. */
 export function startingForm(tab: DeviceStorage | null, device: DeviceStorage | null): OrderForm {
   return readForm(tab, formKey) ?? readForm(device, detailsKey) ?? emptyForm;
 }
 
-/** Whether the device knows a customer. */
+/** Whether the device has a stored customer. */
 export function knowsCustomer(device: DeviceStorage | null): boolean {
   return readForm(device, detailsKey) !== null;
 }
 
-/** Remembers who ordered, and where to: only for who wants it. */
+/** Stores the customer and address, with consent. */
 export function rememberCustomer(device: DeviceStorage | null, form: OrderForm): void {
   write(device, detailsKey, form);
 }
 
-/** Forgets who ordered; what is typed in this tab stays. */
+/** Deletes the stored customer; text typed in this tab stays. */
 export function forgetDetails(device: DeviceStorage | null): void {
   write(device, detailsKey, null);
 }

@@ -1,4 +1,4 @@
-// The order form as a page of its own: for who has no scripts, and for a tap that scripts never came to answer.
+// The order form as its own page: without JavaScript, or if the dialog's code does not load.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
@@ -69,7 +69,7 @@ async function readSimilar(
   return Array.isArray(found) ? found : [];
 }
 
-/** Places the order and goes on to its page, which its access key opens. What went wrong comes back with what was typed. */
+/** Places the order and redirects to its page with its access key. Errors are returned with the typed values. */
 export async function action({ request, context, url }: Route.ActionArgs) {
   const sent = await request.formData();
   const text = (name: string) => String(sent.get(name) ?? '');
@@ -103,7 +103,7 @@ export async function action({ request, context, url }: Route.ActionArgs) {
     field: failure.field,
     text: failure.text.replace(/^Failed to create order: /, ''),
   };
-  // A browser brings a page back with the key it was sent with: what is ordered from it next is another order.
+  // A restored page has the idempotency key that it was sent with: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
   return data({ form, key: next, problem, failure }, 409);
 }
@@ -113,7 +113,7 @@ const formIn = (sent: FormData) =>
     Object.keys(emptyForm).map((name) => [name, String(sent.get(name) ?? '').slice(0, 2000)]),
   ) as unknown as OrderForm;
 
-/** An answer that does not come, or is none, takes nothing away of what was typed. */
+/** Without a valid answer the typed values stay. */
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {

@@ -1,4 +1,4 @@
-// The order form: who, where to, what it costs, and what went wrong.
+// The order form: customer, address, price and errors.
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import type { OrderFigures } from '../../../domain/order-change.ts';
@@ -47,7 +47,7 @@ interface OrderPanelProps {
   onQuantityChange?: ((quantity: number) => void) | undefined;
   form: OrderForm;
   onFormChange(form: OrderForm): void;
-  /** To go on with when this one cannot be ordered. */
+  /** Alternatives if this one cannot be ordered. */
   similar: readonly SimilarDrink[];
   /** There is an order to pay: the one just placed, or one from before. */
   onPay(order: RememberedOrder, isFromBefore: boolean): void;
@@ -103,7 +103,7 @@ export function OrderPanel({
 
   async function submit(event: FormEvent) {
     event.preventDefault();
-    // Two clicks can come before the button is drawn as disabled.
+    // Two clicks can happen before the button is rendered as disabled.
     if (isOnItsWay.current) return;
     setFailure(null);
     const wrong = checkOrderForm(form, isTickRequired && !isTicked);

@@ -1,4 +1,4 @@
-// What is ordered and what it costs.
+// The ordered product and its price.
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -20,7 +20,7 @@ export interface OrderedProduct {
 interface OrderedLineProps {
   product: OrderedProduct;
   quantity: number;
-  /** Without it the quantity stands as it is. */
+  /** Without it the quantity cannot be changed. */
   onQuantityChange?: ((quantity: number) => void) | undefined;
   isDisabled: boolean;
 }
@@ -77,7 +77,7 @@ interface StepProps {
   label: string;
   icon: 'minus' | 'plus';
   isDisabled: boolean;
-  /** Has nothing more to do, yet keeps the focus. */
+  /** At its limit, but still focusable. */
   isAtEnd?: boolean;
   onClick(): void;
 }

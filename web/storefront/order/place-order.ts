@@ -1,4 +1,4 @@
-// The call that places an order, and what can be read from its answer.
+// Places an order and reads the answer.
 import { orderTotal } from '../../../domain/money.ts';
 import type { OrderFigures } from '../../../domain/order-change.ts';
 import { describeOrderFailure } from '../../../domain/order-failure.ts';
@@ -12,7 +12,7 @@ export interface OrderRequest {
   productId: string;
   quantity: number;
   form: OrderForm;
-  /** The figures that the customer saw: where the database computes another total, the customer is asked, not charged. */
+  /** The shown amounts: if the database computes another total, the customer must confirm it. */
   shown: OrderFigures;
   /** The line or the box about age, terms and privacy notice was shown, and ticked where that is required. */
   acceptsTerms: boolean;
@@ -21,12 +21,12 @@ export interface OrderRequest {
 export type OrderFailure = {
   /** For the toast 'Order Failed'. */
   text: string;
-  /** The field it is about, told beside it. */
+  /** The field of the error. */
   field: OrderFormProblem['field'] | null;
 } & (
   | {
       kind: 'total_changed';
-      /** Missing where the database said no more than the new total. */
+      /** Missing if the database returned only the new total. */
       shown?: OrderFigures | undefined;
       now: OrderFigures & { total: number };
     }
@@ -52,7 +52,7 @@ export function orderContent({ productId, quantity, form, shown }: OrderRequest)
 }
 
 /**
- * Places an order. The same idempotency key again gives the same order, never a second one.
+ * Places an order. The same idempotency key returns the same order, never a second one.
  * @returns the order, or why there is none; it does not throw
  */
 export async function placeOrder(
@@ -86,7 +86,7 @@ export async function placeOrder(
   return { isPlaced: true, order };
 }
 
-/** Without what a paste brings along unseen, and the database refuses: signs that turn the writing, tabs and the like. */
+/** Removes invisible characters of pasted text that the database rejects: bidirectional controls, tabs and similar. */
 const plain = (typed: string): string =>
   typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
 

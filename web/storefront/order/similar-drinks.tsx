@@ -1,4 +1,4 @@
-// Drinks to go on with when the one that was wanted cannot be ordered. The form of the next one starts with what was typed.
+// Alternatives to a drink that cannot be ordered. Their order form starts with the typed values.
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -17,7 +17,7 @@ interface SimilarDrinksProps {
   drinks: readonly SimilarDrink[];
   /** As many of the next one are offered. */
   quantity: number;
-  /** Whether they are buttons of the form around them, which take along what was typed also without scripts. */
+  /** Whether they are buttons of the surrounding form, which keep the typed values without JavaScript. */
   areButtons?: boolean;
 }
 

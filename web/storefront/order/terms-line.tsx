@@ -11,16 +11,16 @@ interface TermsLineProps {
   isTickRequired: boolean;
   problem?: string | undefined;
   isDisabled?: boolean;
-  /** Without it the box keeps its own state, as on a page without scripts. */
+  /** Without it the checkbox is uncontrolled, as without JavaScript. */
   isTicked?: boolean | undefined;
   onTick?: ((isTicked: boolean) => void) | undefined;
-  /** Of the form the box belongs to, where it stands outside of it. */
+  /** Id of the checkbox's form, if outside of it. */
   form?: string;
 }
 
 export function TermsLine({ isTickRequired, problem, isDisabled, isTicked, onTick, form }: TermsLineProps) {
   const problemId = useId();
-  // In a new tab, so that what was typed stays here.
+  // In a new tab, so that typed values stay here.
   const link = (slug: 'terms' | 'privacy', words: string) => (
     <Link
       to={shopTextPath(slug)}

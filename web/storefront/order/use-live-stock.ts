@@ -10,7 +10,7 @@ export interface LiveStock {
   unitsLeft: number;
   /** Whether the shop has stopped selling it. */
   isOff: boolean;
-  /** Takes over what another answer of the shop said. */
+  /** Updates from another response. */
   note(unitsLeft: number): void;
   refresh(): void;
 }
@@ -36,7 +36,7 @@ export function useLiveStock(product: { id: string; stock_quantity: number }): L
         .abortSignal(AbortSignal.timeout(timeoutMs))
         .maybeSingle();
       isAsking = false;
-      // Without an answer, what was known stays.
+      // Without an answer the last known value stays.
       if (isOver || error) return;
       if (data === null) setKnown((before) => ({ ...before, isOff: true }));
       else if (Number.isInteger(data.stock_quantity)) {

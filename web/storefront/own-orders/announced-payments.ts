@@ -49,7 +49,7 @@ const shown = new Map<string, number>();
 
 /** Orders whose payment an open dialog shows. */
 export const shownPayments = {
-  /** @returns what ends it */
+  /** @returns a function that stops it */
   show(orderId: string): () => void {
     shown.set(orderId, (shown.get(orderId) ?? 0) + 1);
     return () => {

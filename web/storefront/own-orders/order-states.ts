@@ -1,4 +1,4 @@
-// The state of the orders that this device remembers: asked of the server in one call and shared by all parts of a page.
+// The state of the orders stored on this device: loaded in one call and shared by all parts of a page.
 import { useSyncExternalStore } from 'react';
 import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import {
@@ -13,7 +13,7 @@ import { readOrderFacts } from '../tracking/tracked-order.ts';
 
 export interface OwnOrder {
   order: RememberedOrder;
-  /** Null until the server has answered, and where it does not know the order. */
+  /** Null until the server has answered, and if it does not have the order. */
   meaning: OrderMeaning | null;
 }
 

@@ -1,4 +1,4 @@
-// For a device that has placed orders: keeps their state up to date and announces how a payment ended that no dialog shows.
+// On devices with orders: updates their state and announces the end of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
@@ -17,9 +17,9 @@ import {
 } from './announced-payments.ts';
 import { askForOrders, useOwnOrders } from './order-states.ts';
 
-/** How often an order that can be paid is asked about while the page is visible, in ms: with and without an open prompt. */
+/** Polling interval of payable orders while the page is visible, in ms: with and without an open prompt. */
 const askIntervals = { paying: 5000, unpaid: 20_000 };
-/** After this many questions (a minute and a half) each is asked five times less often, and in the end no more. */
+/** After this many polls (a minute and a half) the interval is five times longer, until polling ends. */
 const frequentQuestions = 30;
 const mostQuestions = 150;
 
@@ -78,7 +78,7 @@ function usePaymentAnnouncements(pathname: string) {
       const { paymentReference, orderId, trackingNumber } = payment;
       asking.add(paymentReference);
       asked.set(paymentReference, (asked.get(paymentReference) ?? 0) + 1);
-      // Without an answer it is asked again.
+      // Without an answer it is polled again.
       const answer = await checkPayment(functions, paymentReference).catch(() => null);
       asking.delete(paymentReference);
       const toast = answer && toastOf(payment, answer.status, answer.resultCode);

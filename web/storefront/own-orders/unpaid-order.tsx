@@ -16,7 +16,7 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
   if (!order) return null;
   const { orderId, trackingNumber, total, phone, accessKey, ordered } = order;
   return (
-    // It lies over the page, so that nothing moves when it comes, and stays in sight where there is room above what is read.
+    // Overlays the page, so that nothing shifts, and stays visible where there is space above the content.
     <div className="relative z-20 h-0 [@media(min-height:30rem)]:sticky [@media(min-height:30rem)]:top-2 xl:[@media(min-height:30rem)]:top-20">
       <div
         className={

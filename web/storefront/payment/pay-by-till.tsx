@@ -1,4 +1,4 @@
-// How to pay by hand when the prompt cannot come: what to enter in M-PESA, each figure to be copied.
+// How to pay without a prompt: the values to enter in M-PESA, each with a copy button.
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { chatLink, useShop } from '../layout/use-shop.ts';
@@ -69,7 +69,7 @@ export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
 interface Figure {
   name: string;
   value: string;
-  /** When it is written differently from what is copied. */
+  /** If displayed differently from the copied value. */
   shown?: string;
   what: string;
 }

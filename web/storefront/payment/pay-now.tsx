@@ -18,14 +18,14 @@ interface PayNowProps {
   };
   /** Null while it is not known. */
   meaning: OrderMeaning | null;
-  /** Of the page that stands in for the dialog. */
+  /** URL of the page that replaces the dialog. */
   accessKey: string | null;
   isOffered: boolean;
   size?: ButtonSize;
   className?: string;
 }
 
-/** To be kept on the page while the button is not offered: the dialog may still be open. */
+/** Stays on the page without the button, as the dialog may still be open. */
 export function PayNow({
   order,
   meaning,
@@ -41,7 +41,7 @@ export function PayNow({
 
   async function open() {
     if (!(await fetchCode())) return;
-    // Read now: a tap may come before the page has read it, and a prompt that was sent since is waited for, not sent again.
+    // Read now: the page may not have read it yet, and an open prompt must not be sent again.
     const known = rememberedOrder(order.trackingNumber);
     const orderId = order.orderId ?? known?.orderId;
     const total = order.total ?? known?.total;

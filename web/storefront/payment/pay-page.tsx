@@ -34,10 +34,10 @@ export function headers() {
   return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
 }
 
-/** How long a page may wait for the prompt to be sent, in ms, before it asks once more. */
+/** How long a page may wait for the prompt to be sent, in ms, before it checks again. */
 const patience = [1000];
 
-/** How long the page that was asked for it waits for an answer about the prompt, in ms. */
+/** How long the page waits for the state of the prompt, in ms. */
 const longest = 60_000;
 
 async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url' | 'params' | 'context'>) {
@@ -45,7 +45,7 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   const accessKey = url.searchParams.get('key');
   const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
   const order = lookUp.kind === 'found' ? lookUp.order : null;
-  // Whatever else there is to say about an order, its own page says it, and asks for the proof that paying needs.
+  // Other states are shown on the order's page, which also requests the proof for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
   const { total, customerPhone } = order.details;
@@ -57,7 +57,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   const request = url.searchParams.get('request');
   const { functions } = context.get(shopContext).store;
   const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
-  // Money that has come is shown with the order.
+  // A received payment is shown with the order.
   if (answer?.status === 'completed' || answer?.status === 'review')
     throw redirect(orderLink('', order.trackingNumber, accessKey));
   return {
@@ -69,7 +69,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   };
 }
 
-/** Sends the prompt, and goes on to the same page, which then asks for its outcome. */
+/** Sends the prompt and redirects to the same page, which then shows its outcome. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const phone = String((await request.formData()).get('phone') ?? '').trim();
   if (!normalisePhone(phone)) {
@@ -99,7 +99,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   throw redirect(`/track-order/${trackingNumber}/pay?${known}`);
 }
 
-/** A prompt may have been sent all the same: asked again, the shop finds it. */
+/** A prompt may have been sent: a repeated request finds it. */
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {

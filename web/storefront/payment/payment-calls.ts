@@ -1,4 +1,4 @@
-// The two calls of the payment function (specification §7, Storefront 4 and 5), and what can be read from their answers.
+// The two calls of the payment function (specification §7, Storefront 4 and 5), and their answers.
 import type { FunctionsClient } from '@supabase/functions-js';
 
 /** A payment that was not initiated, with the sentence to show and the function's code for it, if it gave one. */
@@ -28,13 +28,13 @@ const aboutTheOrder = new Set([
   'not_enough_stock',
 ]);
 
-/** Whether money has come that staff look at, so that nobody is to pay again. */
+/** Whether a received payment is under review, so that the customer must not pay again. */
 export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_to_decide';
 
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
 
-/** Whether the prompt is what failed, so that the order can still be paid by hand. */
+/** Whether only the prompt failed, so that the order can be paid without one. */
 export function isPromptAtFault(error: unknown): boolean {
   return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));
 }
@@ -47,10 +47,10 @@ export interface PaymentRequest {
   orderId: string;
 }
 
-/** What is said when there was no answer to read. */
+/** Message without a readable answer. */
 export const unanswered = 'Failed to initiate payment. Please try again. ⚠️';
 
-/** For how long an answer is waited for, in ms: a question that hangs must not keep the next one from being asked. */
+/** Request timeout in ms: a stalled request must not block the next one. */
 const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
 
 /** How long to wait before asking again when there was no answer, in milliseconds. */
@@ -59,7 +59,7 @@ const patience = [1000, 3000, 6000];
 export interface OpenPrompt {
   /** `checkoutRequestId` of the answer: M-PESA's id, or the payment's own while M-PESA's is unknown. */
   paymentReference: string;
-  /** Where the prompt is, in part, when it was already open on another phone than the one asked for. */
+  /** Masked phone of a prompt that was already open on another phone. */
   promptedPhone?: string;
 }
 
@@ -85,7 +85,7 @@ export async function initiatePayment(
     await new Promise((resolve) => setTimeout(resolve, wait));
     return initiatePayment(functions, request, furtherWaits, until);
   }
-  // What the client says about a connection that broke is no sentence for a shopper.
+  // The client's network errors are not texts for shoppers.
   const answer = record(error ? await response?.json().catch(() => null) : data);
   if (error) throw new PaymentRefusal(text(answer.error) ?? unanswered, text(answer.code));
   const paymentReference = text(answer.checkoutRequestId);
@@ -97,7 +97,7 @@ export async function initiatePayment(
 }
 
 /**
- * Asks how a payment stands.
+ * Queries the state of a payment.
  * @throws Error when there is no answer to be had
  */
 export async function checkPayment(

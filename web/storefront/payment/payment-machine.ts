@@ -1,13 +1,13 @@
 // The states of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
 import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
-/** How a payment that has no final answer yet stands: staff look at a `review`, M-PESA has not answered an `unresolved`. */
+/** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
 type Standing = 'pending' | 'review' | 'unresolved';
 
 export type PaymentState =
   | {
       phase: 'idle';
-      /** Masked, when a prompt on another phone kept this one waiting and ended without payment. */
+      /** Masked phone of another prompt that delayed this one and ended without payment. */
       endedPhone?: string;
     }
   | { phase: 'initiating' }
@@ -16,11 +16,11 @@ export type PaymentState =
       paymentReference: string;
       standing: Standing;
       timesAsked: number;
-      /** Where the prompt is, in part, when that is not the phone asked for. */
+      /** Masked phone of the prompt, if it is not the requested one. */
       promptedPhone?: string;
     }
   | { phase: 'completed' }
-  /** Money has come that staff look at: the customer must not pay again. */
+  /** A received payment is under review: the customer must not pay again. */
   | { phase: 'held' }
   /** The order was cancelled in the meantime: only a new one can be paid. */
   | { phase: 'cancelled' }
@@ -28,7 +28,7 @@ export type PaymentState =
       phase: 'failed';
       paymentReference: string | null;
       error: string;
-      /** The prompt did not come to the phone, so that paying by hand is the way on. */
+      /** The prompt did not reach the phone, so that the customer can pay without one. */
       isUnreached: boolean;
       /** For so long nothing is tried again: M-PESA would fail it. */
       holdSeconds: number;
@@ -44,13 +44,13 @@ export type PaymentEvent =
   | { type: 'told'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
-/** How often the status is asked for while processing, in milliseconds (specification §9). */
+/** Polling interval while processing, in milliseconds (specification §9). */
 export const pollInterval = 3000;
 
 /** M-PESA's code for a phone that is off or without network. */
 const unreachable = '1037';
 
-/** Asked this often without an end (a minute and a half), a person is told that waiting here is not needed. */
+/** After this many polls (a minute and a half), the customer learns that they need not wait here. */
 const patience = 30;
 
 /** @param paymentReference of a prompt that is already open, null for a new payment */
@@ -84,7 +84,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       if (state.phase !== 'processing' || state.paymentReference !== event.paymentReference) return state;
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
-        // The prompt of another phone: what is asked for here can be paid now.
+        // The other phone's prompt has ended: this one can be paid now.
         if (state.promptedPhone) return { phase: 'idle', endedPhone: state.promptedPhone };
         const error = describePaymentFailure(event.resultCode);
         const holdSeconds = holdAfter(event.resultCode);
@@ -96,7 +96,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
   }
 }
 
-/** Whether a person should be told that the answer takes long and may be awaited elsewhere. */
+/** Whether to show that the answer takes long and can be awaited elsewhere. */
 export function takesLong(state: PaymentState): boolean {
   return state.phase === 'processing' && (state.standing === 'unresolved' || state.timesAsked >= patience);
 }

@@ -23,7 +23,7 @@ const askInterval = 5000;
 
 interface PaymentPanelProps {
   order: PayableOrder;
-  /** What the order's state means, where the page follows it; otherwise what this device's orders say. */
+  /** The meaning of the order's state, if the page tracks it; otherwise from this device's orders. */
   meaning?: OrderMeaning | null;
   /** Closes the dialog around it. */
   onClose(): void;
@@ -149,12 +149,12 @@ function useFrequentAnswers(isOffered: boolean) {
 
 const checking = describeOrder({ ...cancelledFacts, status: 'pending', paymentCheck: 'review' }, 0);
 
-/** Each state begins at its heading, for who listens to the page and for who drives it by keyboard. */
+/** Each state moves focus to its heading, for screen readers and keyboards. */
 function useHeadingFocus(phase: string) {
   const heading = useRef<HTMLHeadingElement>(null);
   const last = useRef<string | null>(null);
   useEffect(() => {
-    // Opening is announced by the dialog itself; sending keeps the focus where it is.
+    // The dialog announces its opening; sending does not move focus.
     if (last.current !== null && last.current !== phase && phase !== 'initiating') heading.current?.focus();
     last.current = phase;
   }, [phase]);

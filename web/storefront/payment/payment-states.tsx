@@ -47,7 +47,7 @@ interface ReadyToPayProps extends StateProps {
   onPayByHand?: (() => void) | undefined;
 }
 
-/** Idle and initiating: what will be charged, and from which phone. */
+/** Idle and initiating: the amount and the phone. */
 export function ReadyToPay({
   order,
   headingRef,
@@ -216,7 +216,7 @@ interface OrderOverProps extends StateProps {
   onOrderAgain?: (() => void) | undefined;
 }
 
-/** There is nothing to pay: the order was cancelled, its money is checked or goes back. */
+/** Nothing to pay: the order was cancelled, or its payment is under review or being refunded. */
 export function OrderOver({ order, headingRef, meaning, onTrack, onClose, onOrderAgain }: OrderOverProps) {
   return (
     <>
@@ -298,7 +298,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
 
 interface FailedProps extends StateProps {
   error: string;
-  /** The prompt did not come: how to pay by hand is shown at once. */
+  /** The prompt did not arrive: shows how to pay without one. */
   isUnreached: boolean;
   /** For so long another prompt would fail as well. */
   holdSeconds: number;
@@ -387,7 +387,7 @@ function useCountdown(seconds: number): number {
   return left;
 }
 
-/** By hand: what to enter in M-PESA. */
+/** Without a prompt: the values to enter in M-PESA. */
 export function PaidByHand({
   order,
   headingRef,

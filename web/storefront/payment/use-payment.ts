@@ -1,4 +1,4 @@
-// Runs the payment machine: sends the prompt, asks for its outcome every three seconds, and keeps both on the device.
+// Runs the payment machine: sends the prompt, polls its outcome every three seconds, and stores both on the device.
 import { useCallback, useEffect, useReducer, useRef } from 'react';
 import { closePayment, type RememberedOrder, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
@@ -24,7 +24,7 @@ export interface PayableOrder {
   phone: string;
   /** Of a prompt that is already open, so that its outcome is waited for; null otherwise. */
   paymentReference: string | null;
-  /** What was ordered, to order it again; where this device knows it. */
+  /** The ordered product, to order it again, if stored on this device. */
   ordered?: RememberedOrder['ordered'];
 }
 
@@ -41,7 +41,7 @@ export function usePayment(order: PayableOrder): {
 
   const pay = useCallback(
     async (phoneNumber: string) => {
-      // Two clicks can come before the button is drawn as disabled.
+      // Two clicks can happen before the button is rendered as disabled.
       if (isInitiating.current) return;
       isInitiating.current = true;
       tell({ type: 'pay' });
@@ -52,7 +52,7 @@ export function usePayment(order: PayableOrder): {
           trackingNumber: order.trackingNumber,
           orderId: order.orderId,
         });
-        // The prompt of another phone is not this device's to go on with.
+        // Another phone's prompt is not continued on this device.
         if (!prompt.promptedPhone) {
           const { paymentReference } = prompt;
           rememberPrompt(order.orderId, { paymentReference, phone: phoneNumber.trim() });
@@ -97,7 +97,7 @@ export function usePayment(order: PayableOrder): {
       }
     }
     const askNow = () => void ask(openRequest);
-    // Phones stop the timers of a page behind the M-PESA menu: ask as soon as it is looked at again.
+    // Phones pause timers of a page behind the M-PESA menu: poll once it is visible again.
     const onReturn = () => document.visibilityState === 'visible' && askNow();
     const timer = setInterval(askNow, pollInterval);
     document.addEventListener('visibilitychange', onReturn);

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'react';
 import { onStoredOrdersChange, type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 
-/** Undefined before hydration, since the server cannot know; null when this device did not place the order. */
+/** Undefined before hydration; null if this device did not place the order. */
 export function useRememberedOrder(trackingNumber: string): RememberedOrder | null | undefined {
   const [known, setKnown] = useState<RememberedOrder | null>();
   useEffect(() => {

@@ -4,7 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { Price } from '../../ui/price.tsx';
 
 interface OrderBarProps {
-  /** What it stands in for: it shows itself once one has scrolled past that. */
+  /** The element that it replaces: it is shown after scrolling past it. */
   after: React.RefObject<HTMLElement | null>;
   name: string;
   /** Cents, for all that is ordered. */

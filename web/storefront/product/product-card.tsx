@@ -27,7 +27,7 @@ interface ProductCardProps {
   isOnDusk?: boolean;
   /** True for the first cards of a list at the top of a page. */
   isFirst?: boolean;
-  /** How wide the picture is, as in the `sizes` attribute; that of a card in a `ProductGrid` unless told. */
+  /** Width of the image as in the `sizes` attribute. Default: that of a card in a `ProductGrid`. */
   sizes?: string;
 }
 

@@ -1,4 +1,4 @@
-// One product: what it is, what it costs, whether it is there, and the way to order it.
+// One product: description, price, stock and the order button.
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
@@ -31,7 +31,7 @@ import { QuantityStepper } from './quantity-stepper.tsx';
 
 const relatedCount = 3;
 
-// Most visitors only look: the dialog's code comes when somebody reaches for the button.
+// Most visitors only look: the dialog's code is loaded when they approach the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
@@ -126,7 +126,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
     void open(true);
   }, [again, isOutOfStock, open]);
 
-  // After a reload in the middle of paying the customer goes on there, unless the order is over by now.
+  // After a reload during a payment the customer continues there, unless the order has ended.
   useEffect(() => {
     const order = again === null ? interruptedOrderOf(product.id) : null;
     if (!order) return;

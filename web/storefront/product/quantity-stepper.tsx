@@ -15,7 +15,7 @@ const step =
 const mostDigits = 9;
 
 export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
-  // Between two digits the field may be empty; the number stays what it was.
+  // The field may be empty while typing; the number stays the last one.
   const [isEmpty, setEmpty] = useState(false);
   return (
     <div className="grid gap-1.5">

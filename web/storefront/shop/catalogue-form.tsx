@@ -44,7 +44,7 @@ function isPopoverOpen(element: HTMLElement | null): boolean {
   try {
     return element?.matches(':popover-open') ?? false;
   } catch {
-    // Browsers without popovers do not know the selector.
+    // Browsers without popovers do not support the selector.
     return false;
   }
 }

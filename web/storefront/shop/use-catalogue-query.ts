@@ -1,4 +1,4 @@
-// The visitor's query, kept in step with the URL.
+// The visitor's query, synchronised with the URL.
 import { useEffect, useEffectEvent, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';

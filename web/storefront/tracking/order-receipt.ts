@@ -1,4 +1,4 @@
-// The receipt of an order: the call, and what can be read from its answer.
+// Loads the receipt of an order.
 import type { OrderFacts } from '../../../domain/order-meaning.ts';
 import type { Store } from '../../lib/store.ts';
 import {
@@ -23,13 +23,13 @@ export interface ReceiptPayment {
   id: string;
   /** Cents. */
   chargeCents: number;
-  /** Of M-PESA; null while it has not told it. */
+  /** M-PESA's receipt; null until known. */
   receipt: string | null;
   /** ISO date-times. */
   completedAt: string | null;
   refundedAt: string | null;
   refundReceipt: string | null;
-  /** It came beyond what was due, and is to be sent back. */
+  /** An overpayment, to be refunded. */
   isSurplus: boolean;
 }
 

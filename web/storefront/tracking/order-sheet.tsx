@@ -1,4 +1,4 @@
-// One order: how far it is, whether it is paid, who gets it, what is in it and what it costs.
+// One order: state, payment, recipient, items and price.
 import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
@@ -25,7 +25,7 @@ interface OrderSheetProps {
   order: TrackedOrder;
   accessKey: string | null;
   digitsProblem: string | null;
-  /** The server's time when it read the order, in ms: what hydration must show. */
+  /** The server's time when it read the order, in ms, for hydration. */
   readAt: number;
 }
 
@@ -35,7 +35,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
   const { details } = order;
   const payment = useRef<HTMLHeadingElement>(null);
   const customer = useRef<HTMLHeadingElement>(null);
-  // The form that asked is gone: the focus goes to the heading of what it brought.
+  // The form is gone: focus moves to the heading of its result.
   const asking = useRef<typeof payment | null>(null);
   useEffect(() => {
     if (order.isMasked) return;
@@ -205,7 +205,7 @@ function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeanin
   );
 }
 
-/** Announces to screen readers what changed while the page is open. */
+/** Announces changes to screen readers while the page is open. */
 function News({ order }: { order: TrackedOrder }) {
   const last = useRef(order);
   const [news, setNews] = useState('');

@@ -1,4 +1,4 @@
-// The receipt of a paid order, to keep or to print: what was bought, what was paid and when, what was sent back.
+// The receipt of a paid order, to store or print: items, payments and refunds.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
@@ -48,7 +48,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   return { asked, accessKey, lookUp: await lookUpReceipt(tables, asked, { accessKey }) };
 }
 
-/** Opens the receipt with the digits of the order's phone: its access key goes into the address. Needs no JavaScript. */
+/** Opens the receipt with the digits of the order's phone and adds its access key to the URL. Works without JavaScript. */
 export async function action({ request, params, context }: Route.ActionArgs) {
   const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;

@@ -18,7 +18,7 @@ export function RevealForm({ problem, label, hint, onSubmit, className = '' }: R
   // Only until it is answered: digits can be typed again while the page is still refreshed.
   const isAsking = state === 'submitting';
   const form = useRef<HTMLFormElement>(null);
-  // Wrong digits are selected, to be typed over: the field says what was wrong with them.
+  // Wrong digits are selected, to be replaced; the field shows the error.
   useEffect(() => {
     const digits = form.current?.elements.namedItem('digits');
     if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
@@ -39,7 +39,7 @@ export function RevealForm({ problem, label, hint, onSubmit, className = '' }: R
         name="digits"
         inputMode="numeric"
         autoComplete="off"
-        // The whole number opens the order as well, and is asked for after too many wrong guesses.
+        // The whole number also reveals the order, and is required after too many wrong guesses.
         pattern="[0-9]{4}|[+0-9][0-9 \-]{8,18}"
         title="Please enter four digits"
         maxLength={20}

@@ -1,4 +1,4 @@
-// An order as its tracking number shows it: the call, what can be read from its answer, and how changes are merged.
+// An order by its tracking number: loads it and merges live changes.
 import type { PostgrestError } from '@supabase/postgrest-js';
 import type { OrderFacts, PaymentCheck } from '../../../domain/order-meaning.ts';
 import type { Store } from '../../lib/store.ts';
@@ -27,7 +27,7 @@ export interface TrackedOrder extends OrderFacts {
   isMasked: boolean;
   /** What paying needs; null while masked. */
   id: string | null;
-  /** Proves next time what the digits of the phone proved; null while masked. */
+  /** The access key, which replaces the phone's digits next time; null while masked. */
   accessKey: string | null;
   /** Null for an order older than 30 days while masked. */
   details: OrderDetails | null;
@@ -67,7 +67,7 @@ export const failedLookUp = ({ code, message, details }: PostgrestError) => ({
 
 /**
  * Looks an order up (specification §7, Storefront 7 and 8); it does not throw.
- * @param proof what shows the order in full: its access key, or the last four digits of its phone (or the whole number)
+ * @param proof reveals the order: its access key, or the last four digits of its phone (or the whole number)
  */
 export async function lookUpOrder(
   tables: Store['tables'],
@@ -155,14 +155,14 @@ function readItem(item: unknown): TrackedItem[] {
   ];
 }
 
-/** What changed, told without personal data (see web/lib/live.ts). */
+/** A live change, without personal data (web/lib/live.ts). */
 export interface OrderNews {
   status: string;
   payment_status: string;
   updated_at: string;
 }
 
-/** The shown order with news of it taken in. News that are older than what is shown change nothing. */
+/** Merges a live change into the shown order. Older changes are ignored. */
 export function withNews(shown: TrackedOrder, news: OrderNews): TrackedOrder {
   if (Date.parse(news.updated_at) < Date.parse(shown.updatedAt)) return shown;
   return {

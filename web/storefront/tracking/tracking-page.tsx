@@ -26,7 +26,7 @@ export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
     title: asked ? `Order ${asked}` : 'Track Your Order',
     description: 'See where your order is: from our fridge to your gate, step by step.',
     path: asked ? `/track-order/${encodeURIComponent(asked)}` : '/track-order',
-    // An order is nobody's business but its customer's.
+    // Orders are private.
     isPrivate: Boolean(asked),
   });
 };
@@ -53,7 +53,7 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
   try {
     return await inTime(serverLoader());
   } catch (error) {
-    // Without a network the page may be one that this device keeps.
+    // Offline, the page may be cached on this device.
     if (error instanceof Response || !navigator.onLine) throw error;
     const url = new URL(request.url);
     const asked = askedNumber(url, params.trackingNumber);
@@ -66,7 +66,7 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
   }
 }
 
-/** Opens the order with the digits of its phone: its access key goes into the address. A plain form needs no JavaScript. */
+/** Reveals the order with the digits of its phone and adds its access key to the URL. Works without JavaScript. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
@@ -230,7 +230,7 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
   );
 }
 
-/** A toast for each look-up that brought nothing, besides what the page itself says. */
+/** A toast for each failed lookup, besides the page's own message. */
 function useLookUpToast(lookUp: LookUp | null) {
   useEffect(() => {
     if (lookUp?.kind === 'missing') {

@@ -1,4 +1,4 @@
-// Keeps a shown order up to date: asked for again when there is news of it, or when some may have been missed.
+// Updates a shown order: reloads it on changes, or when some may have been missed.
 import { useEffect, useState } from 'react';
 import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
@@ -39,7 +39,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       isStale = true;
       if (isAsking) return;
       isAsking = true;
-      // A page that outlived its build goes without news.
+      // A page of an older build gets no live changes.
       const store = await import('../../lib/store.ts').catch(() => null);
       let wait = shortestWait;
       while (store && isStale && !isOver) {
@@ -47,7 +47,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
         const lookUp = lookUpOrder(store.createStore(config).tables, trackingNumber, { accessKey: key });
         const answer = await inTime(lookUp, patience).catch(() => failedToFetch);
         if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
-        // Quietly: what is shown stays when there is no answer. The news are still to be had.
+        // Without an answer the shown state stays, and the change is loaded later.
         if (answer.kind !== 'found') {
           isStale = true;
           wait = Math.min(wait * 2, longestWait);
@@ -67,7 +67,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       ({ followOrder }) => {
         if (isOver) return;
         stop = followOrder(config, liveHandle, {
-          // The message is only a hint: what changed is what the database says.
+          // The message is only a hint: the database has the change.
           onChange: () => void askAgain(),
           onGap(isOpen) {
             isHeard = isOpen;
