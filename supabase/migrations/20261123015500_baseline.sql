@@ -1,375 +1,30 @@
--- Standard terms in comments and private names, fewer repeated statements, and composite results. Behaviour is the same.
+-- Replaces: 20261123014652_shop_pages_and_daily_totals
+-- The database as described by supabase/schemas, and the rows of a new shop at the end.
 
-alter type private.settlement rename attribute parts_receipt to splits_receipt;
-comment on column public.backups.size is 'In bytes.';
-comment on column public.categories.is_active is 'Inactive: not offered in filters and forms; its products stay listed.';
-comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
-comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
-comment on column public.deliveries.updated_at is
-  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
-comment on column public.inquiries.email is null;
-comment on column public.message_templates.is_on is 'Whether messages of this kind and channel are sent.';
-comment on column public.message_templates.updated_at is
-  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
-comment on column public.mpesa_transactions.attempt_id is
-  'The attempt whose callback named the receipt with another amount than charged.';
-comment on column public.mpesa_transactions.order_id is
-  'The order that the reference names, if the amount is less than its charge: it pays nothing until staff decide.';
-comment on column public.mpesa_transactions.resolution is
-  'What staff decided; null before. The history is in reconciliation_events.';
-comment on column public.newsletter_subscriptions.confirmation_queued_at is
-  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
-comment on column public.newsletter_subscriptions.confirmed_at is
-  'When the owner of the address confirmed it. Null: not confirmed.';
-comment on column public.order_events.order_id is null;
-comment on column public.orders.accepted_terms is
-  'shop_texts.updated_at of the accepted terms and privacy notice, and is_ticked: whether ticking a box was required.';
-comment on column public.orders.anonymised_at is
-  'When the customer''s name, email, phone, address and notes were removed. The order itself stays in the books.';
-comment on column public.orders.erasure_requested_at is
-  'When erasure was requested while the order was open. It is anonymised once it is closed.';
-comment on column public.orders.expires_at is
-  'When an unpaid order is cancelled. Null: expired. Not used once the order is paid.';
-comment on column public.orders.expiry_limit is
-  'The latest expires_at. An open prompt delays expiry up to this time; only a payment under review delays it further.';
-comment on column public.orders.extended_at is 'When a prompt moved expires_at. That happens once.';
-comment on column public.orders.live_handle is
-  'Name of the live channel order-{live_handle}, which anyone with the tracking number may join. Grants no other access.';
-comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
-comment on column public.orders.terms_accepted_at is
-  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
-comment on column public.orders.units_returned_at is
-  'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
-comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
-comment on column public.outbox_messages.has_priority is
-  'Whether the message may use the whole daily budget. Messages that visitors cause without paying may use half of it.';
-comment on column public.outbox_messages.occasion is
-  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
-comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
-comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
-comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
-comment on column public.payment_messages.receipt is
-  'Receipt that the message names. A message moves with its receipt to another payment.';
-comment on column public.payments.confirmed_by is
-  'The staff member who confirmed the money by its receipt or assigned it to the order. Null: reported by M-PESA.';
-comment on column public.payments.method is
-  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown ('''').';
-comment on column public.payments.presumption is
-  'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
-comment on column public.payments.purpose is
-  'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
-comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
-comment on column private.messages_sent.without_priority is null;
-comment on column private.order_networks.is_open is null;
-comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
-comment on column private.outbox_queue.lease is 'Of the process that leased the message until due_at.';
-comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
-comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
-comment on column private.search_words.is_name is 'Whether it is in a name, flavour or brand.';
-comment on column public.products.category is 'Name of the category (flavour).';
-comment on column public.products.home_section is 'Section of the home page that shows the product, ordered by home_position.';
-comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
-comment on column public.products.updated_at is
-  'Changes with every edit except of the stock. A save sends the value that it read, and changes nothing if the row has changed since.';
-comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
-comment on column public.refunds.sent_twice_at is
-  'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
-comment on column public.refunds.sent_twice_note is
-  'How staff resolved the double refund: the customer repaid one, or it is written off.';
-comment on column public.search_synonyms.means is
-  'Words of the catalogue, any of which matches. Empty: matches every drink, so that the other words of a search decide.';
-comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
-comment on column public.search_synonyms.word is 'One word, or a phrase of two or three.';
-comment on column public.shop_texts.updated_at is null;
-comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
-comment on column public.store_settings.delivery_fee is
-  'In cents. 0: free delivery. The only source of the fee in an order''s total.';
-comment on column public.store_settings.inquiries_months is null;
-comment on column public.store_settings.mails_per_day is 'Maximum emails per day, as texts_per_day.';
-comment on column public.store_settings.order_details_months is
-  'Months until an order is anonymised. The order itself stays in the books.';
-comment on column public.store_settings.paybill_number is
-  'Paybill for manual payments, with the tracking number as account. Empty: none.';
-comment on column public.store_settings.payment_messages_months is
-  'Months for which M-PESA''s messages are stored verbatim, with the payer''s name. Kenyan law requires records for five years.';
-comment on column public.store_settings.refund_approval_above is
-  'In cents. Refunds by M-PESA above this amount need approval by a second staff member.';
-comment on column public.store_settings.refuses_unknown_payments is
-  'Whether M-PESA''s validation rejects manual payments without an order''s number or of another amount than its charge.';
-comment on column public.store_settings.requires_terms_tick is
-  'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
-comment on column public.store_settings.support_email is null;
-comment on column public.store_settings.texts_per_day is
-  'Maximum texts to customers per day in Nairobi. 0: none. Messages that visitors cause without paying may use half of it.';
-comment on column public.store_settings.till_number is 'Till (Buy Goods) for manual payments. Empty: none.';
-comment on column public.store_settings.unpaid_orders_per_phone is
-  'Maximum unpaid orders of one phone in one network; ten times as many for all phones. Wider networks: private.allowance_factor.';
-comment on column public.store_settings.updated_at is
-  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
-comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
-comment on table public.backups is
-  'Backup attempts. verified: restored elsewhere and compared; readable: read completely, without a restore; failed; impossible: a program is missing.';
-comment on table public.categories is 'Flavours of products. Products follow a rename.';
-comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
-comment on table public.inquiries is 'Messages from the contact form.';
-comment on table public.message_templates is
-  'Texts of each kind of message. {name}: placeholder. [ ]: a part that is left out if one of its placeholders is empty.';
-comment on table public.mpesa_transactions is
-  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
-comment on table public.newsletter_subscriptions is
-  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
-comment on table public.order_events is
-  'The timeline of every order, ordered by id. Append-only. actor_email: the email address at that time.';
-comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
-comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
-comment on table public.outbox_messages is
-  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
-comment on table public.page_views is 'Views of each storefront page per day in Nairobi, without any data of the visitor.';
-comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
-comment on table public.payments is
-  'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
-comment on table public.personal_data_requests is
-  'Log of exports and erasures of personal data by staff. Append-only. Persons are keyed hashes.';
-comment on table private.daraja_tokens is
-  'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
-comment on table private.held_units is
-  'Units of a product that unpaid orders hold, so that place_order does not sum all orders. Maintained by private.count_held_units.';
-comment on table private.limits is
-  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
-comment on table private.messages_sent is
-  'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
-comment on table private.mpesa_registrations is
-  'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
-comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
-comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
-comment on table private.order_networks is
-  'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
-comment on table private.outbox_queue is
-  'Waiting messages and when they are due. A separate table, so that realtime does not announce leases.';
-comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
-comment on table private.person_hash_key is
-  'Key of the hashes in personal_data_requests, so that phone numbers cannot be guessed from them.';
-comment on table private.prompt_faults is
-  'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
-comment on table private.prompt_pause is
-  'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
-comment on table private.rate_limits is 'Calls counted per subject and time window.';
-comment on table private.refund_limit_raises is
-  'Raises of the refund limit. The previous limit applies for one more day, so that other staff notice the raise.';
-comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
-comment on table private.search_words is 'Words of active products, for completing words and correcting typing errors.';
-comment on table private.searchable_products is
-  'Search index of active products. Weights: A name, B flavour and brand, C tagline, D description.';
-comment on table private.status_changes is
-  'Status changes that can still be undone, with the state of order and delivery before and after (private.order_state).';
-comment on table private.storefront_tokens is
-  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
-comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
-comment on table public.reconciliation_events is
-  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference. actor_email: the email address at that time.';
-comment on table public.refunds is
-  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
-comment on table public.search_synonyms is
-  'Words that customers type and their meaning in the catalogue. Folded when they are saved.';
-comment on table public.shop_texts is
-  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
-comment on table public.statement_pulls is
-  'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
-comment on table public.store_settings is 'Settings of the shop, in one row.';
-comment on type private.payment_report is
-  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
-create type public.settled_payment as (
-  outcome text,
-  payment public.payments
-);
-comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
-create type public.settled_refund as (
-  outcome text,
-  refund public.refunds
-);
-comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
-create type public.status_change as (
-  change_id uuid,
-  undo_seconds integer,
-  notifies_customer boolean
-);
-comment on type public.status_change is
-  'A change that undo_status_change can undo within undo_seconds. notifies_customer: a message is sent afterwards.';
-alter table public.deliveries rename constraint "who delivers is told in short" to "delivery details are short";
-alter table public.outbox_messages rename constraint "a customer is told once of each occasion" to "a message is sent once per event and channel";
-alter table public.outbox_messages rename constraint "only what waits is tried again" to "only waiting messages are retried";
-alter table public.products rename constraint "a picture is at an https address or a path of this site" to "an image is at an https URL or a path of this site";
-alter table public.refunds rename constraint "M-PESA sends back what it knows by its receipt" to "a refund by M-PESA has a receipt";
-alter table public.refunds rename constraint "a receipt sends back once" to "a refund receipt is used once";
-alter table public.refunds rename constraint "a refund by hand has happened" to "a refund by hand is completed";
-alter table public.refunds rename constraint "a refund is of one thing" to "a refund is of a payment or a transaction";
-alter table public.refunds rename constraint "above the limit a second member approves" to "a second staff member approves above the limit";
-alter table public.refunds rename constraint "how it was dealt with is said" to "an acknowledgement has a note";
-alter table public.refunds rename constraint "only what was sent is asked about" to "only sent refunds are checked";
-alter table public.refunds rename constraint "what is dealt with has happened" to "only a double refund is acknowledged";
-alter table public.statement_pulls rename constraint "a pull that ended says when" to "a pull that ended has a time";
-alter table public.store_settings rename constraint "inquiries are kept between one month and twenty years" to "inquiries are stored between one month and twenty years";
-alter table public.store_settings rename constraint "messages of payments are kept between one and twenty years" to "payment messages are stored between one and twenty years";
-alter table public.store_settings rename constraint "personal details of orders are kept between one month and twent" to "order details are stored between one month and twenty years";
-alter table public.store_settings rename constraint "somebody may order" to "a phone may have an unpaid order";
-comment on type private.settlement is
-  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
+-- schemas/01_rules.sql
+-- Shared rules: refusing a request, and reading phones, emails, names and days.
+-- The schemas apply in the order of their names; functions may call what a later file creates.
+set check_function_bodies = off;
 
-drop trigger categories_change_pages on public.categories;
+-- No access by default: each table and function has its own grants.
+alter default privileges in schema public revoke all on tables from anon, authenticated;
+alter default privileges in schema public revoke all on sequences from anon, authenticated;
+alter default privileges in schema public revoke execute on functions from anon, authenticated;
+alter default privileges revoke execute on functions from public;
 
-drop trigger categories_come_and_go_on_pages on public.categories;
+create schema private;
 
-drop trigger deliveries_before_change on public.deliveries;
+-- Staff search parts of names, email addresses and numbers.
+create extension if not exists pg_trgm with schema extensions;
 
-drop trigger inquiries_are_limited on public.inquiries;
+-- Product search corrects typing errors by edit distance.
+create extension if not exists fuzzystrmatch with schema extensions;
 
-drop trigger newsletter_subscriptions_take_their_mails_along on public.newsletter_subscriptions;
+revoke all on schema private from public;
 
-drop trigger order_events_stay on public.order_events;
+create sequence private.order_numbers start 1001;
 
-drop trigger order_events_stay_all on public.order_events;
-
-drop trigger order_items_count_held_units on public.order_items;
-
-drop trigger personal_data_requests_stay on public.personal_data_requests;
-
-drop trigger personal_data_requests_stay_all on public.personal_data_requests;
-
-drop trigger products_all_leave_pages on public.products;
-
-drop trigger reconciliation_events_stay on public.reconciliation_events;
-
-drop trigger search_synonyms_are_folded on public.search_synonyms;
-
-drop trigger search_synonyms_change_pages on public.search_synonyms;
-
-drop trigger shop_texts_change_pages on public.shop_texts;
-
-drop trigger shop_texts_come_and_go_on_pages on public.shop_texts;
-
-drop trigger shop_texts_date_their_edit on public.shop_texts;
-
-drop trigger store_settings_come_and_go_on_pages on public.store_settings;
-
-drop function public.confirm_till_payment(uuid,text,integer);
-
-drop function public.correct_till_payment(uuid,text,integer,text,integer);
-
-drop function public.issue_newsletter_tokens(uuid);
-
-drop function public.lease_refunds(integer);
-
-drop function public.lease_statement_pull(interval);
-
-drop function private.add_second_money(payments,private.payment_report);
-
-drop function private.checked_refund_receipt(text);
-
-drop function private.complete_test(payments,private.payment_report);
-
-drop function private.count_held_item();
-
-drop function private.date_settings_edit();
-
-drop function private.decide_settlement(payments,private.payment_report,payments,boolean,boolean,boolean);
-
-drop function private.delivery_status_beside(text,text,text);
-
-drop function private.expect_few_unpaid_orders(text[],text,integer);
-
-drop function private.expect_free_receipt(text,boolean);
-
-drop function private.expect_support_email(text);
-
-drop function private.expect_till_receipt(text,integer);
-
-drop function private.follow_delivery_status();
-
-drop function private.forget_inquiries();
-
-drop function private.forget_message_words();
-
-drop function private.forget_newsletter_mails();
-
-drop function private.forget_old_limits();
-
-drop function private.forget_order_details();
-
-drop function private.forget_payment_words();
-
-drop function private.forget_unconfirmed_subscriptions();
-
-drop function private.forget_words(text[]);
-
-drop function private.has_control_signs(text);
-
-drop function private.is_configuration_fault(text,text);
-
-drop function private.is_credential_fault(text,text);
-
-drop function private.is_in_drinks(text);
-
-drop function private.is_in_riders(text);
-
-drop function private.is_paying(uuid,timestamp with time zone);
-
-drop function private.is_within_units(text[],uuid,integer,bigint);
-
-drop function private.join_owner_of_receipt(payments,private.payment_report,payments);
-
-drop function private.join_payments(uuid,uuid);
-
-drop function private.join_receipts(uuid);
-
-drop function private.keep_order_events();
-
-drop function private.keep_personal_data_requests();
-
-drop function private.limit_inquiries();
-
-drop function private.locked_refund(uuid);
-
-drop function private.make_delivery(uuid);
-
-drop function private.may_ring(text,orders);
-
-drop function private.money_under_way(uuid);
-
-drop function private.newest_searched();
-
-drop function private.open_transaction_refund(text,boolean);
-
-drop function private.order_of_money(text,text);
-
-drop function private.orders_of_lost_receipts(text);
-
-drop function private.reason_to_keep(uuid);
-
-drop function private.record_refund_decision(text,text,uuid);
-
-drop function private.refundable_payment(uuid);
-
-drop function private.remember_status_change(uuid,jsonb);
-
-drop function private.store_unexplained_money(payments,private.payment_report);
-
-drop function private.tidy_outcomes(uuid);
-
-drop function private.undo_time();
-
-drop function private.withdraw_unsent_refunds(text);
-
-drop function public.receive_mpesa_transaction(text,text,integer,text,timestamp with time zone,text,text,text,bigint);
-
-drop function public.set_delivery_status(uuid,text,text,boolean);
-
-drop function public.set_order_status(uuid,text,text,text,boolean);
-
-drop function public.settle_payment(uuid,text,text,text,text,text,integer,text,text,text,text);
-
-drop function public.settle_reversal(uuid,text,text,text,text,text,text,integer,text,text);
-
-create or replace function private.normalised_phone(phone text) returns text
+create function private.normalised_phone(phone text) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(phone) > 100 then
@@ -379,10 +34,9 @@ begin
   return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
 end
 $$;
-
 comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
 
-create or replace function private.masked_phone(phone text) returns text
+create function private.masked_phone(phone text) returns text
 language sql immutable set search_path = '' as $$
   -- The last four digits stay hidden: they prove that an order is the caller's.
   select case
@@ -391,27 +45,31 @@ language sql immutable set search_path = '' as $$
   end;
 $$;
 
-create or replace function private.refuse(status integer, code text, message text, hint text default null) returns void
+create function private.masked_name(name text) returns text
+language sql immutable set search_path = '' as $$
+  select string_agg(left(part, 1) || '•••', ' ')
+  from regexp_split_to_table(trim(name), '\s+') as part;
+$$;
+
+create function private.refuse(status integer, code text, message text, hint text default null) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- PT4xx becomes the HTTP status of the response; the detail is the error code.
   raise exception using errcode = 'PT' || status, message = message, detail = code, hint = coalesce(hint, '');
 end
 $$;
-
 comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
 
-create or replace function private.has_control_characters(written text) returns boolean
+create function private.has_control_characters(written text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
   return written ~ '[\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]';
 end
 $$;
-
 comment on function private.has_control_characters is
   'Whether a text has characters that a single line must not have: line breaks, tabs, other control characters, bidirectional controls.';
 
-create or replace function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
+create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
   perform set_config('response.status', substr(refusal_answer.code, 3), true);
@@ -421,11 +79,10 @@ begin
   );
 end
 $$;
-
 comment on function private.refusal_answer is
   'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
-create or replace function private.is_email(address text) returns boolean
+create function private.is_email(address text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 declare
   domain text;
@@ -444,12 +101,29 @@ begin
     and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
 end
 $$;
-
 comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
+create function private.nairobi_day(moment timestamptz) returns date
+language sql immutable set search_path = ''
+return (moment at time zone 'Africa/Nairobi')::date;
+
+-- schemas/02_people.sql
+-- People: who is staff, and who sends the current request.
+
+create table public.admin_profiles (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now()
+);
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
+alter table public.admin_profiles enable row level security;
+grant select on public.admin_profiles to authenticated;
+create policy "people read their own profile" on public.admin_profiles
+  for select to authenticated using (user_id = (select auth.uid()));
+
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
-create or replace function public.is_admin() returns boolean
+create function public.is_admin() returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 begin
   return exists (
@@ -474,11 +148,10 @@ begin
   );
 end
 $$;
-
 comment on function public.is_admin is
   'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
 
-create or replace function public.list_own_sessions() returns table (
+create function public.list_own_sessions() returns table (
   id uuid, created_at timestamptz, last_seen_at timestamptz, user_agent text, address text, is_current boolean
 )
 language sql stable security definer set search_path = '' as $$
@@ -488,26 +161,71 @@ language sql stable security definer set search_path = '' as $$
   where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
   order by 6 desc, 3 desc;
 $$;
-
 comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
 
-create or replace function private.caller_address() returns text
+create function private.caller_address() returns text
 language plpgsql stable set search_path = '' as $$
 begin
   return (private.caller_networks())[1];
 end
 $$;
-
 comment on function private.caller_address is
   'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
 
+-- For security definer functions that act for staff.
+create function private.expect_staff() returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+end
+$$;
+comment on function private.expect_staff is 'Refuses callers other than staff and the shop itself.';
+
+create function private.expect_staff_member() returns uuid
+language plpgsql stable set search_path = '' as $$
+begin
+  if not public.is_admin() or (select auth.uid()) is null then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  return (select auth.uid());
+end
+$$;
+comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
+
 -- Who may call these functions
 grant execute on function public.is_admin to authenticated, service_role;
-
 grant execute on function public.list_own_sessions to authenticated;
 
+-- schemas/03_limits.sql
+-- Limits: calls per network of the caller and time window (docs/decisions/limits.md).
+
+create unlogged table private.rate_limits (
+  bucket text not null,
+  subject text not null,
+  window_start timestamptz not null,
+  hits integer not null,
+  window_end timestamptz not null default now() + interval '2 hours',
+  constraint "one counter per subject and window" primary key (bucket, subject, window_start)
+);
+comment on table private.rate_limits is 'Calls counted per subject and time window.';
+alter table private.rate_limits enable row level security;
+create index rate_limits_by_window_end on private.rate_limits (window_end);
+
+create table private.limits (
+  name text primary key,
+  allowed integer not null,
+  within interval not null,
+  constraint "a limit allows at least one call" check (allowed >= 1),
+  constraint "a limit has a window" check (within > interval '0')
+);
+comment on table private.limits is
+  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
+alter table private.limits enable row level security;
+
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
-create or replace function private.count_hit(bucket text, subject text, within interval) returns integer
+create function private.count_hit(bucket text, subject text, within interval) returns integer
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -521,11 +239,32 @@ begin
   return counted;
 end
 $$;
-
 comment on function private.count_hit is
   'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
 
-create or replace function public.register_storefront(token_hash text) returns void
+create function private.hits_so_far(bucket text, subject text, within interval) returns integer
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  return coalesce((
+    select known.hits
+    from private.rate_limits as known
+    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
+      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0);
+end
+$$;
+
+create table private.storefront_tokens (
+  token_hash text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
+);
+comment on table private.storefront_tokens is
+  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
+alter table private.storefront_tokens enable row level security;
+
+create function public.register_storefront(token_hash text) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -539,11 +278,10 @@ begin
   );
 end
 $$;
-
 comment on function public.register_storefront is
   'Accepts visitor addresses from servers with the token of this hash. The five newest hashes are valid.';
 
-create or replace function private.request_address() returns text
+create function private.request_address() returns text
 language plpgsql stable security definer set search_path = '' as $$
 declare
   headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
@@ -565,11 +303,10 @@ begin
   );
 end
 $$;
-
 comment on function private.request_address is
   'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
 
-create or replace function private.caller_networks() returns text[]
+create function private.caller_networks() returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
   request_address text;
@@ -595,22 +332,20 @@ exception when data_exception then
   return '{unknown}';
 end
 $$;
-
 comment on function private.caller_networks is
   'Networks of the caller''s IP address, narrowest first: the IPv4 address and its /24, or the IPv6 /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls of the shop itself.';
 
-create or replace function private.allowance_factor(network text) returns integer
+create function private.allowance_factor(network text) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin
   -- Many customers of one provider share a wider network.
   return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
 end
 $$;
-
 comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
-create or replace function private.is_within_limit(limit_name text, subject text default '') returns boolean
+create function private.is_within_limit(limit_name text, subject text default '') returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
@@ -627,11 +362,10 @@ begin
   );
 end
 $$;
-
 comment on function private.is_within_limit is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
-create or replace function private.count_call(limit_name text, subject text default '') returns boolean
+create function private.count_call(limit_name text, subject text default '') returns boolean
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -659,11 +393,10 @@ begin
   return is_within;
 end
 $$;
-
 comment on function private.count_call is
   'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
 
-create or replace function private.delete_old_limits() returns void
+create function private.delete_old_limits() returns void
 language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -671,13 +404,125 @@ begin
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
 end
 $$;
-
 comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
 
 -- Who may call these functions
 grant execute on function public.register_storefront to service_role;
 
-create or replace function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
+-- schemas/04_settings.sql
+-- Settings and texts of the shop that staff edit.
+
+create table public.store_settings (
+  id boolean primary key default true,
+  store_name text not null default 'Jani Juice',
+  support_phone text not null default '+254700000000',
+  chat_phone text not null default '+254700000000',
+  support_email text not null default 'hello@jani.example',
+  instagram_url text not null default 'https://instagram.example/janijuice',
+  facebook_url text not null default 'https://facebook.example/janijuice',
+  tiktok_url text not null default 'https://tiktok.example/@janijuice',
+  delivery_fee integer not null default 100,
+  reservation_minutes integer not null default 15,
+  updated_at timestamptz not null default now(),
+  till_number text not null default '',
+  paybill_number text not null default '',
+  refuses_unknown_payments boolean not null default false,
+  refund_approval_above integer not null default 100000,
+  payment_messages_months integer not null default 72,
+  unpaid_orders_per_phone integer not null default 5,
+  reserved_share_percent integer not null default 50,
+  texts_per_day integer not null default 300,
+  mails_per_day integer not null default 1000,
+  order_details_months integer not null default 24,
+  inquiries_months integer not null default 12,
+  requires_terms_tick boolean not null default false,
+  constraint "there is one row of settings" check (id),
+  constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
+  constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
+  constraint "a reservation lasts minutes" check (reservation_minutes between 1 and 1440),
+  constraint "phones are in international form"
+    check (support_phone ~ '^\+[1-9]\d{7,14}$' and chat_phone ~ '^\+[1-9]\d{7,14}$'),
+  constraint "social links are https or empty"
+    check (
+      (instagram_url = '' or instagram_url ~ '^https://[^\s]+$') and char_length(instagram_url) <= 300
+      and (facebook_url = '' or facebook_url ~ '^https://[^\s]+$') and char_length(facebook_url) <= 300
+      and (tiktok_url = '' or tiktok_url ~ '^https://[^\s]+$') and char_length(tiktok_url) <= 300
+    ),
+  constraint "a till number is digits or empty" check (till_number ~ '^(\d{4,10})?$'),
+  constraint "a paybill number is digits or empty" check (paybill_number ~ '^(\d{4,10})?$'),
+  constraint "the refund limit is not negative" check (refund_approval_above between 0 and 100000000),
+  constraint "payment messages are stored between one and twenty years" check (payment_messages_months between 12 and 240),
+  constraint "a phone may have an unpaid order" check (unpaid_orders_per_phone between 1 and 100),
+  constraint "a share of the stock can be reserved" check (reserved_share_percent between 1 and 100),
+  constraint "daily message budgets are bounded"
+    check (texts_per_day between 0 and 100000 and mails_per_day between 0 and 100000),
+  constraint "order details are stored between one month and twenty years"
+    check (order_details_months between 1 and 240),
+  constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240)
+);
+comment on table public.store_settings is 'Settings of the shop, in one row.';
+comment on column public.store_settings.delivery_fee is
+  'In cents. 0: free delivery. The only source of the fee in an order''s total.';
+comment on column public.store_settings.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on column public.store_settings.till_number is 'Till (Buy Goods) for manual payments. Empty: none.';
+comment on column public.store_settings.paybill_number is
+  'Paybill for manual payments, with the tracking number as account. Empty: none.';
+comment on column public.store_settings.refuses_unknown_payments is
+  'Whether M-PESA''s validation rejects manual payments without an order''s number or of another amount than its charge.';
+comment on column public.store_settings.refund_approval_above is
+  'In cents. Refunds by M-PESA above this amount need approval by a second staff member.';
+comment on column public.store_settings.payment_messages_months is
+  'Months for which M-PESA''s messages are stored verbatim, with the payer''s name. Kenyan law requires records for five years.';
+comment on column public.store_settings.unpaid_orders_per_phone is
+  'Maximum unpaid orders of one phone in one network; ten times as many for all phones. Wider networks: private.allowance_factor.';
+comment on column public.store_settings.reserved_share_percent is
+  'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
+comment on column public.store_settings.texts_per_day is
+  'Maximum texts to customers per day in Nairobi. 0: none. Messages that visitors cause without paying may use half of it.';
+comment on column public.store_settings.mails_per_day is 'Maximum emails per day, as texts_per_day.';
+comment on column public.store_settings.order_details_months is
+  'Months until an order is anonymised. The order itself stays in the books.';
+comment on column public.store_settings.requires_terms_tick is
+  'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
+alter table public.store_settings enable row level security;
+grant update (
+  store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
+  updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
+  unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
+  requires_terms_tick
+) on public.store_settings to authenticated;
+-- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
+grant select (
+  id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
+  reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
+  requires_terms_tick
+) on public.store_settings to anon, authenticated;
+create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
+create policy "staff edit the settings" on public.store_settings
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create table public.shop_texts (
+  slug text primary key,
+  title text not null,
+  body text not null,
+  default_title text not null,
+  default_body text not null,
+  updated_at timestamptz not null default now(),
+  constraint "a text has a place on the contact page" check (slug in ('faq', 'privacy', 'terms')),
+  constraint "a text has a title" check (char_length(trim(title)) between 1 and 80 and title !~ '[\n\r]'),
+  constraint "a text has a body" check (char_length(body) <= 20000 and trim(body) <> '')
+);
+comment on table public.shop_texts is
+  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
+alter table public.shop_texts enable row level security;
+grant select on public.shop_texts to anon, authenticated;
+grant update (title, body, updated_at) on public.shop_texts to authenticated;
+create policy "everyone reads the texts of the shop" on public.shop_texts for select to anon, authenticated using (true);
+create policy "staff edit the texts of the shop" on public.shop_texts
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
 language sql volatile set search_path = '' as $$
   -- Two edits never have the same updated_at, even when the clock is set back.
   select case
@@ -686,11 +531,10 @@ language sql volatile set search_path = '' as $$
     else (old ->> 'updated_at')::timestamptz
   end;
 $$;
-
 comment on function private.time_of_edit is
   'updated_at of an edited row: later than before if any other column changed, else unchanged.';
 
-create or replace function private.before_text_change() returns trigger
+create function private.before_text_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
@@ -698,17 +542,16 @@ begin
 end
 $$;
 
-create or replace function public.staff_settings() returns public.store_settings
+create function public.staff_settings() returns public.store_settings
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return (select s from public.store_settings as s);
 end
 $$;
-
 comment on function public.staff_settings is 'For staff: all settings, also those that visitors may not read.';
 
-create or replace function private.check_support_email(email text) returns void
+create function private.check_support_email(email text) returns void
 language plpgsql set search_path = '' as $$
 begin
   if not private.is_email(check_support_email.email) then
@@ -726,7 +569,132 @@ create trigger shop_texts_before_change before update on public.shop_texts
 -- Who may call these functions
 grant execute on function public.staff_settings to authenticated, service_role;
 
-create or replace function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
+-- schemas/05_catalogue.sql
+-- Catalogue: categories (flavours) and products. Prices are in cents.
+
+create table public.categories (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  constraint "category names are unique" unique (name),
+  constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
+);
+comment on table public.categories is 'Flavours of products. Products follow a rename.';
+comment on column public.categories.is_active is 'Inactive: not offered in filters and forms; its products stay listed.';
+alter table public.categories enable row level security;
+grant select on public.categories to anon, authenticated;
+grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
+create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
+create policy "staff read every category" on public.categories for select to authenticated using ((select public.is_admin()));
+create policy "staff add categories" on public.categories for insert to authenticated with check ((select public.is_admin()));
+create policy "staff edit categories" on public.categories
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create unique index "category names are unique in any case" on public.categories (lower(name));
+
+create table public.products (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  slug text not null,
+  tagline text,
+  description text,
+  price integer not null,
+  image_url text,
+  category text,
+  brand text,
+  stock_quantity integer not null default 0,
+  is_active boolean not null default true,
+  home_section text,
+  home_position integer,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  previous_price integer,
+  constraint "product slugs are unique" unique (slug),
+  constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
+  constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
+  constraint "a price is not negative" check (price between 0 and 1000000000),
+  constraint "a brand is at most 160 characters" check (char_length(brand) <= 160),
+  constraint "stock is never below zero" check (stock_quantity >= 0),
+  constraint "a product's category exists" foreign key (category) references public.categories (name) on update cascade,
+  constraint "home sections are known" check (home_section in ('top_picks', 'drinks_on_offer')),
+  constraint "an image is at an https URL or a path of this site" check (
+    char_length(image_url) <= 2000
+    and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
+    and image_url !~ '[\\\s[:cntrl:]]'
+  ),
+  constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
+);
+comment on table public.products is 'What the shop sells. Prices in cents.';
+comment on column public.products.category is 'Name of the category (flavour).';
+comment on column public.products.home_section is 'Section of the home page that shows the product, ordered by home_position.';
+comment on column public.products.updated_at is
+  'Changes with every edit except of the stock. A save sends the value that it read, and changes nothing if the row has changed since.';
+comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
+alter table public.products enable row level security;
+grant select on public.products to anon, authenticated;
+grant
+  insert (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position),
+  update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
+  delete on public.products to authenticated;
+grant insert (previous_price), update (previous_price) on public.products to authenticated;
+create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
+create policy "staff read every product" on public.products for select to authenticated using ((select public.is_admin()));
+create policy "staff add products" on public.products for insert to authenticated with check ((select public.is_admin()));
+create policy "staff edit products" on public.products
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
+create index products_newest_first on public.products (created_at desc);
+create index products_by_category on public.products (category);
+-- The orders of the shop page; those by brand and by flavour serve its filters too.
+create index products_shown_newest_first on public.products (created_at desc, id) where is_active;
+create index products_shown_by_price on public.products (price, created_at desc, id) where is_active;
+create index products_shown_by_brand on public.products (lower(brand), brand, created_at desc, id) where is_active;
+create index products_shown_by_flavour on public.products (lower(category), category, created_at desc, id) where is_active;
+create index products_on_the_home_page on public.products (home_section, home_position) where home_section is not null;
+
+create table private.catalogue_counts (
+  category text not null,
+  brand text not null,
+  products integer not null,
+  primary key (category, brand)
+);
+
+comment on table private.catalogue_counts is
+  'How many active products each pair of flavour and brand has, empty for none. Changes with them, so that no page reads the catalogue to count it.';
+
+alter table private.catalogue_counts enable row level security;
+
+create function private.count_active_products(old public.products, new public.products) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  change record;
+begin
+  -- Always in the same order, so that two edits cannot deadlock.
+  for change in
+    select moved.category, moved.brand, sum(moved.difference) as products
+    from (
+      select coalesce(old.category, ''), coalesce(old.brand, ''), -1 where old.is_active
+      union all
+      select coalesce(new.category, ''), coalesce(new.brand, ''), 1 where new.is_active
+    ) as moved (category, brand, difference)
+    group by 1, 2
+    having sum(moved.difference) <> 0
+    order by 1, 2
+  loop
+    insert into private.catalogue_counts as c (category, brand, products)
+    values (change.category, change.brand, change.products)
+    on conflict (category, brand) do update set products = c.products + excluded.products;
+    delete from private.catalogue_counts as c
+    where c.category = change.category and c.brand = change.brand and c.products = 0;
+  end loop;
+end
+$$;
+comment on function private.count_active_products(public.products, public.products) is
+  'Updates catalogue_counts with a product that was added (old is null), changed or deleted (new is null).';
+
+create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
 language sql stable set search_path = '' as $$
   select p.*
   from public.products as p
@@ -741,14 +709,262 @@ language sql stable set search_path = '' as $$
     limit least(greatest(related_limit, 0), 24)
   );
 $$;
-
 comment on function public.product_and_related is
   'The active product with this slug, then the newest others of its category. No row: no such product.';
+
+create function public.home_products(newest integer default 6) returns setof public.products
+language plpgsql stable rows 50
+set search_path = ''
+-- Looks up a few products by index, whatever the statistics say.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  return query
+    select p.*
+    from (
+      select s.id from public.products as s where s.home_section is not null and s.is_active
+      union
+      (
+        select n.id from public.products as n
+        where n.is_active
+        order by n.created_at desc
+        limit least(greatest(home_products.newest, 0), 24)
+      )
+      union
+      -- One product shows that its flavour is sold.
+      select one.id
+      from public.categories as c
+      cross join lateral (
+        select o.id from public.products as o where o.category = c.name and o.is_active limit 1
+      ) as one
+      where c.is_active
+    ) as shown
+    cross join lateral (select * from public.products as p where p.id = shown.id offset 0) as p
+    order by p.created_at desc, p.id;
+end
+$$;
+comment on function public.home_products is
+  'What the home page is made from, newest first: the active products of its sections, the newest products, and one of each active category.';
+
+create function private.shop_page_ids(brand text, category text, sort text, first integer, most integer) returns uuid[]
+language plpgsql stable
+set search_path = ''
+-- Walks along the index of the sort and stops, whatever the statistics say.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+  ids uuid[];
+begin
+  execute format(
+    'select array_agg(p.id order by p.place)
+     from (
+       select p.id, row_number() over (order by %2$s) as place from public.products as p where p.is_active%1$s
+       order by %2$s offset $1 limit $2
+     ) as p',
+    -- The first part of each condition is the first column of its index.
+    case when brand <> '' then format(' and lower(p.brand) = lower(%1$L) and p.brand = %1$L', brand) else '' end
+    || case when category <> '' then format(' and lower(p.category) = lower(%1$L) and p.category = %1$L', category) else '' end,
+    case sort
+      when 'brand' then 'lower(p.brand), p.brand, '
+      when 'flavor' then 'lower(p.category), p.category, '
+      when 'price' then 'p.price, '
+      else ''
+    end || 'p.created_at desc, p.id'
+  ) into ids using first, most;
+  return ids;
+end
+$$;
+
+create function public.shop_page(
+  search text default '',
+  brand text default null,
+  category text default null,
+  sort text default null,
+  page integer default 1
+) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  page_size constant integer := 60;
+  most_found constant integer := 250;
+  wanted text := trim(left(coalesce(shop_page.search, ''), 200));
+  of_brand text := left(shop_page.brand, 200);
+  of_category text := left(shop_page.category, 200);
+  before integer := (least(greatest(coalesce(shop_page.page, 1), 1), 1000) - 1) * page_size;
+  is_whole boolean := (select count(*) from (select from public.products as p where p.is_active limit page_size + 1) as few) <= page_size;
+  found_ids uuid[];
+  shown_ids uuid[];
+  matching integer;
+begin
+  if wanted <> '' then
+    found_ids := array(select s.id from public.search_products(wanted, most_found) as s);
+  end if;
+  if is_whole then
+    shown_ids := private.shop_page_ids(null, null, null, 0, page_size);
+    matching := coalesce(cardinality(shown_ids), 0);
+  elsif wanted <> '' then
+    select array_agg(f.id order by f.place) filter (where f.place > before and f.place <= before + page_size), count(*)
+    into shown_ids, matching
+    from (
+      select p.id, row_number() over (
+        order by
+          case shop_page.sort when 'brand' then lower(p.brand) when 'flavor' then lower(p.category) end,
+          case shop_page.sort when 'brand' then p.brand when 'flavor' then p.category end,
+          case shop_page.sort when 'price' then p.price end,
+          case when shop_page.sort in ('popularity', 'brand', 'flavor', 'price') then p.created_at end desc,
+          match.place
+      ) as place
+      from unnest(found_ids) with ordinality as match (id, place)
+      join public.products as p on p.id = match.id
+      where (coalesce(of_brand, '') in ('', p.brand)) and (coalesce(of_category, '') in ('', p.category))
+    ) as f;
+  else
+    select coalesce(sum(c.products), 0) into matching
+    from private.catalogue_counts as c
+    where coalesce(of_brand, '') in ('', c.brand) and coalesce(of_category, '') in ('', c.category);
+    shown_ids := private.shop_page_ids(of_brand, of_category, shop_page.sort, before, page_size);
+  end if;
+  return jsonb_build_object(
+    'is_whole', is_whole,
+    'count', matching,
+    'may_be_more', coalesce(cardinality(found_ids), 0) = most_found,
+    'pages', greatest((matching + page_size - 1) / page_size, 1),
+    'products', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'slug', p.slug, 'name', p.name, 'tagline', p.tagline, 'price', p.price, 'previous_price', p.previous_price,
+          'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', p.stock_quantity
+        ) order by s.place
+      )
+      from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)
+        with ordinality as s (id, place)
+      join public.products as p on p.id = s.id
+    ), '[]'),
+    'brands', (
+      select coalesce(jsonb_agg(distinct c.brand order by c.brand), '[]')
+      from private.catalogue_counts as c where c.brand <> ''
+    ),
+    'categories', (
+      select coalesce(jsonb_agg(distinct c.category order by c.category), '[]')
+      from private.catalogue_counts as c
+      join public.categories as k on k.name = c.category and k.is_active
+    ),
+    'found', case when is_whole and wanted <> '' then (
+      select coalesce(jsonb_agg(p.slug order by f.place), '[]')
+      from unnest(found_ids) with ordinality as f (id, place)
+      join public.products as p on p.id = f.id
+    ) end,
+    'correction', case when wanted <> '' then public.correct_search(wanted) end
+  );
+end
+$$;
+comment on function public.shop_page(text, text, text, text, integer) is
+  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. count: products that match; may_be_more: the search has reached its 250 best matches.';
+grant execute on function public.shop_page(text, text, text, text, integer) to anon, authenticated, service_role;
+
+create policy "everyone reads product images" on storage.objects
+  for select to anon, authenticated using (bucket_id = 'product-images');
+create policy "staff upload product images" on storage.objects
+  for insert to authenticated with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+create policy "staff replace product images" on storage.objects
+  for update to authenticated
+  using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  )
+  with check (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
+create policy "staff delete product images" on storage.objects
+  for delete to authenticated using (
+    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
+  );
 
 -- Who may call these functions
 grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;
 
-create or replace function private.fold_text(written text) returns text
+-- schemas/06_product_search.sql
+-- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md).
+
+-- Words
+-- English stems, so that singular and plural are one word; Kiswahili words pass unchanged. No stop words: "can" is a vessel.
+create text search dictionary private.word_stem (template = pg_catalog.snowball, language = english);
+
+create text search configuration private.catalogue (parser = pg_catalog.default);
+
+alter text search configuration private.catalogue
+  add mapping for asciiword, word, numword, uint, sfloat with private.word_stem;
+
+-- Synonyms
+create table public.search_synonyms (
+  id uuid primary key default gen_random_uuid(),
+  word text not null,
+  means text not null default '',
+  stem text not null default '',
+  created_at timestamptz not null default now(),
+  constraint "a search word is listed once" unique (stem),
+  constraint "a search word is one to three words" check (
+    char_length(word) between 1 and 60 and array_length(string_to_array(word, ' '), 1) <= 3
+  ),
+  constraint "a meaning is at most ten words" check (
+    char_length(means) <= 200 and coalesce(array_length(string_to_array(means, ' '), 1), 0) <= 10
+  )
+);
+comment on table public.search_synonyms is
+  'Words that customers type and their meaning in the catalogue. Folded when they are saved.';
+comment on column public.search_synonyms.word is 'One word, or a phrase of two or three.';
+comment on column public.search_synonyms.means is
+  'Words of the catalogue, any of which matches. Empty: matches every drink, so that the other words of a search decide.';
+comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
+alter table public.search_synonyms enable row level security;
+grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
+create policy "staff read the synonyms" on public.search_synonyms for select to authenticated using ((select public.is_admin()));
+create policy "staff add synonyms" on public.search_synonyms for insert to authenticated with check ((select public.is_admin()));
+create policy "staff edit synonyms" on public.search_synonyms
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff remove synonyms" on public.search_synonyms for delete to authenticated using ((select public.is_admin()));
+
+-- What is searched
+create table private.searchable_products (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  name text not null,
+  words tsvector not null,
+  created_at timestamptz not null
+);
+comment on table private.searchable_products is
+  'Search index of active products. Weights: A name, B flavour and brand, C tagline, D description.';
+comment on column private.searchable_products.name is 'The folded name.';
+alter table private.searchable_products enable row level security;
+
+-- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
+create index searchable_products_by_word on private.searchable_products using gin (words) with (fastupdate = off);
+create index searchable_products_by_word_of_name on private.searchable_products
+  using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
+create index searchable_products_by_name on private.searchable_products (name text_pattern_ops);
+create index searchable_products_newest_first on private.searchable_products (created_at desc, product_id);
+
+create table private.search_words (
+  word text collate "C" primary key,
+  is_name boolean not null,
+  constraint "a search word has a length that is compared" check (char_length(word) between 2 and 40)
+);
+comment on table private.search_words is 'Words of active products, for completing words and correcting typing errors.';
+comment on column private.search_words.is_name is 'Whether it is in a name, flavour or brand.';
+alter table private.search_words enable row level security;
+create index search_words_by_trigram on private.search_words using gin (word extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.fold_text(written text) returns text
 language sql immutable set search_path = '' as $$
   select trim(regexp_replace(
     regexp_replace(
@@ -760,19 +976,30 @@ language sql immutable set search_path = '' as $$
     '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
   ));
 $$;
-
 comment on function private.fold_text is
   'Searchable form of a text: lower case, no accents or punctuation, single spaces. The caller bounds the length.';
 
-create or replace function private.stem_text(folded text) returns text
+create function private.stem_text(folded text) returns text
 language sql immutable set search_path = '' as $$
   select string_agg(coalesce((ts_lexize('private.word_stem', word))[1], word), ' ' order by position)
   from string_to_table(folded, ' ') with ordinality as words (word, position);
 $$;
-
 comment on function private.stem_text is 'The stems of folded words: the same for singular and plural.';
 
-create or replace function private.meaning_of(phrase text) returns text
+create function private.fold_synonym() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
+    raise exception 'there are at most 500 search words' using errcode = '23514';
+  end if;
+  new.word := private.fold_text(left(new.word, 200));
+  new.means := private.fold_text(left(new.means, 1000));
+  new.stem := coalesce(private.stem_text(new.word), '');
+  return new;
+end
+$$;
+
+create function private.meaning_of(phrase text) returns text
 language sql stable set search_path = '' as $$
   select case
     when s.means = '' or exists (
@@ -785,11 +1012,10 @@ language sql stable set search_path = '' as $$
   from public.search_synonyms as s
   where s.stem = private.stem_text(phrase);
 $$;
-
 comment on function private.meaning_of is
   'Meaning of a folded phrase: words of the catalogue; empty for every drink; null if it is no synonym. A synonym may refer to another one for every drink.';
 
-create or replace function private.searchable_texts(product public.products) returns text[]
+create function private.searchable_texts(product public.products) returns text[]
 language sql immutable set search_path = '' as $$
   select array[
     private.fold_text(product.name),
@@ -798,11 +1024,43 @@ language sql immutable set search_path = '' as $$
     private.fold_text(concat_ws(' ', left(product.description, 10000), case when product.previous_price > 0 then 'offer' end))
   ];
 $$;
-
 comment on function private.searchable_texts is
   'Searchable texts of a product, folded: name; flavour and brand; tagline; description, with the word offer if it is on offer.';
 
-create or replace function private.delete_unused_words(removed text[]) returns void
+create function private.index_product(product public.products) returns void
+language plpgsql
+set search_path = ''
+-- A cached plan that was made for small tables must not scan large ones.
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  texts text[] := private.searchable_texts(product);
+  found_words text[];
+  names text[];
+begin
+  insert into private.searchable_products (product_id, name, words, created_at)
+  values (
+    product.id, texts[1],
+    setweight(to_tsvector('private.catalogue', texts[1]), 'A') || setweight(to_tsvector('private.catalogue', texts[2]), 'B')
+      || setweight(to_tsvector('private.catalogue', texts[3]), 'C')
+      || setweight(to_tsvector('private.catalogue', texts[4]), 'D'),
+    product.created_at
+  );
+  select array_agg(distinct t.word), array_agg(distinct t.word) filter (where field <= 2) into found_words, names
+  from generate_subscripts(texts, 1) as field, string_to_table(texts[field], ' ') as t (word)
+  where char_length(t.word) between 2 and 40;
+  insert into private.search_words (word, is_name)
+  select f.word, f.word = any (names)
+  from unnest(found_words) as f (word)
+  where not exists (select from private.search_words as known where known.word = f.word)
+  order by f.word
+  on conflict do nothing;
+  update private.search_words as w set is_name = true where w.word = any (names) and not w.is_name;
+end
+$$;
+
+create function private.delete_unused_words(removed text[]) returns void
 language sql set search_path = '' set enable_seqscan = off set jit = off as $$
   delete from private.search_words as w
   where w.word = any (removed)
@@ -811,11 +1069,10 @@ language sql set search_path = '' set enable_seqscan = off set jit = off as $$
       where s.words @@ plainto_tsquery('private.catalogue', w.word)
     );
 $$;
-
 comment on function private.delete_unused_words is
   'Deletes words that no active product has any more, so that no suggestion leads nowhere.';
 
-create or replace function private.update_product_search(old public.products, new public.products) returns void
+create function private.update_product_search(old public.products, new public.products) returns void
 language plpgsql set search_path = '' as $$
 declare
   removed text[];
@@ -837,7 +1094,7 @@ end
 $$;
 
 -- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
-create or replace function private.read_search(
+create function private.read_search(
   search text,
   out folded text,
   out all_words tsquery,
@@ -1014,11 +1271,10 @@ begin
   correction := array_to_string(corrected, ' ');
 end
 $$;
-
 comment on function private.read_search is
   'Parses a search. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
 
-create or replace function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
+create function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
 returns uuid[]
 language sql stable set search_path = '' as $$
   select array(
@@ -1035,11 +1291,10 @@ language sql stable set search_path = '' as $$
     limit most
   );
 $$;
-
 comment on function private.ranked_products is
   'The best of some searchable products: exact name, names that start with the search, then by rank of the words, then the newest.';
 
-create or replace function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
 language plpgsql stable security definer rows 50
 set search_path = ''
 set enable_seqscan = off
@@ -1114,11 +1369,10 @@ begin
     order by f.place;
 end
 $$;
-
 comment on function public.search_products is
   'Active products that match a search, best first: in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search returns the newest. Reads 100 characters and 10 words; returns 1 to 1000 rows.';
 
-create or replace function public.correct_search(search text) returns text
+create function public.correct_search(search text) returns text
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   asked record;
@@ -1143,34 +1397,144 @@ begin
   return null;
 end
 $$;
-
 comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
-
-create or replace function public.find_products(search text) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object(
-    'slugs', (
-      select coalesce(jsonb_agg((f.product).slug order by f.place), '[]')
-      from (
-        select p as product, row_number() over () as place
-        from public.search_products(find_products.search, 250) as p
-      ) as f
-    ),
-    'correction', public.correct_search(find_products.search)
-  );
-$$;
-
-comment on function public.find_products is
-  'Search results of the shop page: slugs of the 250 best matches, and the correction of correct_search, or null.';
 
 create trigger search_synonyms_before_change before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
 
 -- Who may call these functions
-grant execute on function public.search_products, public.correct_search, public.find_products
+grant execute on function public.search_products, public.correct_search
   to anon, authenticated, service_role;
 
-create or replace function private.draw_tracking_number() returns text
+-- schemas/07_orders.sql
+-- Orders, their items, and placing an order. Amounts are in cents.
+
+create table public.orders (
+  id uuid primary key default gen_random_uuid(),
+  order_number text not null default 'ORD-' || nextval('private.order_numbers'),
+  tracking_number text not null,
+  customer_name text not null,
+  customer_email text not null,
+  customer_phone text not null,
+  shipping_address text not null,
+  city text not null default 'Nairobi',
+  delivery_notes text,
+  status text not null default 'pending',
+  delivery_fee integer not null,
+  total_amount integer not null,
+  payment_method text not null default 'pending',
+  payment_status text not null default 'unpaid',
+  reserved_until timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  units_returned_at timestamptz,
+  expires_at timestamptz,
+  expiry_limit timestamptz,
+  extended_at timestamptz,
+  live_handle uuid not null default gen_random_uuid(),
+  anonymised_at timestamptz,
+  erasure_requested_at timestamptz,
+  terms_accepted_at timestamptz,
+  accepted_terms jsonb,
+  constraint "order numbers are unique" unique (order_number),
+  constraint "tracking numbers are unique" unique (tracking_number),
+  constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
+  constraint "an order status is known"
+    check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
+  constraint "a payment status is known"
+    check (payment_status in ('unpaid', 'paid', 'needs_decision', 'refunded')),
+  constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
+  constraint "an order expires by its limit" check (expires_at <= expiry_limit),
+  constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
+  constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
+);
+comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
+comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
+comment on column public.orders.units_returned_at is
+  'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
+comment on column public.orders.expires_at is
+  'When an unpaid order is cancelled. Null: expired. Not used once the order is paid.';
+comment on column public.orders.expiry_limit is
+  'The latest expires_at. An open prompt delays expiry up to this time; only a payment under review delays it further.';
+comment on column public.orders.extended_at is 'When a prompt moved expires_at. That happens once.';
+comment on column public.orders.live_handle is
+  'Name of the live channel order-{live_handle}, which anyone with the tracking number may join. Grants no other access.';
+comment on column public.orders.anonymised_at is
+  'When the customer''s name, email, phone, address and notes were removed. The order itself stays in the books.';
+comment on column public.orders.erasure_requested_at is
+  'When erasure was requested while the order was open. It is anonymised once it is closed.';
+comment on column public.orders.terms_accepted_at is
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
+comment on column public.orders.accepted_terms is
+  'shop_texts.updated_at of the accepted terms and privacy notice, and is_ticked: whether ticking a box was required.';
+alter table public.orders enable row level security;
+grant select, update (status, updated_at) on public.orders to authenticated;
+grant select (id) on public.orders to anon;
+create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
+create policy "staff set the order status" on public.orders
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create index orders_newest_first on public.orders (created_at desc, id desc);
+create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
+create index orders_to_decide on public.orders (created_at desc)
+  where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
+create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
+create index orders_by_end_of_hold on public.orders (reserved_until) where payment_status = 'unpaid' and status = 'pending';
+create index orders_cancelled_with_units on public.orders (id)
+  where payment_status = 'unpaid' and status = 'cancelled' and reserved_until is not null;
+create index orders_with_personal_details on public.orders (created_at) where anonymised_at is null;
+create index orders_to_reduce on public.orders (created_at)
+  where status = 'cancelled' and payment_status = 'unpaid' and anonymised_at is null;
+create index orders_to_anonymise on public.orders (erasure_requested_at)
+  where erasure_requested_at is not null and anonymised_at is null;
+create index orders_by_words on public.orders using gin (
+  translate(
+    lower(
+      order_number || E'\n' || split_part(tracking_number, '-', 3) || E'\n' || customer_name || E'\n' || customer_email ||
+      E'\n' || customer_phone || E'\n' || replace(customer_phone, '+254', '0') || E'\n' || shipping_address || E'\n' || city
+    ),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+-- One partial index for each filter of the staff lists, in the order of the lists.
+create index orders_open on public.orders (created_at desc, id desc)
+  where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
+create index orders_unpaid on public.orders (created_at desc, id desc) where payment_status = 'unpaid' and status <> 'cancelled';
+create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
+
+create table public.order_items (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  product_id uuid references public.products (id) on delete set null,
+  product_name text not null,
+  quantity integer not null,
+  unit_price integer not null,
+  created_at timestamptz not null default now(),
+  constraint "at least one is ordered" check (quantity >= 1),
+  constraint "a unit price is not negative" check (unit_price >= 0)
+);
+comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
+alter table public.order_items enable row level security;
+grant select on public.order_items to authenticated;
+create policy "staff read every order item" on public.order_items for select to authenticated using ((select public.is_admin()));
+create index order_items_by_order on public.order_items (order_id);
+create index order_items_by_product on public.order_items (product_id);
+create index order_items_by_words on public.order_items using gin (
+  translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
+) with (fastupdate = off);
+
+create table private.order_keys (
+  idempotency_key uuid primary key,
+  request_hash text not null,
+  order_id uuid references public.orders (id) on delete cascade,
+  access_key text not null default replace(gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
+alter table private.order_keys enable row level security;
+create unique index order_keys_by_order on private.order_keys (order_id);
+create index order_keys_by_access_key on private.order_keys (access_key);
+
+create function private.draw_tracking_number() returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 declare
   prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
@@ -1185,11 +1549,37 @@ begin
   return number;
 end
 $$;
-
 comment on function private.draw_tracking_number is
   'A random tracking number of today that no order has. A concurrent order may still take it first.';
 
-create or replace function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
+create function private.placed_order(order_id uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'id', o.id,
+      'tracking_number', o.tracking_number,
+      'access_key', k.access_key,
+      'status', o.status,
+      'payment_status', o.payment_status,
+      'delivery_fee', o.delivery_fee,
+      'total_amount', o.total_amount,
+      -- M-PESA takes whole shillings only: a fraction is rounded up.
+      'charge_cents', (o.total_amount + 99) / 100 * 100,
+      'customer_phone', o.customer_phone,
+      'reserved_until', o.reserved_until,
+      'expires_at', o.expires_at,
+      'created_at', o.created_at
+    )
+    from public.orders as o
+    join private.order_keys as k on k.order_id = o.id
+    where o.id = placed_order.order_id
+  );
+end
+$$;
+
+create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
 language sql stable set search_path = '' as $$
   select count(distinct o.id),
     count(distinct o.id) filter (where o.payment_status = 'unpaid' and o.reserved_until is not null)
@@ -1197,11 +1587,10 @@ language sql stable set search_path = '' as $$
   join public.orders as o on o.id = i.order_id
   where i.product_id = count_product_orders.product_id;
 $$;
-
 comment on function public.count_product_orders is
   'Number of orders that contain a product, and of those that hold units for a payment. Counts orders that the caller may read.';
 
-create or replace function public.place_order(
+create function public.place_order(
   idempotency_key uuid,
   product_id uuid,
   quantity integer,
@@ -1400,18 +1789,58 @@ exception when sqlstate 'PT000' then
   return refusal;
 end
 $$;
-
 comment on function public.place_order is
   'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
-
 revoke execute on function public.place_order from public;
 
 -- Who may call these functions
 grant execute on function public.count_product_orders to authenticated, service_role;
-
 grant execute on function public.place_order to anon, authenticated, service_role;
 
-create or replace function public.expire_reservations(at_most integer default 200) returns integer
+-- schemas/08_reservations.sql
+-- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
+
+create table private.held_units (
+  product_id uuid primary key references public.products (id) on delete cascade,
+  quantity integer not null
+);
+comment on table private.held_units is
+  'Units of a product that unpaid orders hold, so that place_order does not sum all orders. Maintained by private.count_held_units.';
+alter table private.held_units enable row level security;
+
+create table private.order_networks (
+  order_id uuid not null references public.orders (id) on delete cascade,
+  network text not null,
+  product_id uuid not null,
+  taken integer not null,
+  is_open boolean not null default true,
+  ended_at timestamptz,
+  primary key (order_id, network)
+);
+comment on table private.order_networks is
+  'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
+comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
+comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
+alter table private.order_networks enable row level security;
+create index order_networks_by_product on private.order_networks (network, product_id);
+create index order_networks_of_open_orders on private.order_networks (network) where is_open;
+
+create function private.return_units(order_id uuid) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p
+  join public.order_items as i on i.product_id = p.id and i.order_id = return_units.order_id
+  order by p.id
+  for update of p;
+  update public.products as p
+  set stock_quantity = p.stock_quantity + i.quantity
+  from public.order_items as i
+  where i.order_id = return_units.order_id and p.id = i.product_id;
+end
+$$;
+
+create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer
 set search_path = ''
 set enable_seqscan = off
@@ -1488,11 +1917,10 @@ begin
   return cardinality(due);
 end
 $$;
-
 comment on function public.expire_reservations is
   'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
-create or replace function private.take_units(order_id uuid) returns void
+create function private.take_units(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
@@ -1515,10 +1943,35 @@ begin
   where i.order_id = take_units.order_id and p.id = i.product_id;
 end
 $$;
-
 comment on function private.take_units is 'Takes an order''s units out of stock again. The caller has locked the order.';
 
-create or replace function private.end_reviews() returns void
+create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
+language plpgsql set search_path = '' as $$
+declare
+  minutes interval;
+begin
+  if new.status = 'cancelled' then
+    -- Units that have left the shop are not returned automatically.
+    if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
+      perform private.return_units(new.id);
+      new.units_returned_at := now();
+    end if;
+  elsif new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null then
+    perform private.take_units(new.id);
+    new.units_returned_at := null;
+  elsif new.payment_status = 'unpaid' and new.reserved_until is null then
+    perform private.take_units(new.id);
+    select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
+    new.expires_at := now() + minutes;
+    new.reserved_until := new.expires_at;
+    new.expiry_limit := now() + 2 * minutes;
+    new.extended_at := null;
+  end if;
+  return new;
+end
+$$;
+
+create function private.end_reviews() returns void
 language plpgsql
 set search_path = ''
 -- Starts from the few attempts under review, not from all orders in order of id.
@@ -1561,11 +2014,10 @@ begin
   end loop;
 end
 $$;
-
 comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
-create or replace function private.count_held_units(old public.orders, new public.orders) returns void
+create function private.count_held_units(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
@@ -1613,7 +2065,7 @@ begin
 end
 $$;
 
-create or replace function private.after_order_item_insert() returns trigger
+create function private.after_order_item_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   insert into private.held_units as known (product_id, quantity)
@@ -1625,7 +2077,7 @@ begin
 end
 $$;
 
-create or replace function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+create function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
@@ -1657,11 +2109,10 @@ begin
   end loop;
 end
 $$;
-
 comment on function private.refuse_too_many_unpaid_orders is
   'Refuses an order when its phone has per_phone unpaid orders, or its network ten times as many, times private.allowance_factor.';
 
-create or replace function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
+create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
 returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -1680,11 +2131,10 @@ begin
   );
 end
 $$;
-
 comment on function private.is_within_unit_allowance is
   'Whether each network may hold that many more units of a product: together with units that it holds, or held without paying within the last hour, at most allowed units (a /56 and wider: twice).';
 
-create or replace function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
+create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
 returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -1701,11 +2151,10 @@ begin
     and private.is_within_unit_allowance(networks, may_hold_units.product_id, may_hold_units.quantity, most);
 end
 $$;
-
 comment on function private.may_hold_units is
   'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
 
-create or replace function private.reserve_for_prompt(order_id uuid) returns void
+create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
@@ -1770,11 +2219,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.reserve_for_prompt is
   'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
 
-create or replace function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
+create function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -1786,7 +2234,6 @@ begin
   );
 end
 $$;
-
 comment on function private.has_payment_in_progress is
   'Whether a payment delays the end of an unpaid order: one under review, or an open prompt until the order''s expiry_limit.';
 
@@ -1794,7 +2241,7 @@ create trigger order_items_after_insert after insert on public.order_items
   for each row when (new.product_id is not null)
   execute function private.after_order_item_insert();
 
-create or replace function private.reduce_abandoned_orders() returns void
+create function private.reduce_abandoned_orders() returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
@@ -1823,22 +2270,21 @@ begin
   delete from public.order_events as e where e.order_id = any (due);
 end
 $$;
-
 comment on function private.reduce_abandoned_orders is
   'Reduces cancelled orders without a payment to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;
 
+-- schemas/09_order_access.sql
 -- Order access: what a tracking number, an access key or digits of the phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
 
-create or replace function private.shown_status(status text) returns text
+create function private.shown_status(status text) returns text
 language sql immutable set search_path = ''
 return case status when 'shipped' then 'out_for_delivery' else status end;
-
 comment on function private.shown_status is 'The order status that the storefront shows.';
 
-create or replace function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
+create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -1856,11 +2302,10 @@ begin
   return private.describe_order(opened.found_order, opened.is_open);
 end
 $$;
-
 comment on function public.track_order is
   'An order by its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. Null: no such order.';
 
-create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
+create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -1902,11 +2347,17 @@ begin
   );
 end
 $$;
-
 comment on function public.order_receipt is
   'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
 
-create or replace function private.notify_order_followers(changed public.orders) returns void
+create function private.notify_followers_of_order(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
+end
+$$;
+
+create function private.notify_order_followers(changed public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Anyone may join the second channel: no personal data, and no order id, which allows paying.
@@ -1922,11 +2373,10 @@ begin
   from (values (changed.id), (changed.live_handle)) as channel (id);
 end
 $$;
-
 comment on function private.notify_order_followers is
   'Broadcasts an order''s status on its live channels order-{id} and order-{live_handle}.';
 
-create or replace function private.count_order_lookup(tracking_number text) returns boolean
+create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -1946,11 +2396,10 @@ begin
   return true;
 end
 $$;
-
 comment on function private.count_order_lookup is
   'Counts a lookup without proof, and returns whether it is allowed: per network 60 in 10 minutes, and 300 different numbers a day.';
 
-create or replace function private.open_order(
+create function private.open_order(
   tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
   out refusal jsonb
 )
@@ -2011,11 +2460,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.open_order is
   'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. refusal: the response when the caller is over a limit.';
 
-create or replace function private.describe_order(described public.orders, is_open boolean) returns jsonb
+create function private.describe_order(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2055,11 +2503,10 @@ begin
   );
 end
 $$;
-
 comment on function private.describe_order is
   'The order as its caller may see it: everything with proof; else status, items and total, with name and phone masked; after 30 days only the status.';
 
-create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
+create function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2140,11 +2587,10 @@ begin
   return answer;
 end
 $$;
-
 comment on function private.order_facts is
   'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
-create or replace function public.orders_by_access_key(access_keys text[]) returns jsonb
+create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
 -- Without statistics the embedded database would scan all keys.
@@ -2165,7 +2611,6 @@ begin
   return coalesce(answer, '[]'::jsonb);
 end
 $$;
-
 comment on function public.orders_by_access_key is
   'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
 
@@ -2173,7 +2618,87 @@ comment on function public.orders_by_access_key is
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
   to anon, authenticated, service_role;
 
-create or replace function private.refuse_same_amount(new public.payments) returns void
+-- schemas/10_payments.sql
+-- Payments: attempts to collect an order's money, and their start (docs/decisions/payments.md). Amounts are in cents.
+
+create table public.payments (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid references public.orders (id),
+  phone text not null,
+  charge_cents integer not null,
+  status text not null default 'initiating',
+  result_code text,
+  result_description text,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text,
+  needs_refund boolean not null default false,
+  query_count integer not null default 0,
+  next_query_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  completed_at timestamptz,
+  method text not null default 'prompt',
+  confirmed_by uuid,
+  presumption text,
+  refunded_at timestamptz,
+  refund_receipt text,
+  purpose text not null default 'order',
+  requested_by uuid,
+  requested_by_email text,
+  constraint "a payment status is one of the life cycle"
+    check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
+  constraint "M-PESA charges whole shillings" check (charge_cents >= 100 and charge_cents % 100 = 0),
+  constraint "a checkout request belongs to one payment" unique (checkout_request_id),
+  constraint "a receipt pays once" unique (receipt),
+  constraint "a payment method is known" check (method in ('prompt', 'till')),
+  constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
+  constraint "a payment is for an order or a test" check (
+    case purpose
+      when 'order' then order_id is not null
+      when 'test' then order_id is null and requested_by is not null and method = 'prompt' and charge_cents = 100
+      else false
+    end
+  )
+);
+comment on table public.payments is
+  'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
+comment on column public.payments.method is
+  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown ('''').';
+comment on column public.payments.confirmed_by is
+  'The staff member who confirmed the money by its receipt or assigned it to the order. Null: reported by M-PESA.';
+comment on column public.payments.presumption is
+  'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
+comment on column public.payments.purpose is
+  'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
+comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
+alter table public.payments enable row level security;
+grant select on public.payments to authenticated;
+grant select (id) on public.payments to anon;
+create policy "staff read every payment" on public.payments for select to authenticated using ((select public.is_admin()));
+create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
+create index payments_by_order on public.payments (order_id);
+create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
+create index payments_without_receipt on public.payments (charge_cents, created_at) where receipt is null and method = 'prompt';
+create index payments_by_completion on public.payments (completed_at) where status = 'completed';
+create index payments_in_review on public.payments (updated_at) where status = 'review';
+create index payments_failed on public.payments (updated_at) where status = 'failed';
+-- M-PESA accepts the same amount from one phone once in two minutes and answers result 17 otherwise. No prompt is sent in that time:
+-- it would fail, or be paid twice.
+create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
+create index payments_that_are_tests on public.payments (created_at desc) where purpose = 'test';
+create index payments_of_a_phone on public.payments (phone, created_at desc);
+create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
+
+create table private.payment_secrets (
+  payment_id uuid primary key references public.payments (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one payment" unique (notice_secret)
+);
+comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
+alter table private.payment_secrets enable row level security;
+
+create function private.refuse_same_amount(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
   refused_at timestamptz;
@@ -2192,7 +2717,7 @@ begin
 end
 $$;
 
-create or replace function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
+create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
@@ -2222,11 +2747,10 @@ begin
   ) or private.count_call('prompts_beyond_unanswered', may_prompt_phone.payer);
 end
 $$;
-
 comment on function private.may_prompt_phone is
   'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
 
-create or replace function public.begin_payment(
+create function public.begin_payment(
   order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -2315,11 +2839,10 @@ begin
   );
 end
 $$;
-
 comment on function public.begin_payment is
   'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
 
-create or replace function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
+create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2349,13 +2872,41 @@ begin
   return test;
 end
 $$;
-
 comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
 
 -- Who may call these functions
 grant execute on function public.begin_payment, public.begin_payment_test to service_role;
 
-create or replace function public.settle_payment(
+-- schemas/11_settlement.sql
+-- Settlement: deciding what a message means for a payment attempt, and applying it (docs/decisions/payments.md).
+
+create type private.payment_report as (
+  source text,
+  verdict text,
+  result_code text,
+  result_description text,
+  received_cents integer,
+  receipt text,
+  merchant_request_id text,
+  checkout_request_id text
+);
+comment on type private.payment_report is
+  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
+
+create type private.settlement as (
+  decision text,
+  splits_receipt boolean
+);
+comment on type private.settlement is
+  'What a message means for an attempt. splits_receipt: the presumed receipt of the attempt is other money and first becomes a separate payment.';
+
+create type public.settled_payment as (
+  outcome text,
+  payment public.payments
+);
+comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
+
+create function public.settle_payment(
   payment_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
@@ -2458,11 +3009,10 @@ begin
   return (outcome, attempt)::public.settled_payment;
 end
 $$;
-
 comment on function public.settle_payment is
   'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; every receipt stays in the books; an amount other than the charge needs review.';
 
-create or replace function private.mark_order_paid(order_id uuid) returns text
+create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2515,7 +3065,7 @@ begin
 end
 $$;
 
-create or replace function private.decide_settlement(
+create function private.decide_settlement(
   attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
   attempt_is_refunded boolean, owner_is_refunded boolean
 ) returns private.settlement
@@ -2568,11 +3118,10 @@ begin
   )::private.settlement;
 end
 $$;
-
 comment on function private.decide_settlement is
   'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
 
-create or replace function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
+create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
 returns public.payments
 language sql set search_path = '' as $$
   update public.payments as p
@@ -2583,11 +3132,10 @@ language sql set search_path = '' as $$
   where p.id = attempt_id
   returning p.*;
 $$;
-
 comment on function private.fail_attempt is
   'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';
 
-create or replace function private.store_mismatched_money(attempt public.payments, report private.payment_report) returns void
+create function private.store_mismatched_money(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$
   insert into public.mpesa_transactions as t (receipt, received_cents, reference, transacted_at, reported_by_callback_at, attempt_id)
   select report.receipt, report.received_cents, o.tracking_number, now(), now(), attempt.id
@@ -2600,11 +3148,10 @@ language sql set search_path = '' as $$
     reported_by_callback_at = coalesce(t.reported_by_callback_at, excluded.reported_by_callback_at),
     updated_at = now();
 $$;
-
 comment on function private.store_mismatched_money is
   'Stores money of another amount than charged for staff, unless a payment has its receipt.';
 
-create or replace function private.merge_receipt_owner(attempt public.payments, report private.payment_report, receipt_owner public.payments)
+create function private.merge_receipt_owner(attempt public.payments, report private.payment_report, receipt_owner public.payments)
 returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -2628,11 +3175,10 @@ begin
   perform private.match_receipts(attempt.order_id);
 end
 $$;
-
 comment on function private.merge_receipt_owner is
   'Merges the payment that has the attempt''s receipt into the attempt. The caller has locked the order.';
 
-create or replace function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
+create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2648,10 +3194,9 @@ begin
   return own_id;
 end
 $$;
-
 comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
 
-create or replace function private.add_details(attempt public.payments, report private.payment_report) returns void
+create function private.add_details(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$
   update public.payments as p
   set receipt = coalesce(p.receipt, report.receipt),
@@ -2669,10 +3214,9 @@ language sql set search_path = '' as $$
       updated_at = now()
   where p.id = attempt.id;
 $$;
-
 comment on function private.add_details is 'Adds receipt, ids and confirmation from a further message about a completed attempt.';
 
-create or replace function private.mark_attempt_completed(attempt_id uuid, report private.payment_report, is_extra boolean default false)
+create function private.mark_attempt_completed(attempt_id uuid, report private.payment_report, is_extra boolean default false)
 returns void
 language sql set search_path = '' as $$
   update public.payments as p
@@ -2685,7 +3229,7 @@ language sql set search_path = '' as $$
   where p.id = attempt_id;
 $$;
 
-create or replace function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
+create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2747,16 +3291,16 @@ begin
   return outcome;
 end
 $$;
-
 comment on function private.complete_attempt is
   'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The caller has locked the order.';
 
 -- Who may call these functions
 grant execute on function public.settle_payment to service_role;
 
+-- schemas/12_payment_prompts.sql
 -- M-PESA prompts: recording their responses, and leasing status queries.
 
-create or replace function public.record_push(
+create function public.record_push(
   payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
   refusal_code text default null, refusal_description text default null
 ) returns public.payments
@@ -2803,11 +3347,10 @@ begin
   return attempt;
 end
 $$;
-
 comment on function public.record_push is
   'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
 
-create or replace function public.find_payment(reference text) returns jsonb
+create function public.find_payment(reference text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2835,12 +3378,16 @@ begin
   return found_payment;
 end
 $$;
-
 comment on function public.find_payment is
   'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
+create function public.find_payment_by_secret(notice_secret text) returns uuid
+language sql stable security definer set search_path = '' as $$
+  select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
+$$;
+
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
-create or replace function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
 returns setof public.payments
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -2904,7 +3451,6 @@ begin
   returning p.*;
 end
 $$;
-
 comment on function public.lease_payment_queries is
   'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
 
@@ -2913,7 +3459,18 @@ grant execute on function public.record_push, public.find_payment, public.find_p
   public.lease_payment_queries
   to service_role;
 
-create or replace function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
+-- schemas/13_till_payments.sql
+-- Till payments: manual payments, confirmed by their receipt.
+
+create table private.till_secret (
+  id boolean primary key default true check (id),
+  secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
+alter table private.till_secret enable row level security;
+
+create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -2961,32 +3518,29 @@ begin
   return settled;
 end
 $$;
-
 comment on function public.confirm_till_payment is
   'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund.';
 
-create or replace function public.store_confirmation(body text, source_address text default null) returns bigint
+create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (source, body, source_address)
   values ('confirmation', store_confirmation.body, store_confirmation.source_address)
   returning id;
 $$;
-
 comment on function public.store_confirmation is
   'Stores a confirmation verbatim before it is processed. Returns its id for receive_mpesa_transaction.';
 
-create or replace function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
+create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.body from public.payment_messages as m
   where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_unprocessed_confirmations.at_most;
 $$;
-
 comment on function public.list_unprocessed_confirmations is
   'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
 
-create or replace function public.judge_till_payment(reference text, offered_cents integer) returns text
+create function public.judge_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer set search_path = '' as $$
   select case
     when not s.refuses_unknown_payments then 'accepted'
@@ -3001,21 +3555,19 @@ language sql stable security definer set search_path = '' as $$
   end
   from public.store_settings as s;
 $$;
-
 comment on function public.judge_till_payment is
   'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
 
-create or replace function public.read_till_secret() returns text
+create function public.read_till_secret() returns text
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   insert into private.till_secret default values on conflict do nothing;
   return (select t.secret from private.till_secret as t);
 end
 $$;
-
 comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
 
-create or replace function private.check_till_receipt(receipt text, received_cents integer) returns void
+create function private.check_till_receipt(receipt text, received_cents integer) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
@@ -3025,10 +3577,9 @@ begin
   end if;
 end
 $$;
-
 comment on function private.check_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
 
-create or replace function private.reported_amount(receipt text, typed_cents integer) returns integer
+create function private.reported_amount(receipt text, typed_cents integer) returns integer
 language sql stable set search_path = '' as $$
   select coalesce((
     select t.received_cents from public.mpesa_transactions as t
@@ -3036,10 +3587,9 @@ language sql stable set search_path = '' as $$
       and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
   ), typed_cents);
 $$;
-
 comment on function private.reported_amount is 'The amount that M-PESA reported for a receipt, else the amount that staff typed.';
 
-create or replace function private.check_receipt_is_free(receipt text, is_new boolean) returns void
+create function private.check_receipt_is_free(receipt text, is_new boolean) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
@@ -3051,11 +3601,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.check_receipt_is_free is
   'Refuses the receipt of a payment test, and a new one whose money is being refunded.';
 
-create or replace function public.correct_till_payment(
+create function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
@@ -3144,18 +3693,71 @@ begin
   return (paid_order.payment_status, known)::public.settled_payment;
 end
 $$;
-
 comment on function public.correct_till_payment is
   'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
 
 -- Who may call these functions
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
-
 grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.judge_till_payment,
   public.read_till_secret
   to service_role;
 
-create or replace function private.order_of_reference(reference text) returns uuid
+-- schemas/14_transactions.sql
+-- Transactions: money that M-PESA reports without a prompt, matched to an attempt or an order, else resolved by staff.
+
+create table public.mpesa_transactions (
+  receipt text primary key,
+  received_cents integer not null,
+  reference text not null default '',
+  payer_phone text,
+  payer_name text,
+  transacted_at timestamptz not null,
+  reported_by_callback_at timestamptz,
+  reported_by_confirmation_at timestamptz,
+  reported_by_statement_at timestamptz,
+  payment_id uuid references public.payments (id) on delete set null,
+  attempt_id uuid references public.payments (id) on delete set null,
+  order_id uuid references public.orders (id) on delete set null,
+  resolution text,
+  resolved_by uuid,
+  resolved_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a resolution is known" check (resolution in ('given', 'not_an_order', 'refund', 'accepted')),
+  constraint "money came" check (received_cents > 0)
+);
+comment on table public.mpesa_transactions is
+  'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
+comment on column public.mpesa_transactions.payer_phone is 'As M-PESA reports it: masked or hashed. Never matched.';
+comment on column public.mpesa_transactions.attempt_id is
+  'The attempt whose callback named the receipt with another amount than charged.';
+comment on column public.mpesa_transactions.order_id is
+  'The order that the reference names, if the amount is less than its charge: it pays nothing until staff decide.';
+comment on column public.mpesa_transactions.resolution is
+  'What staff decided; null before. The history is in reconciliation_events.';
+alter table public.mpesa_transactions enable row level security;
+grant select on public.mpesa_transactions to authenticated;
+-- Otherwise realtime would announce changes to visitors, without their rows.
+grant select (receipt) on public.mpesa_transactions to anon;
+create policy "staff read every transaction" on public.mpesa_transactions
+  for select to authenticated using ((select public.is_admin()));
+create index mpesa_transactions_by_time on public.mpesa_transactions (transacted_at);
+create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
+create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;
+create index mpesa_transactions_by_order on public.mpesa_transactions (order_id) where order_id is not null;
+create index mpesa_transactions_unassigned on public.mpesa_transactions (transacted_at)
+  where payment_id is null and resolution is null;
+
+create table private.mpesa_registrations (
+  kind text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a registration is known" check (kind in ('till', 'statement'))
+);
+comment on table private.mpesa_registrations is
+  'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
+alter table private.mpesa_registrations enable row level security;
+
+create function private.order_of_reference(reference text) returns uuid
 language sql stable set search_path = '' as $$
   -- JJ-20261121-1234, JJ2611211234 and 26112112345 (five digits). Case, spaces and hyphens are ignored.
   with written as (
@@ -3172,11 +3774,20 @@ language sql stable set search_path = '' as $$
   -- If both readings name an order, staff decide.
   select f.id from found as f where (select count(*) from found) = 1;
 $$;
-
 comment on function private.order_of_reference is
   'The order that a payer''s reference names, in either spelling of its tracking number. Null for none or several.';
 
-create or replace function private.is_being_refunded(payment_id uuid) returns boolean
+create function private.link_transaction() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.mpesa_transactions as t
+  set payment_id = new.id, updated_at = now()
+  where t.receipt = new.receipt and t.payment_id is distinct from new.id;
+  return null;
+end
+$$;
+
+create function private.is_being_refunded(payment_id uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -3185,10 +3796,9 @@ begin
   );
 end
 $$;
-
 comment on function private.is_being_refunded is 'Whether a refund of this payment was requested. Then its receipt is not moved.';
 
-create or replace function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
+create function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
 language plpgsql set search_path = '' as $$
 begin
   update public.refunds as r
@@ -3201,11 +3811,10 @@ begin
   );
 end
 $$;
-
 comment on function private.withdraw_unsent_transaction_refunds is
   'Withdraws refunds of unassigned money that were not sent to M-PESA. Returns whether the money can pay an order: not if it was, or may be, refunded. The caller has locked the receipt.';
 
-create or replace function private.correct_message_outcomes(payment_id uuid) returns void
+create function private.correct_message_outcomes(payment_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3234,11 +3843,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.correct_message_outcomes is
   'Ensures that exactly one message of a completed payment has the outcome that completed it.';
 
-create or replace function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
+create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3287,11 +3895,10 @@ begin
   return own_id;
 end
 $$;
-
 comment on function private.separate_receipt is
   'Makes a wrongly presumed receipt a separate payment; the attempt becomes what it was before, or failed. The caller has locked the order. Returns the id of the separate payment.';
 
-create or replace function private.merge_payments(own_id uuid, attempt_id uuid) returns void
+create function private.merge_payments(own_id uuid, attempt_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3311,11 +3918,10 @@ begin
   perform private.correct_message_outcomes(attempt.id);
 end
 $$;
-
 comment on function private.merge_payments is
   'Merges a payment by its receipt into the attempt of the same money. The caller has locked the order.';
 
-create or replace function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
+create function private.attempt_for(order_id uuid, receipt text, received_cents integer, transacted_at timestamptz) returns uuid
 language sql stable set search_path = '' as $$
   select p.id
   from public.payments as p
@@ -3335,11 +3941,10 @@ language sql stable set search_path = '' as $$
   order by p.status = 'completed' desc, p.created_at desc, p.id
   limit 1;
 $$;
-
 comment on function private.attempt_for is
   'The attempt of an order that money under its reference completes: same amount, no receipt yet.';
 
-create or replace function private.orders_missing_receipt(receipt text) returns setof uuid
+create function private.orders_missing_receipt(receipt text) returns setof uuid
 language sql stable set search_path = '' as $$
   select distinct p.order_id
   from public.mpesa_transactions as t
@@ -3349,11 +3954,10 @@ language sql stable set search_path = '' as $$
     and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
   where t.receipt = orders_missing_receipt.receipt and t.payment_id is null and p.purpose = 'order';
 $$;
-
 comment on function private.orders_missing_receipt is
   'Orders that unassigned money may belong to: they have a prompt of the same amount and time without a receipt.';
 
-create or replace function private.match_receipts(order_id uuid) returns void
+create function private.match_receipts(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3380,11 +3984,10 @@ begin
   end loop;
 end
 $$;
-
 comment on function private.match_receipts is
   'Matches receipts reported by M-PESA with attempts of the same order that lack one, one to one. The caller has locked the order.';
 
-create or replace function private.store_message_outcome(
+create function private.store_message_outcome(
   message_id bigint, source text, body text, payment_id uuid, receipt text, outcome text
 ) returns void
 language plpgsql set search_path = '' as $$
@@ -3404,10 +4007,9 @@ begin
   end if;
 end
 $$;
-
 comment on function private.store_message_outcome is 'Stores the outcome of a message, which may be stored already (message_id).';
 
-create or replace function public.receive_mpesa_transaction(
+create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
   payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
 ) returns public.settled_payment
@@ -3565,11 +4167,10 @@ begin
   return settled;
 end
 $$;
-
 comment on function public.receive_mpesa_transaction is
   'Stores money that M-PESA reports by a confirmation or its statement, each receipt once. It belongs to the payment with this receipt, else to the order that its reference names: it completes an attempt of the same amount without a receipt, becomes a separate payment, or, if less than the charge, waits for staff. All other money stays unmatched for staff. Idempotent, in any order with other messages.';
 
-create or replace function private.order_of_transaction(receipt text, reference text) returns uuid
+create function private.order_of_transaction(receipt text, reference text) returns uuid
 language sql stable set search_path = '' as $$
   select coalesce(
     (select p.order_id from public.payments as p where p.receipt = order_of_transaction.receipt),
@@ -3577,20 +4178,18 @@ language sql stable set search_path = '' as $$
     (select private.order_of_reference(t.reference) from public.mpesa_transactions as t where t.receipt = order_of_transaction.receipt)
   );
 $$;
-
 comment on function private.order_of_transaction is
   'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
-create or replace function public.record_mpesa_registration(kind text) returns void
+create function public.record_mpesa_registration(kind text) returns void
 language sql volatile security definer set search_path = '' as $$
   insert into private.mpesa_registrations (kind) values (record_mpesa_registration.kind)
   on conflict (kind) do update set registered_at = now();
 $$;
-
 comment on function public.record_mpesa_registration is
   'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled.';
 
-create or replace function public.receipts_not_in_statement(receipts text[]) returns text[]
+create function public.receipts_not_in_statement(receipts text[]) returns text[]
 language sql stable security definer set search_path = '' as $$
   select coalesce(array_agg(given.receipt order by given.place), '{}')
   from unnest(receipts_not_in_statement.receipts) with ordinality as given (receipt, place)
@@ -3599,7 +4198,6 @@ language sql stable security definer set search_path = '' as $$
     where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
   );
 $$;
-
 comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
 
 -- Who may call these functions
@@ -3607,18 +4205,127 @@ grant execute on function public.receive_mpesa_transaction, public.record_mpesa_
   public.receipts_not_in_statement
   to service_role;
 
-create or replace function private.refund_limit() returns integer
+-- schemas/16_refunds.sql
+-- Refunds, requested and approved by staff (docs/decisions/refunds.md).
+
+create table private.refund_limit_raises (
+  id bigint generated always as identity primary key,
+  raised_by uuid not null,
+  raised_by_email text,
+  raised_from integer not null,
+  raised_to integer not null,
+  raised_at timestamptz not null default now()
+);
+comment on table private.refund_limit_raises is
+  'Raises of the refund limit. The previous limit applies for one more day, so that other staff notice the raise.';
+alter table private.refund_limit_raises enable row level security;
+create index refund_limit_raises_newest on private.refund_limit_raises (raised_at desc);
+
+create table public.refunds (
+  id uuid primary key default gen_random_uuid(),
+  payment_id uuid,
+  transaction_receipt text,
+  receipt text,
+  refund_cents integer not null,
+  reason text not null,
+  method text not null,
+  status text not null,
+  needs_approval boolean not null default false,
+  requested_by uuid,
+  requested_by_email text,
+  approved_by uuid,
+  approved_by_email text,
+  conversation_id text,
+  originator_conversation_id text,
+  result_code text,
+  result_description text,
+  refund_receipt text,
+  check_count integer not null default 0,
+  next_check_at timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  sent_at timestamptz,
+  completed_at timestamptz,
+  tries integer not null default 0,
+  sent_twice_at timestamptz,
+  sent_twice_seen_at timestamptz,
+  sent_twice_seen_by uuid,
+  sent_twice_seen_by_email text,
+  sent_twice_note text,
+  -- Deferred: merging two payments moves the refund within the transaction.
+  constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
+  constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
+  constraint "a refund is of a payment or a transaction" check (num_nonnulls(payment_id, transaction_receipt) = 1),
+  constraint "a refund has a known status" check (status in (
+    'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
+  )),
+  constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
+  constraint "a refund by M-PESA has a receipt" check (method = 'by_hand' or receipt is not null),
+  constraint "a refund by hand is completed" check (method = 'reversal' or status = 'completed'),
+  constraint "a refund is of whole shillings" check (refund_cents >= 100 and refund_cents % 100 = 0),
+  constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
+  constraint "a second staff member approves above the limit" check (
+    method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
+    or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
+  ),
+  constraint "only sent refunds are checked" check (next_check_at is null or status in ('sent', 'unknown')),
+  constraint "a refund receipt is used once" unique (refund_receipt),
+  constraint "only a double refund is acknowledged" check (sent_twice_seen_at is null or sent_twice_at is not null),
+  constraint "an acknowledgement has a note" check (
+    (sent_twice_seen_at is null) = (sent_twice_note is null) and char_length(trim(sent_twice_note)) between 3 and 200
+  )
+);
+comment on table public.refunds is
+  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
+comment on column public.refunds.sent_twice_at is
+  'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
+comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
+comment on column public.refunds.sent_twice_note is
+  'How staff resolved the double refund: the customer repaid one, or it is written off.';
+alter table public.refunds enable row level security;
+grant select on public.refunds to authenticated;
+-- Otherwise realtime would announce changes to visitors, without their rows.
+grant select (id) on public.refunds to anon;
+create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
+create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
+create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
+create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
+create index refunds_of_a_payment on public.refunds (payment_id);
+create index refunds_of_a_receipt on public.refunds (receipt);
+create index refunds_under_way on public.refunds (created_at) where status not in ('completed', 'failed', 'withdrawn');
+create index refunds_sent_twice_and_not_seen on public.refunds (sent_twice_at)
+  where sent_twice_at is not null and sent_twice_seen_at is null;
+
+create table private.refund_secrets (
+  refund_id uuid primary key references public.refunds (id) on delete cascade,
+  notice_secret text not null,
+  constraint "a notice secret opens one refund" unique (notice_secret)
+);
+comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
+alter table private.refund_secrets enable row level security;
+
+create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+  select member.id, (select u.email from auth.users as u where u.id = member.id),
+    old.refund_approval_above, new.refund_approval_above
+  from (select auth.uid() as id) as member
+  where member.id is not null;
+end
+$$;
+
+create function private.refund_limit() returns integer
 language sql stable set search_path = '' as $$
   select least(s.refund_approval_above, (
     select min(r.raised_from) from private.refund_limit_raises as r where r.raised_at > now() - interval '1 day'
   ))
   from public.store_settings as s;
 $$;
-
 comment on function private.refund_limit is 'The current limit in cents. A raise applies after one day.';
 
 -- A paid order is delivered or refunded, never both.
-create or replace function private.refuse_while_refund_is_open(new public.orders) returns void
+create function private.refuse_while_refund_is_open(new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
   if exists (
@@ -3635,8 +4342,29 @@ begin
 end
 $$;
 
+-- Staff marked an order as refunded: records refunds by hand of its payments.
+create function private.record_refund_of_order(new public.orders) returns void
+language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  with sent_back as (
+    update public.payments as p
+    set refunded_at = now(), updated_at = now()
+    where p.order_id = new.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+    returning p.id, p.charge_cents, p.receipt
+  )
+  insert into public.refunds (
+    payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
+  )
+  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member,
+    (select u.email from auth.users as u where u.id = member), now()
+  from sent_back as s;
+end
+$$;
+
 -- A payment was refunded: updates its order, as decide_paid_order does.
-create or replace function private.refund_order_of_payment(new public.payments) returns void
+create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
   refunded_order public.orders;
@@ -3677,7 +4405,7 @@ end
 $$;
 
 -- Two payments of one receipt were merged: moves the refund to the remaining one.
-create or replace function private.move_refund_with_receipt(new public.payments) returns public.payments
+create function private.move_refund_with_receipt(new public.payments) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
   refund public.refunds;
@@ -3707,7 +4435,7 @@ end
 $$;
 
 -- Refuses payments that cannot be refunded. Locks the order first.
-create or replace function private.lock_refundable_payment(payment_id uuid) returns public.payments
+create function private.lock_refundable_payment(payment_id uuid) returns public.payments
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3737,7 +4465,7 @@ begin
 end
 $$;
 
-create or replace function private.open_refund(
+create function private.open_refund(
   payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid,
   sent_by_hand text default null
 ) returns public.refunds
@@ -3765,12 +4493,11 @@ begin
   return opened;
 end
 $$;
-
 comment on function private.open_refund is
   'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
 
 -- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
-create or replace function public.request_refund(payment_id uuid, reason text) returns public.refunds
+create function public.request_refund(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3790,11 +4517,10 @@ begin
   return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
 end
 $$;
-
 comment on function public.request_refund is
   'Requests the full refund of a payment by M-PESA. Above the refund limit it waits for a second staff member.';
 
-create or replace function public.approve_refund(refund_id uuid) returns public.refunds
+create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3814,10 +4540,9 @@ begin
   return approved;
 end
 $$;
-
 comment on function public.approve_refund is 'Approves, as a second staff member, a refund above the limit.';
 
-create or replace function public.withdraw_refund(refund_id uuid) returns public.refunds
+create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3834,10 +4559,9 @@ begin
   return withdrawn;
 end
 $$;
-
 comment on function public.withdraw_refund is 'Withdraws a refund that was not sent to M-PESA yet.';
 
-create or replace function private.record_transaction_refund(receipt text, note text, member uuid) returns void
+create function private.record_transaction_refund(receipt text, note text, member uuid) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -3848,14 +4572,54 @@ begin
   );
 end
 $$;
-
 comment on function private.record_transaction_refund is
   'Records a refund of unassigned money. If the money turns out to be an order''s, an unsent refund is withdrawn.';
+
+-- The reconciliation lists every refund of a payment, wherever it was requested.
+create function private.record_refund_in_reconciliation(new public.refunds) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  select new.receipt, p.id, p.order_id, 'refund',
+    case when new.method = 'by_hand' and new.refund_receipt is not null
+      then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
+    new.requested_by, new.requested_by_email
+  from public.payments as p
+  where p.id = new.payment_id and p.purpose = 'order';
+end
+$$;
 
 -- Who may call these functions
 grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;
 
-create or replace function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
+-- schemas/17_refunds_of_transactions.sql
+-- Refunds of unassigned money.
+
+create function private.reopen_transaction_of_refund(new public.refunds) returns void
+language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  update public.mpesa_transactions as t
+  set resolution = null, resolved_by = null, resolved_at = null, updated_at = now()
+  where t.receipt = new.receipt and t.resolution = 'refund';
+  if found or new.transaction_receipt is not null or 'refund' = (
+    select e.kind from public.reconciliation_events as e where e.payment_id = new.payment_id order by e.id desc limit 1
+  ) then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      new.receipt, new.payment_id, (select p.order_id from public.payments as p where p.id = new.payment_id), 'reopened',
+      case new.status
+        when 'withdrawn' then 'The refund was withdrawn'
+        else 'The refund failed'
+      end || coalesce(': ' || new.result_description, ''),
+      member, (select u.email from auth.users as u where u.id = member)
+    );
+  end if;
+end
+$$;
+
+create function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3884,7 +4648,7 @@ begin
 end
 $$;
 
-create or replace function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
+create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3900,11 +4664,10 @@ begin
   return requested;
 end
 $$;
-
 comment on function public.request_transaction_refund is
   'Requests the refund of unassigned money by its receipt, by the rules of request_refund. Money that may be an order''s, whose prompt lacks a receipt, only when is_sure.';
 
-create or replace function public.note_transaction_refund_by_hand(
+create function public.note_transaction_refund_by_hand(
   receipt text, refund_receipt text, reason text, is_sure boolean default false
 ) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
@@ -3931,16 +4694,16 @@ begin
   return noted;
 end
 $$;
-
 comment on function public.note_transaction_refund_by_hand is
   'Records that unassigned money was refunded outside the shop. Idempotent by receipt.';
 
 -- Who may call these functions
 grant execute on function public.request_transaction_refund, public.note_transaction_refund_by_hand to authenticated;
 
+-- schemas/18_sending_refunds.sql
 -- Sending refunds: reversal requests to M-PESA, and their results.
 
-create or replace function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
+create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3958,13 +4721,12 @@ begin
   return done;
 end
 $$;
-
 comment on function private.complete_refund is
   'Completes a refund and its payment. The caller has locked the order, the payment and the refund.';
 
 -- All functions lock in the same order, against deadlocks: the order, the receipt (its advisory lock, then its row of
 -- mpesa_transactions), the payment, the refund; last the products, by id.
-create or replace function private.lock_refund(refund_id uuid) returns public.refunds
+create function private.lock_refund(refund_id uuid) returns public.refunds
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -3998,7 +4760,7 @@ begin
 end
 $$;
 
-create or replace function private.check_refund_receipt(typed text) returns text
+create function private.check_refund_receipt(typed text) returns text
 language plpgsql set search_path = '' as $$
 declare
   code text := upper(regexp_replace(check_refund_receipt.typed, '\s', '', 'g'));
@@ -4016,7 +4778,7 @@ begin
 end
 $$;
 
-create or replace function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
+create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4038,11 +4800,10 @@ begin
   return private.complete_refund(noted.id, noted.refund_receipt);
 end
 $$;
-
 comment on function public.note_refund_by_hand is
   'Records that a payment was refunded outside the shop, with M-PESA''s receipt. Idempotent by receipt.';
 
-create or replace function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
+create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4065,11 +4826,10 @@ begin
   return closed;
 end
 $$;
-
 comment on function public.close_unknown_refund is
   'Resolves a refund with unknown result: with its receipt, or, half an hour after it was sent, as not sent.';
 
-create or replace function public.lease_refunds(at_most integer default 1)
+create function public.lease_refunds(at_most integer default 1)
 returns table (work text, refund public.refunds, secret text)
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -4141,11 +4901,10 @@ begin
   end loop;
 end
 $$;
-
 comment on function public.lease_refunds is
   'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = ask), with the secret of their URLs.';
 
-create or replace function public.record_reversal_push(
+create function public.record_reversal_push(
   refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
   refusal_code text default null, refusal_description text default null
 ) returns public.refunds
@@ -4191,11 +4950,18 @@ begin
   return pushed;
 end
 $$;
-
 comment on function public.record_reversal_push is
   'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
 
-create or replace function public.settle_reversal(
+-- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
+-- of a refund.
+create type public.settled_refund as (
+  outcome text,
+  refund public.refunds
+);
+comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
+
+create function public.settle_reversal(
   refund_id uuid, source text, body text, verdict text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
   originator_conversation_id text default null, source_address text default null
@@ -4321,11 +5087,15 @@ begin
   return (outcome, settled)::public.settled_refund;
 end
 $$;
-
 comment on function public.settle_reversal is
   'Settles a refund by a message of M-PESA: stores the message and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
 
-create or replace function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
+create function public.find_refund_by_secret(notice_secret text) returns uuid
+language sql stable security definer set search_path = '' as $$
+  select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
+$$;
+
+create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4352,17 +5122,55 @@ begin
   return seen;
 end
 $$;
-
 comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
 
 -- Who may call these functions
 grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;
-
 grant execute on function public.lease_refunds, public.record_reversal_push, public.settle_reversal,
   public.find_refund_by_secret
   to service_role;
 
-create or replace function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+-- schemas/19_payment_health.sql
+-- Payment health: pausing prompts while M-PESA refuses them, and the shared access token. A new token invalidates the previous one.
+
+create unlogged table private.daraja_tokens (
+  account text primary key,
+  token text,
+  fresh_until timestamptz,
+  lease uuid,
+  leased_until timestamptz
+);
+comment on table private.daraja_tokens is
+  'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
+alter table private.daraja_tokens enable row level security;
+
+-- Prompts pause when M-PESA reports that the shop's settings are wrong: customers see another way to pay, staff see the cause.
+create table private.prompt_pause (
+  id boolean primary key default true,
+  code text not null,
+  description text,
+  times integer not null default 1,
+  since timestamptz not null default now(),
+  until timestamptz not null,
+  caused_by text not null,
+  probe_at timestamptz,
+  constraint "there is one pause" check (id)
+);
+comment on table private.prompt_pause is
+  'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
+comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
+comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
+alter table private.prompt_pause enable row level security;
+
+create table private.prompt_faults (
+  phone text primary key,
+  at timestamptz not null
+);
+comment on table private.prompt_faults is
+  'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
+alter table private.prompt_faults enable row level security;
+
+create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4386,11 +5194,10 @@ begin
   return jsonb_build_object('lease', known.lease);
 end
 $$;
-
 comment on function public.lease_daraja_token is
   'The token, if it is fresh and not stale_token; else a lease to request the next; or {} while another process requests it.';
 
-create or replace function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
+create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -4406,11 +5213,10 @@ begin
   return found;
 end
 $$;
-
 comment on function public.store_daraja_token is
   'Ends a lease with its token, or without (token null), so that the next caller requests one. Returns whether the lease was valid.';
 
-create or replace function private.is_credential_error(result_code text, result_description text) returns boolean
+create function private.is_credential_error(result_code text, result_description text) returns boolean
 language sql immutable set search_path = '' as $$
   select coalesce(
     result_code in ('400.008.01', '400.008.02')
@@ -4419,11 +5225,10 @@ language sql immutable set search_path = '' as $$
     false
   );
 $$;
-
 comment on function private.is_credential_error is
   'Whether M-PESA refused the shop''s credentials, before any phone was involved.';
 
-create or replace function private.is_configuration_error(result_code text, result_description text) returns boolean
+create function private.is_configuration_error(result_code text, result_description text) returns boolean
 language sql immutable set search_path = '' as $$
   -- M-PESA's result codes about the merchant's account, and Daraja's errors about its credentials.
   select coalesce(
@@ -4432,7 +5237,14 @@ language sql immutable set search_path = '' as $$
   );
 $$;
 
-create or replace function private.pause_prompts(new public.payments) returns void
+-- Hosted projects refuse an UPDATE or DELETE without a WHERE (safeupdate), also within a function.
+create function private.end_prompt_pause() returns void
+language sql set search_path = '' as $$
+  delete from private.prompt_pause where true;
+  delete from private.prompt_faults where true;
+$$;
+
+create function private.pause_prompts(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 begin
   if new.status = 'completed' then
@@ -4474,7 +5286,7 @@ begin
 end
 $$;
 
-create or replace function private.refuse_prompt_in_pause() returns void
+create function private.refuse_prompt_in_pause() returns void
 language plpgsql set search_path = '' as $$
 declare
   must_wait boolean;
@@ -4493,17 +5305,16 @@ begin
 end
 $$;
 
-create or replace function public.resume_prompts() returns void
+create function public.resume_prompts() returns void
 language plpgsql security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   perform private.end_prompt_pause();
 end
 $$;
-
 comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
 
-create or replace function public.payment_health() returns jsonb
+create function public.payment_health() returns jsonb
 language sql stable security definer set search_path = '' as $$
   select private.expect_staff();
   select jsonb_build_object(
@@ -4538,47 +5349,106 @@ language sql stable security definer set search_path = '' as $$
     )
   );
 $$;
-
 comment on function public.payment_health is
   'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
 
 -- Who may call these functions
 grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
-
 grant execute on function public.resume_prompts, public.payment_health to authenticated;
 
-create or replace function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
+-- schemas/20_payment_messages.sql
+-- Payment messages: every message of M-PESA about money.
+
+create table public.payment_messages (
+  id bigint generated always as identity primary key,
+  payment_id uuid references public.payments (id) on delete cascade,
+  source text not null,
+  source_address text,
+  body text not null,
+  outcome text,
+  received_at timestamptz not null default now(),
+  receipt text,
+  refund_id uuid references public.refunds (id) on delete cascade,
+  constraint "a message has a known source" check (source in (
+    'push', 'notice', 'query', 'till', 'confirmation', 'statement',
+    'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
+  ))
+);
+comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
+comment on column public.payment_messages.receipt is
+  'Receipt that the message names. A message moves with its receipt to another payment.';
+alter table public.payment_messages enable row level security;
+grant select on public.payment_messages to authenticated;
+create policy "staff read every payment message" on public.payment_messages
+  for select to authenticated using ((select public.is_admin()));
+create index payment_messages_by_payment on public.payment_messages (payment_id);
+create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
+create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
+create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
+create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
+create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
+create index payment_messages_that_decided_nothing on public.payment_messages (received_at)
+  where source = 'query' and outcome = 'pending';
+
+create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
   values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
   returning id;
 $$;
-
 comment on function public.store_failed_callback is
   'Stores a callback that could not be settled, to process it again later: M-PESA sends it once.';
 
-create or replace function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
   where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_failed_callbacks.at_most;
 $$;
-
 comment on function public.list_failed_callbacks is 'Stored callbacks that could not be settled yet.';
 
-create or replace function public.finish_failed_callback(message_id bigint) returns void
+create function public.finish_failed_callback(message_id bigint) returns void
 language sql volatile security definer set search_path = '' as $$
   update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
 $$;
-
 comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
 
 -- Who may call these functions
 grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
   to service_role;
 
-create or replace function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
+-- schemas/21_statement_pulls.sql
+-- Statement pulls: reading M-PESA's statement of the last 48 hours.
+
+create table public.statement_pulls (
+  id bigint generated always as identity primary key,
+  window_from timestamptz not null,
+  window_to timestamptz not null,
+  missed_since timestamptz,
+  outcome text not null default 'running',
+  payments integer,
+  news integer,
+  unreadable integer,
+  problem text,
+  started_at timestamptz not null default now(),
+  leased_until timestamptz not null,
+  finished_at timestamptz,
+  constraint "a window has a length" check (window_from < window_to),
+  constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
+  constraint "a pull that ended has a time" check ((outcome = 'running') = (finished_at is null))
+);
+comment on table public.statement_pulls is
+  'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
+comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
+alter table public.statement_pulls enable row level security;
+grant select on public.statement_pulls to authenticated;
+grant select (id) on public.statement_pulls to anon;
+create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.is_admin()));
+create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
+create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
+
+create function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -4614,11 +5484,10 @@ begin
   returning *;
 end
 $$;
-
 comment on function public.lease_statement_pull is
   'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. No row: none is due, or no statement is registered.';
 
-create or replace function public.extend_statement_pull(pull_id bigint) returns boolean
+create function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -4628,10 +5497,9 @@ begin
   return found;
 end
 $$;
-
 comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
 
-create or replace function public.finish_statement_pull(
+create function public.finish_statement_pull(
   pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
   problem text default null
 ) returns void
@@ -4645,20 +5513,18 @@ language sql volatile security definer set search_path = '' as $$
   delete from public.statement_pulls as s
   where s.started_at < now() - interval '190 days' and s.missed_since is null;
 $$;
-
 comment on function public.finish_statement_pull is
   'Ends a pull: complete if all payments of its window were received, else failed with the problem; then its window is pulled again.';
 
-create or replace function private.statement_coverage() returns tstzmultirange
+create function private.statement_coverage() returns tstzmultirange
 language sql stable set search_path = '' as $$
   select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
   from public.statement_pulls as s
   where s.outcome = 'complete';
 $$;
-
 comment on function private.statement_coverage is 'The time that complete pulls cover.';
 
-create or replace function public.statement_status() returns jsonb
+create function public.statement_status() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
@@ -4690,23 +5556,59 @@ begin
   );
 end
 $$;
-
 comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, gaps of the last 14 days, and messages that could not be settled (left).';
 
 -- Who may call these functions
 grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
-
 grant execute on function public.statement_status to authenticated, service_role;
 
-create or replace function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
+-- schemas/22_reconciliation.sql
+-- Reconciliation: the books of M-PESA and the shop by day, and how staff resolve differences.
+
+create table public.reconciliation_events (
+  id bigint generated always as identity primary key,
+  receipt text,
+  payment_id uuid,
+  order_id uuid,
+  kind text not null,
+  note text,
+  actor_id uuid,
+  actor_email text,
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "a decision is known" check (kind in ('given', 'not_an_order', 'refund', 'accepted', 'reopened')),
+  constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
+);
+comment on table public.reconciliation_events is
+  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference. actor_email: the email address at that time.';
+alter table public.reconciliation_events enable row level security;
+revoke all on public.reconciliation_events from anon, authenticated, service_role;
+grant select on public.reconciliation_events to authenticated, service_role;
+grant select (id) on public.reconciliation_events to anon;
+create policy "staff read every decision" on public.reconciliation_events
+  for select to authenticated using ((select public.is_admin()));
+create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
+create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
+
+create function private.refuse_reconciliation_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
+end
+$$;
+
+create function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
   id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
   order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
   order_payment_status text, reference text, payer_name text, payer_phone text, reported_by_confirmation_at timestamptz,
   reported_by_statement_at timestamptz, resolution text
 )
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable
+set search_path = ''
+-- A day and a year need different plans.
+set plan_cache_mode = force_custom_plan
+as $$
 #variable_conflict use_column
 declare
   coverage tstzmultirange := private.statement_coverage();
@@ -4729,11 +5631,16 @@ begin
     union all
     select p.id
     from public.payments as p
-    where (p.status = 'review' or (p.status = 'failed' and exists (
-        -- Reviewed and accepted by staff.
-        select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted'
-      )))
-      and p.purpose = 'order' and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+    where p.status = 'review' and p.purpose = 'order'
+      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+    union all
+    -- Looked at, and ended by that. Apart, so that each has its index.
+    select p.id
+    from public.payments as p
+    where p.status = 'failed' and p.purpose = 'order'
+      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+      and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
       and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
   ),
   both_books as (
@@ -4815,12 +5722,18 @@ begin
   from compared as c;
 end
 $$;
-
 comment on function private.reconciliation_rows is
   'Payments of the shop and of M-PESA in a period, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
 
-create or replace function public.reconciliation_day(day date) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+create function public.reconciliation_day(day date) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+-- Looks the rows of a day up by key, however many there are of others and whatever the statistics say.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
 declare
   since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
@@ -4841,11 +5754,10 @@ begin
   );
 end
 $$;
-
 comment on function public.reconciliation_day is
   'For staff: both books of a day in Nairobi, open differences first; whether complete statements cover the day; and gaps that no statement covers.';
 
-create or replace function public.reconciliation_days(since date, until date) returns table (
+create function public.reconciliation_days(since date, until date) returns table (
   day date, ours bigint, theirs bigint, payments bigint, matched bigint, missing_here bigint, missing_there bigint,
   not_compared bigint, doubles bigint, wrong_amounts bigint, open bigint
 )
@@ -4878,11 +5790,10 @@ begin
   order by d.day desc;
 end
 $$;
-
 comment on function public.reconciliation_days is
   'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
 
-create or replace function public.suggest_orders(receipt text) returns jsonb
+create function public.suggest_orders(receipt text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   reported public.mpesa_transactions;
@@ -4908,11 +5819,10 @@ begin
   ), '[]');
 end
 $$;
-
 comment on function public.suggest_orders is
   'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
-create or replace function public.resolve_difference(
+create function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
   note text default null, is_sure boolean default false
 ) returns jsonb
@@ -5040,7 +5950,6 @@ begin
   return jsonb_build_object('decision', event_kind, 'outcome', outcome, 'payment_id', money.id);
 end
 $$;
-
 comment on function public.resolve_difference is
   'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
 
@@ -5052,12 +5961,63 @@ grant execute on function public.reconciliation_day, public.reconciliation_days,
   public.resolve_difference
   to authenticated, service_role;
 
-create or replace function private.create_delivery(order_id uuid) returns void
+-- schemas/23_deliveries.sql
+-- Deliveries: one per paid order; its status and its order's status are synchronised (docs/decisions/deliveries-and-inquiries.md).
+
+create table public.deliveries (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  delivery_status text not null default 'pending',
+  delivery_person text,
+  delivery_phone text,
+  delivery_vehicle text,
+  delivery_notes text,
+  pickup_time timestamptz,
+  delivery_time timestamptz,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "an order is delivered once" unique (order_id),
+  constraint "a delivery status is known"
+    check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
+  constraint "delivery details are short" check (
+    char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
+    and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
+  )
+);
+comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
+comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
+comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
+comment on column public.deliveries.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+alter table public.deliveries enable row level security;
+grant select,
+  insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
+  update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
+  on public.deliveries to authenticated;
+grant select (id) on public.deliveries to anon;
+create policy "staff read every delivery" on public.deliveries for select to authenticated using ((select public.is_admin()));
+create policy "staff assign deliveries" on public.deliveries for insert to authenticated with check ((select public.is_admin()));
+create policy "staff update deliveries" on public.deliveries
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
+create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
+create index deliveries_by_words on public.deliveries using gin (
+  translate(
+    lower(coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')),
+    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  ) extensions.gin_trgm_ops
+) with (fastupdate = off);
+create index deliveries_open on public.deliveries (created_at desc, id desc)
+  where delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
+create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
+  where delivery_person is not null;
+
+create function private.create_delivery(order_id uuid) returns void
 language sql set search_path = '' as $$
   insert into public.deliveries (order_id) values (create_delivery.order_id) on conflict (order_id) do nothing;
 $$;
 
-create or replace function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 declare
   new_status text := private.order_status_of_delivery(new.delivery_status);
@@ -5075,7 +6035,7 @@ begin
 end
 $$;
 
-create or replace function private.before_delivery_change() returns trigger
+create function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   moment timestamptz := clock_timestamp();
@@ -5127,7 +6087,14 @@ begin
 end
 $$;
 
-create or replace function public.assign_delivery(
+create function private.order_status_of_delivery(delivery_status text) returns text
+language sql immutable set search_path = ''
+return case
+  when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
+  when delivery_status = 'delivered' then 'delivered'
+end;
+
+create function public.assign_delivery(
   order_id uuid, delivery_person text, delivery_phone text, delivery_vehicle text, delivery_notes text default null,
   seen_updated_at timestamptz default null
 ) returns public.deliveries
@@ -5203,11 +6170,10 @@ begin
   end loop;
 end
 $$;
-
 comment on function public.assign_delivery is
   'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
 
-create or replace function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
+create function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
 language sql immutable set search_path = ''
 return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
@@ -5220,11 +6186,10 @@ return case private.shown_status(order_status)
     else 'assigned'
   end
 end;
-
 comment on function private.delivery_status_for_order is
   'The status that a delivery gets from its order''s status; unchanged if they agree.';
 
-create or replace function private.move_delivery_with_order(old public.orders, new public.orders) returns void
+create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
   delivery public.deliveries;
@@ -5252,7 +6217,38 @@ $$;
 -- Who may call these functions
 grant execute on function public.assign_delivery to authenticated, service_role;
 
-create or replace function private.refuse_order_event_change() returns trigger
+-- schemas/24_order_events.sql
+-- Order events: the timeline of an order. Triggers write them, whatever makes the change.
+
+create table public.order_events (
+  id bigint generated always as identity primary key,
+  order_id uuid not null,
+  kind text not null,
+  actor text not null,
+  actor_id uuid,
+  actor_email text,
+  details jsonb not null default '{}',
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
+  constraint "a kind of event is known" check (kind in (
+    'order_placed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
+    'payment_receipt_known', 'payment_corrected',
+    'delivery_made', 'delivery_assigned', 'delivery_status_changed',
+    'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
+    'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
+  ))
+);
+comment on table public.order_events is
+  'The timeline of every order, ordered by id. Append-only. actor_email: the email address at that time.';
+alter table public.order_events enable row level security;
+revoke all on public.order_events from anon, authenticated, service_role;
+grant select on public.order_events to authenticated, service_role;
+create policy "staff read every order's timeline" on public.order_events
+  for select to authenticated using ((select public.is_admin()));
+create index order_events_by_order on public.order_events (order_id, id);
+
+create function private.refuse_order_event_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' and not exists (
@@ -5271,7 +6267,7 @@ begin
 end
 $$;
 
-create or replace function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
+create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -5297,11 +6293,55 @@ begin
   ) as member on true;
 end
 $$;
-
 comment on function private.record_order_event is
   'Appends to an order''s timeline. The actor is the calling staff member, else otherwise.';
 
-create or replace function private.record_payment_events(old public.payments, new public.payments) returns void
+create function private.record_order_events(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if old.id is null then
+    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+      'total_amount', new.total_amount,
+      'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
+    ));
+    return;
+  end if;
+  if old.payment_status <> new.payment_status then
+    perform private.record_order_event(
+      new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_decision') then 'mpesa' else 'shop' end,
+      jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
+    );
+  end if;
+  if old.status <> new.status then
+    perform private.record_order_event(
+      new.id, 'status_changed', 'shop',
+      jsonb_build_object(
+        'from', old.status,
+        'to', new.status,
+        'reason', case
+          when old.payment_status <> new.payment_status and new.payment_status = 'paid' then 'paid'
+          -- Only expire_reservations empties expires_at.
+          when new.status = 'cancelled' and new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null
+            then 'not_paid_in_time'
+          when pg_trigger_depth() > 1 then 'delivery'
+        end
+      )
+    );
+  end if;
+  if (old.payment_status = new.payment_status and old.units_returned_at is null and new.units_returned_at is not null)
+    or (new.payment_status = 'unpaid' and old.reserved_until is not null and new.reserved_until is null)
+  then
+    perform private.record_order_event(new.id, 'units_returned', 'shop');
+  elsif old.payment_status = new.payment_status and (
+    (old.units_returned_at is not null and new.units_returned_at is null)
+    or (new.payment_status = 'unpaid' and old.reserved_until is null and new.reserved_until is not null)
+  ) then
+    perform private.record_order_event(new.id, 'units_taken', 'shop');
+  end if;
+end
+$$;
+
+create function private.record_payment_events(old public.payments, new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
   payment jsonb := jsonb_build_object(
@@ -5340,7 +6380,7 @@ begin
 end
 $$;
 
-create or replace function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
+create function private.record_delivery_events(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 declare
   is_made boolean := old.id is null;
@@ -5366,7 +6406,7 @@ end
 $$;
 
 -- Records approvals, not every attempt to send.
-create or replace function private.record_refund_events(old public.refunds, new public.refunds) returns void
+create function private.record_refund_events(old public.refunds, new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 declare
   refunded_order uuid := (select p.order_id from public.payments as p where p.id = new.payment_id);
@@ -5397,11 +6437,26 @@ $$;
 
 create trigger order_events_before_change before update or delete on public.order_events
   for each row execute function private.refuse_order_event_change();
-
 create trigger order_events_before_truncate before truncate on public.order_events
   for each statement execute function private.refuse_order_event_change();
 
-create or replace function public.decide_paid_order(order_id uuid, decision text) returns void
+-- schemas/25_orders_by_staff.sql
+-- Orders for staff: status changes that can be undone, and resolving orders that need review.
+
+create table private.status_changes (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid not null references public.orders (id) on delete cascade,
+  changed_by uuid,
+  undo_until timestamptz not null,
+  state_before jsonb not null,
+  state_after jsonb not null
+);
+comment on table private.status_changes is
+  'Status changes that can still be undone, with the state of order and delivery before and after (private.order_state).';
+alter table private.status_changes enable row level security;
+create index status_changes_by_order on private.status_changes (order_id);
+
+create function public.decide_paid_order(order_id uuid, decision text) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
   decided public.orders;
@@ -5434,11 +6489,10 @@ begin
   end if;
 end
 $$;
-
 comment on function public.decide_paid_order is
   'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
 
-create or replace function private.check_handover(old public.orders, new public.orders) returns void
+create function private.check_handover(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- For customers, shipped and out_for_delivery are the same.
@@ -5454,17 +6508,39 @@ begin
   end if;
 end
 $$;
-
 comment on function private.check_handover is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless although_unpaid was passed to set_order_status or set_delivery_status.';
 
-create or replace function private.undo_window() returns interval
+create function private.undo_window() returns interval
 language sql immutable set search_path = ''
 return interval '15 seconds';
-
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 
-create or replace function private.record_status_change(order_id uuid, state_before jsonb) returns public.status_change
+create function private.order_state(order_id uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'status', o.status,
+    'payment_status', o.payment_status,
+    'delivery', (
+      select jsonb_build_object(
+        'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person,
+        'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+      )
+      from public.deliveries as d where d.order_id = o.id
+    )
+  )
+  from public.orders as o where o.id = order_state.order_id;
+$$;
+
+create type public.status_change as (
+  change_id uuid,
+  undo_seconds integer,
+  notifies_customer boolean
+);
+comment on type public.status_change is
+  'A change that undo_status_change can undo within undo_seconds. notifies_customer: a message is sent afterwards.';
+
+create function private.record_status_change(order_id uuid, state_before jsonb) returns public.status_change
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -5490,11 +6566,10 @@ begin
   )::public.status_change;
 end
 $$;
-
 comment on function private.record_status_change is
   'Stores what undo_status_change needs. Returns the result of the procedure that made the change.';
 
-create or replace function public.set_order_status(
+create function public.set_order_status(
   order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
 ) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
@@ -5517,11 +6592,10 @@ begin
   return private.record_status_change(changed.id, state_before);
 end
 $$;
-
 comment on function public.set_order_status is
   'For staff: sets the status of an order that still has the expected status and payment status. although_unpaid: consent to hand it over unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message is sent after that time.';
 
-create or replace function public.set_delivery_status(
+create function public.set_delivery_status(
   delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
 ) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
@@ -5548,11 +6622,10 @@ begin
   return private.record_status_change(changed.order_id, state_before);
 end
 $$;
-
 comment on function public.set_delivery_status is
   'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and result as in set_order_status.';
 
-create or replace function public.undo_status_change(change_id uuid) returns void
+create function public.undo_status_change(change_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -5598,7 +6671,6 @@ begin
   delete from private.status_changes as c where c.id = change.id;
 end
 $$;
-
 comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
@@ -5607,37 +6679,37 @@ grant execute on function public.decide_paid_order, public.set_order_status, pub
   public.undo_status_change
   to authenticated, service_role;
 
+-- schemas/26_staff_lists.sql
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
-create or replace function private.order_search_pattern(search text) returns text
+create function private.order_search_pattern(search text) returns text
 language sql immutable set search_path = '' as $$
   -- Characters match literally. A line break, which would match across two columns, counts as a space.
   select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
 $$;
-
 comment on function private.order_search_pattern is
   'LIKE pattern for texts that contain the search, in lower case. Null for an empty search.';
 
-create or replace function private.delivery_promise() returns interval
+create function private.delivery_promise() returns interval
 language sql immutable set search_path = ''
 return interval '60 minutes';
-
 comment on function private.delivery_promise is
   'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
-create or replace function private.short_search_rows() returns integer
+create function private.short_search_rows() returns integer
 language sql immutable set search_path = ''
 return 5000;
-
 comment on function private.short_search_rows is
   'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';
 
-create or replace function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
+create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
 declare
   written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
   typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
 begin
+  -- ord1040, ORD 1040 and #1040 are ORD-1040.
+  written := regexp_replace(regexp_replace(written, '\mord[\s.:#-]*(?=\d)', 'ord-', 'g'), '#(?=\d)', '', 'g');
   if coalesce(written, '') = '' then
     return;
   end if;
@@ -5672,11 +6744,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.read_list_search is
   'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, reference or M-PESA receipt was typed completely; then only these match.';
 
-create or replace function private.is_in_item_names(pattern text) returns boolean
+create function private.is_in_item_names(pattern text) returns boolean
 language sql stable
 set search_path = ''
 -- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
@@ -5688,10 +6759,9 @@ as $$
     where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
   );
 $$;
-
 comment on function private.is_in_item_names is 'Whether a LIKE pattern matches the name of any ordered product.';
 
-create or replace function private.is_in_rider_names(pattern text) returns boolean
+create function private.is_in_rider_names(pattern text) returns boolean
 language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
   select exists (
     select from public.deliveries as d
@@ -5701,12 +6771,11 @@ language sql stable set search_path = '' set enable_seqscan = off set jit = off 
     ) like pattern
   );
 $$;
-
 comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
 
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
-create or replace function private.list_conditions(
+create function private.list_conditions(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
   out by_index text, out by_row text, out candidates text, out is_broad boolean
 )
@@ -5852,11 +6921,63 @@ begin
   by_row := nullif(array_to_string(checked, ' and '), '');
 end
 $$;
-
 comment on function private.list_conditions is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
 
-create or replace function private.find_in_list(
+create function private.walk_list(
+  list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
+  out found_ids uuid[], out is_whole_list boolean
+)
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Walks along an index in its order and stops early. Without statistics, which the embedded database never gathers, the
+-- planner would gather and sort the whole list.
+set enable_sort = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  own constant text := case when list = 'orders' then 'o' else 'd' end;
+  near constant text := format(
+    'select %1$s.* from public.%2$I as %1$s where %3$s%4$s order by %1$s.created_at desc, %1$s.id desc limit $3',
+    own, list, by_index, case when before_id is not null then format(' and (%1$s.created_at, %1$s.id) < ($1, $2)', own) end
+  );
+begin
+  execute format(
+    'select array_agg(found.id) from (select %1$s.id from (%2$s) as %1$s%3$s where %4$s limit $4) as found',
+    own, near,
+    case when own = 'd' and by_row is not null then
+      ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end,
+    coalesce(by_row, 'true')
+  ) into found_ids using before_created_at, before_id, nearby, most;
+  is_whole_list := coalesce(cardinality(found_ids), 0) < most;
+  if is_whole_list and by_row is not null then
+    execute format('select count(*) < $3 from (%s) as near', near) into is_whole_list using before_created_at, before_id, nearby;
+  end if;
+end
+$$;
+comment on function private.walk_list is
+  'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
+
+create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
+language sql immutable set search_path = '' as $$
+  -- The limits keep the planner from reading every row for the few that are asked for here.
+  select format(
+    'with candidates as materialized (%1$s)
+     select %2$s.id, %2$s.created_at
+     from candidates as c
+     cross join lateral (select o.* from public.orders as o where o.id = c.id limit 1) as o%3$s
+     where %4$s and %5$s',
+    candidates, case when list = 'orders' then 'o' else 'd' end,
+    case when list <> 'orders' then
+      ' cross join lateral (select d.* from public.deliveries as d where d.order_id = o.id limit 1) as d' end,
+    by_index, by_row
+  );
+$$;
+
+create function private.find_in_list(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
   before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
@@ -5896,10 +7017,28 @@ begin
   return found_ids;
 end
 $$;
-
 comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
 
-create or replace function private.count_in_list(
+create function private.count_along_index(list text, by_index text) returns integer
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Stops at the limit: a bitmap would be made of all rows first.
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  count integer;
+begin
+  execute format(
+    'select count(*) from (select from public.%I as %s where %s limit 10001) as bounded',
+    list, case when list = 'orders' then 'o' else 'd' end, by_index
+  ) into count;
+  return count;
+end
+$$;
+
+create function private.count_in_list(
   list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
 ) returns integer
 language plpgsql stable set search_path = '' set jit = off as $$
@@ -5908,11 +7047,10 @@ declare
   count integer;
 begin
   asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
-  if asked.by_row is null then
-    execute format(
-      'select count(*) from public.%I as %s where %s',
-      list, case when list = 'orders' then 'o' else 'd' end, asked.by_index
-    ) into count;
+  if list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+    select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
+  elsif asked.by_row is null then
+    count := private.count_along_index(list, asked.by_index);
   elsif asked.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
     from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
@@ -5925,13 +7063,12 @@ begin
   return count;
 end
 $$;
-
 comment on function private.count_in_list is
-  'Number of rows of a staff list that match the filters. For a search or rider at most 1001, which means more than 1000.';
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
 
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
-create or replace function public.search_orders(
+create function public.search_orders(
   search text default '', status text default null, payment text default null, from_day date default null,
   until_day date default null, rider text default null, due text default null,
   before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
@@ -5950,11 +7087,10 @@ begin
     select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
 end
 $$;
-
 comment on function public.search_orders is
   'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: prepare (paid, not sent yet) or late.';
 
-create or replace function public.count_orders(
+create function public.count_orders(
   search text default '', status text default null, payment text default null, from_day date default null,
   until_day date default null, rider text default null, due text default null
 ) returns integer
@@ -5967,11 +7103,10 @@ begin
   );
 end
 $$;
-
 comment on function public.count_orders is
-  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1000, for a search or rider.';
+  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1,000, for a search or rider; 10001 more than 10,000, for other filters.';
 
-create or replace function public.search_deliveries(
+create function public.search_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
   rider text default null, due text default null, before_created_at timestamptz default null,
   before_id uuid default null, page_size integer default 50
@@ -5990,11 +7125,10 @@ begin
     select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
 end
 $$;
-
 comment on function public.search_deliveries is
   'For staff: a page of deliveries, newest first, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late.';
 
-create or replace function public.count_deliveries(
+create function public.count_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
   rider text default null, due text default null
 ) returns integer
@@ -6007,11 +7141,10 @@ begin
   );
 end
 $$;
-
 comment on function public.count_deliveries is
-  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1000, for a search.';
+  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1,000, for a search; 10001 more than 10,000, otherwise.';
 
-create or replace function public.count_work() returns table (
+create function public.count_work() returns table (
   to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
 )
 language plpgsql stable security definer set search_path = '' as $$
@@ -6026,10 +7159,10 @@ begin
     private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
 end
 $$;
+comment on function public.count_work is
+  'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
 
-comment on function public.count_work is 'For staff: numbers of orders and deliveries that need work, by kind. One row.';
-
-create or replace function public.recent_riders() returns table (
+create function public.recent_riders() returns table (
   name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
 )
 language plpgsql stable security definer set search_path = '' as $$
@@ -6051,7 +7184,6 @@ begin
     limit 20;
 end
 $$;
-
 comment on function public.recent_riders is
   'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
 
@@ -6060,7 +7192,35 @@ grant execute on function public.search_orders, public.count_orders, public.sear
   public.count_deliveries, public.count_work, public.recent_riders
   to authenticated, service_role;
 
-create or replace function private.before_inquiry_insert() returns trigger
+-- schemas/27_inquiries.sql
+-- Inquiries: messages from the contact form.
+create table public.inquiries (
+  id uuid primary key default gen_random_uuid(),
+  name text not null,
+  email text not null,
+  phone text,
+  subject text,
+  message text not null,
+  is_read boolean not null default false,
+  created_at timestamptz not null default now(),
+  constraint "an inquiry has a name" check (char_length(trim(name)) between 1 and 200),
+  constraint "an inquiry's phone is short" check (char_length(phone) <= 40),
+  constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
+  constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
+);
+comment on table public.inquiries is 'Messages from the contact form.';
+alter table public.inquiries enable row level security;
+grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
+grant select on public.inquiries to authenticated;
+grant select (id) on public.inquiries to anon;
+create policy "everyone sends inquiries" on public.inquiries for insert to anon, authenticated with check (not is_read);
+create policy "staff read every inquiry" on public.inquiries for select to authenticated using ((select public.is_admin()));
+create index inquiries_newest_first on public.inquiries (created_at desc, id desc);
+create index inquiries_unread on public.inquiries (created_at desc) where not is_read;
+create index inquiries_by_part_of_their_text on public.inquiries
+  using gin (lower(name || E'\n' || email || E'\n' || coalesce(subject, '')) extensions.gin_trgm_ops) with (fastupdate = off);
+
+create function private.before_inquiry_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
@@ -6082,7 +7242,7 @@ begin
 end
 $$;
 
-create or replace function public.mark_inquiry_read(inquiry_id uuid) returns text
+create function public.mark_inquiry_read(inquiry_id uuid) returns text
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
@@ -6096,10 +7256,9 @@ begin
   end;
 end
 $$;
-
 comment on function public.mark_inquiry_read is 'For staff. Returns marked, already_read or not_found.';
 
-create or replace function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
+create function public.mark_all_inquiries_read(seen_until timestamptz default null) returns integer
 language plpgsql volatile security definer set search_path = '' as $$
 declare
   count integer;
@@ -6111,11 +7270,10 @@ begin
   return count;
 end
 $$;
-
 comment on function public.mark_all_inquiries_read is
   'For staff: marks all unread inquiries up to the newest that was seen. Returns how many.';
 
-create or replace function public.search_inquiries(
+create function public.search_inquiries(
   search text default '', before_created_at timestamptz default null, before_id uuid default null,
   page_size integer default 50
 ) returns setof public.inquiries
@@ -6164,7 +7322,6 @@ begin
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
 end
 $$;
-
 comment on function public.search_inquiries is
   'For staff: a page of inquiries whose name, email or subject contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
 
@@ -6174,7 +7331,129 @@ create trigger inquiries_before_insert before insert on public.inquiries for eac
 grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
   to authenticated, service_role;
 
-create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
+-- schemas/28_messages.sql
+-- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
+
+-- A message enters the outbox in the transaction of the change that it reports; the shop's jobs send it afterwards.
+create table public.outbox_messages (
+  id uuid primary key default gen_random_uuid(),
+  order_id uuid,
+  kind text not null,
+  occasion text not null default '',
+  channel text not null,
+  recipient text not null,
+  order_number text not null,
+  tracking_number text not null,
+  customer_name text not null,
+  status text not null default 'waiting',
+  attempts integer not null default 0,
+  subject text,
+  body text,
+  problem text,
+  next_attempt_at timestamptz default now(),
+  give_up_at timestamptz not null default now() + interval '1 day',
+  sending_since timestamptz,
+  sent_at timestamptz,
+  gateway_reference text,
+  resent_by text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  has_priority boolean not null default false,
+  constraint "a message is sent once per event and channel" unique (order_id, kind, occasion, channel),
+  constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
+  constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
+  constraint "a message status is known"
+    check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
+  constraint "a message is about an order or the newsletter"
+    check ((order_id is null) = (kind = 'newsletter_confirmation')),
+  constraint "a kind of message is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+comment on table public.outbox_messages is
+  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
+comment on column public.outbox_messages.occasion is
+  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
+comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
+comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
+comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
+comment on column public.outbox_messages.has_priority is
+  'Whether the message may use the whole daily budget. Messages that visitors cause without paying may use half of it.';
+alter table public.outbox_messages enable row level security;
+grant select on public.outbox_messages to authenticated;
+-- Otherwise realtime would announce changes to visitors, without their rows.
+grant select (id) on public.outbox_messages to anon;
+create policy "staff read every message" on public.outbox_messages for select to authenticated using ((select public.is_admin()));
+create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
+create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
+create index outbox_messages_by_order on public.outbox_messages (order_id, created_at);
+create index outbox_messages_by_part_of_their_text on public.outbox_messages
+  using gin (
+    lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
+  )
+  with (fastupdate = off);
+create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
+create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
+
+create table private.outbox_queue (
+  message_id uuid primary key references public.outbox_messages (id) on delete cascade,
+  due_at timestamptz not null,
+  lease uuid,
+  channel text not null
+);
+comment on table private.outbox_queue is
+  'Waiting messages and when they are due. A separate table, so that realtime does not announce leases.';
+comment on column private.outbox_queue.lease is 'Of the process that leased the message until due_at.';
+alter table private.outbox_queue enable row level security;
+create index outbox_queue_by_channel_and_due_time on private.outbox_queue (channel, due_at);
+
+create table public.message_templates (
+  id uuid primary key default gen_random_uuid(),
+  kind text not null,
+  channel text not null,
+  subject text,
+  body text not null,
+  is_on boolean not null default true,
+  default_subject text,
+  default_body text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a kind of message is worded once per channel" unique (kind, channel),
+  constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
+  constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
+  constraint "a template is of a kind that is known" check (kind in (
+    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+  ))
+);
+comment on table public.message_templates is
+  'Texts of each kind of message. {name}: placeholder. [ ]: a part that is left out if one of its placeholders is empty.';
+comment on column public.message_templates.is_on is 'Whether messages of this kind and channel are sent.';
+comment on column public.message_templates.updated_at is
+  'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
+alter table public.message_templates enable row level security;
+grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
+-- Otherwise realtime would announce changes to visitors, without their rows.
+grant select (id) on public.message_templates to anon;
+create policy "staff read the templates" on public.message_templates
+  for select to authenticated using ((select public.is_admin()));
+create policy "staff edit the templates" on public.message_templates
+  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+
+create table private.messages_sent (
+  day date not null,
+  channel text not null,
+  total integer not null default 0,
+  without_priority integer not null default 0,
+  constraint "one count per day and channel" primary key (day, channel)
+);
+comment on table private.messages_sent is
+  'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
+alter table private.messages_sent enable row level security;
+
+create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
   -- Staff can correct a manual payment for as long as they can undo a status change.
@@ -6214,7 +7493,7 @@ begin
 end
 $$;
 
-create or replace function private.check_message_template() returns trigger
+create function private.check_message_template() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   written text := coalesce(new.subject, '') || E'\n' || new.body;
@@ -6261,7 +7540,7 @@ begin
 end
 $$;
 
-create or replace function public.search_messages(
+create function public.search_messages(
   search text default '', status text default null, channel text default null,
   before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
 ) returns setof public.outbox_messages
@@ -6322,11 +7601,10 @@ begin
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
 end
 $$;
-
 comment on function public.search_messages is
   'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
 
-create or replace function private.queue_link_with_prompt(new public.payments) returns void
+create function private.queue_link_with_prompt(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.queue_order_messages(
@@ -6341,7 +7619,7 @@ begin
 end
 $$;
 
-create or replace function private.add_to_outbox(
+create function private.add_to_outbox(
   ordered public.orders, kind text, occasion text, channel text, recipient text, due_at timestamptz
 ) returns void
 language plpgsql set search_path = '' as $$
@@ -6397,11 +7675,10 @@ begin
   end if;
 end
 $$;
-
 comment on function private.add_to_outbox is
   'Adds a message of an order to the outbox, once per order, kind, occasion and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
 
-create or replace function private.queue_order_messages(
+create function private.queue_order_messages(
   order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
   due_at timestamptz default now()
 ) returns void
@@ -6425,23 +7702,22 @@ exception when others then
     queue_order_messages.kind, queue_order_messages.order_id, sqlerrm;
 end
 $$;
-
 comment on function private.queue_order_messages is
   'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
 
-create or replace function private.is_status_message(kind text) returns boolean
+create function private.is_status_message(kind text) returns boolean
 language sql immutable set search_path = ''
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
-
 comment on function private.is_status_message is
   'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
 
 -- Who may call these functions
 grant execute on function public.search_messages to authenticated, service_role;
 
+-- schemas/29_sending_messages.sql
 -- Sending messages: the queue of the outbox and the daily budgets.
 
-create or replace function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   shop jsonb := (
@@ -6487,11 +7763,10 @@ begin
   where o.id = message_facts.order_id);
 end
 $$;
-
 comment on function private.message_facts is
   'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
 
-create or replace function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
 language plpgsql security definer
 set search_path = ''
 -- A plan that was made for an empty queue must not scan or sort a full one.
@@ -6550,11 +7825,10 @@ begin
   ) as worded;
 end
 $$;
-
 comment on function public.lease_messages is
   'Leases due messages for a minute, of one channel or both, with template and values. Messages whose process ended while sending them become unsure.';
 
-create or replace function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
+create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6599,11 +7873,10 @@ begin
   return attempt;
 end
 $$;
-
 comment on function public.begin_message is
   'Marks a leased message as being sent, stores its text and counts it in today''s budget. Returns the number of the attempt; only then may it be sent. Null: another process has it, a day has passed, its template is off, the budget is used up, or it no longer matches the order; then it is deleted.';
 
-create or replace function public.finish_message(
+create function public.finish_message(
   message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
 ) returns text
 language plpgsql security definer set search_path = '' as $$
@@ -6655,11 +7928,10 @@ begin
   return sent.status;
 end
 $$;
-
 comment on function public.finish_message is
   'Records the outcome of an attempt: sent; refused, to be retried with growing delays for a day; failed; or unsure. Refused and failed messages are returned to the budget. Returns the message''s status, or null if a later attempt has begun.';
 
-create or replace function public.send_message_again(message_id uuid) returns public.outbox_messages
+create function public.send_message_again(message_id uuid) returns public.outbox_messages
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6693,11 +7965,15 @@ begin
   return again;
 end
 $$;
-
 comment on function public.send_message_again is
   'For staff: sends a failed, unsure or over-budget message again, for another day and with the whole daily budget.';
 
-create or replace function private.take_from_budget(channel text, has_priority boolean) returns text
+create function private.daily_budget(channel text) returns integer
+language sql stable set search_path = '' as $$
+  select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
+$$;
+
+create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6725,11 +8001,19 @@ begin
   );
 end
 $$;
-
 comment on function private.take_from_budget is
   'Counts a message in today''s budget. Null: it may be sent; else the reason why not. Half of the budget is reserved for messages with priority.';
 
-create or replace function public.message_budgets() returns table (
+create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
+language sql set search_path = '' as $$
+  update private.messages_sent as counted
+  set total = counted.total - 1,
+      without_priority = counted.without_priority - case when return_to_budget.has_priority then 0 else 1 end
+  where counted.day = private.nairobi_day(return_to_budget.taken_at) and counted.channel = return_to_budget.channel
+    and counted.total > 0;
+$$;
+
+create function public.message_budgets() returns table (
   channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint
 )
 language plpgsql stable security definer set search_path = '' as $$
@@ -6748,11 +8032,10 @@ begin
   left join private.messages_sent as s on s.day = today and s.channel = way.channel;
 end
 $$;
-
 comment on function public.message_budgets is
   'For staff: per channel the messages sent today, those without priority, the daily budget, and today''s messages over budget.';
 
-create or replace function private.is_message_true(order_id uuid, kind text) returns boolean
+create function private.is_message_true(order_id uuid, kind text) returns boolean
 language sql stable set search_path = '' as $$
   select case is_message_true.kind
     when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
@@ -6766,17 +8049,50 @@ language sql stable set search_path = '' as $$
   end
   from public.orders as o where o.id = is_message_true.order_id;
 $$;
-
 comment on function private.is_message_true is
   'Whether the order still has the state that a message of this kind reports. Null without an order.';
 
 -- Who may call these functions
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
-
 grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
 
+-- schemas/30_newsletter.sql
+-- Newsletter: subscription, confirmation and unsubscribing by links.
+
+create table public.newsletter_subscriptions (
+  id uuid primary key default gen_random_uuid(),
+  email text not null,
+  created_at timestamptz not null default now(),
+  confirmed_at timestamptz,
+  confirmation_queued_at timestamptz,
+  constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
+);
+comment on table public.newsletter_subscriptions is
+  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
+comment on column public.newsletter_subscriptions.confirmed_at is
+  'When the owner of the address confirmed it. Null: not confirmed.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
+alter table public.newsletter_subscriptions enable row level security;
+grant select on public.newsletter_subscriptions to authenticated;
+create policy "staff read every subscription" on public.newsletter_subscriptions
+  for select to authenticated using ((select public.is_admin()));
+create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
+create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
+
+create table private.newsletter_tokens (
+  token_hash bytea primary key,
+  subscription_id uuid not null references public.newsletter_subscriptions (id) on delete cascade,
+  purpose text not null,
+  created_at timestamptz not null default now(),
+  constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
+);
+comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
+alter table private.newsletter_tokens enable row level security;
+create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
+
 -- Deletes the emails of a deleted subscription, since they hold its address.
-create or replace function private.delete_newsletter_mails() returns trigger
+create function private.delete_newsletter_mails() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.outbox_messages as m
@@ -6785,7 +8101,7 @@ begin
 end
 $$;
 
-create or replace function public.subscribe_to_newsletter(email text) returns jsonb
+create function public.subscribe_to_newsletter(email text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6816,11 +8132,25 @@ begin
   return null;
 end
 $$;
-
 comment on function public.subscribe_to_newsletter is
   'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
 
-create or replace function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
+create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
+language sql set search_path = '' as $$
+  with queued as (
+    insert into public.outbox_messages (
+      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
+    )
+    select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
+    from public.newsletter_subscriptions as n
+    join public.message_templates as template on template.kind = 'newsletter_confirmation' and template.is_on
+    where n.id = queue_newsletter_confirmation.subscription_id
+    returning id, channel
+  )
+  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
+$$;
+
+create function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -6837,11 +8167,10 @@ begin
   return next;
 end
 $$;
-
 comment on function public.issue_newsletter_tokens is
   'New tokens for the links of one newsletter mail; only their hashes are stored. No row: the subscription was deleted.';
 
-create or replace function public.confirm_newsletter(token text) returns boolean
+create function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6863,11 +8192,10 @@ begin
   return true;
 end
 $$;
-
 comment on function public.confirm_newsletter is
   'Confirms the subscription of the address to which this token was mailed. False: unknown or used token.';
 
-create or replace function public.unsubscribe_from_newsletter(token text) returns boolean
+create function public.unsubscribe_from_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -6881,7 +8209,6 @@ begin
   return found;
 end
 $$;
-
 comment on function public.unsubscribe_from_newsletter is
   'Deletes the address to which this token was mailed, with everything stored for it. False: unknown token.';
 
@@ -6892,10 +8219,40 @@ create trigger newsletter_subscriptions_after_delete after delete on public.news
 grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
   public.unsubscribe_from_newsletter
   to anon, authenticated, service_role;
-
 grant execute on function public.issue_newsletter_tokens to service_role;
 
-create or replace function public.forget_old_rows() returns integer
+-- schemas/31_personal_data.sql
+-- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
+
+create table private.person_hash_key (
+  id boolean primary key default true,
+  key bytea not null default sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
+  constraint "there is one key" check (id)
+);
+comment on table private.person_hash_key is
+  'Key of the hashes in personal_data_requests, so that phone numbers cannot be guessed from them.';
+alter table private.person_hash_key enable row level security;
+
+create table public.personal_data_requests (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  person_hash text not null,
+  counts jsonb not null,
+  requested_by uuid,
+  requested_by_email text,
+  requested_at timestamptz not null default clock_timestamp(),
+  constraint "a request is known" check (kind in ('export', 'erasure'))
+);
+comment on table public.personal_data_requests is
+  'Log of exports and erasures of personal data by staff. Append-only. Persons are keyed hashes.';
+alter table public.personal_data_requests enable row level security;
+revoke all on public.personal_data_requests from anon, authenticated, service_role;
+grant select on public.personal_data_requests to authenticated, service_role;
+create policy "staff read the requests" on public.personal_data_requests
+  for select to authenticated using ((select public.is_admin()));
+create index personal_data_requests_of_a_person on public.personal_data_requests (person_hash, requested_at desc);
+
+create function public.forget_old_rows() returns integer
 language plpgsql volatile security definer set search_path = '' as $$
 declare
   forgotten integer;
@@ -6910,11 +8267,10 @@ begin
   return forgotten;
 end
 $$;
-
 comment on function public.forget_old_rows is
   'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders without a payment after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
-create or replace function private.unsettled_money_reason(order_id uuid) returns text
+create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -6947,11 +8303,10 @@ begin
   end;
 end
 $$;
-
 comment on function private.unsettled_money_reason is
   'Why the money of an order is not settled yet, as a sentence. Null: settled. Until then the customer''s details are needed.';
 
-create or replace function private.anonymise_orders(order_ids uuid[]) returns void
+create function private.anonymise_orders(order_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -6976,11 +8331,10 @@ begin
   ));
 end
 $$;
-
 comment on function private.anonymise_orders is
   'Removes the customer''s name, email, phone, address and notes from orders and related rows. M-PESA''s messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
 
-create or replace function private.anonymise_messages(message_ids uuid[]) returns void
+create function private.anonymise_messages(message_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -6992,10 +8346,9 @@ begin
   where m.id = any (anonymise_messages.message_ids);
 end
 $$;
-
 comment on function private.anonymise_messages is 'Removes recipient and text of messages. Waiting ones are not sent.';
 
-create or replace function private.anonymise_old_messages() returns integer
+create function private.anonymise_old_messages() returns integer
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -7011,7 +8364,7 @@ begin
 end
 $$;
 
-create or replace function private.clear_old_payment_messages() returns void
+create function private.clear_old_payment_messages() returns void
 language plpgsql set search_path = '' as $$
 declare
   retained_since timestamptz := now() - make_interval(months => (select s.payment_messages_months from public.store_settings as s));
@@ -7044,7 +8397,7 @@ begin
 end
 $$;
 
-create or replace function private.anonymise_old_orders() returns void
+create function private.anonymise_old_orders() returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -7069,7 +8422,7 @@ begin
 end
 $$;
 
-create or replace function private.retention_reason(order_id uuid) returns text
+create function private.retention_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -7085,11 +8438,10 @@ begin
   ));
 end
 $$;
-
 comment on function private.retention_reason is
   'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
 
-create or replace function private.delete_old_inquiries() returns void
+create function private.delete_old_inquiries() returns void
 language plpgsql set search_path = '' as $$
 begin
   delete from public.inquiries as i
@@ -7102,7 +8454,7 @@ begin
 end
 $$;
 
-create or replace function private.delete_unconfirmed_subscriptions() returns void
+create function private.delete_unconfirmed_subscriptions() returns void
 language plpgsql set search_path = '' as $$
 begin
   delete from public.newsletter_subscriptions as n
@@ -7115,7 +8467,7 @@ begin
 end
 $$;
 
-create or replace function private.hash_person(identifier text) returns text
+create function private.hash_person(identifier text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
   secret bytea := (select k.key from private.person_hash_key as k);
@@ -7123,18 +8475,17 @@ begin
   return encode(sha256(secret || sha256(secret || convert_to(hash_person.identifier, 'UTF8'))), 'hex');
 end
 $$;
-
 comment on function private.hash_person is
   'Keyed hash of a phone or email address, which shows that two requests were about the same person.';
 
-create or replace function private.refuse_request_log_change() returns trigger
+create function private.refuse_request_log_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
 end
 $$;
 
-create or replace function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
+create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -7147,7 +8498,20 @@ begin
 end
 $$;
 
-create or replace function private.read_person(identifier text, out email text, out phone text)
+create function private.read_phone(written text) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  if octet_length(written) > 300 then
+    return null;
+  end if;
+  -- As domain/phone.ts reads it: with brackets and dots, 00254 and +254 (0).
+  return private.normalised_phone(
+    regexp_replace(regexp_replace(regexp_replace(written, '[^0-9+]', '', 'g'), '^00254', '+254'), '^\+?2540', '+254')
+  );
+end
+$$;
+
+create function private.read_person(identifier text, out email text, out phone text)
 language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
@@ -7160,10 +8524,49 @@ begin
   end if;
 end
 $$;
-
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
-create or replace function public.export_person(identifier text) returns jsonb
+create function private.orders_of_person(email text, phone text) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone
+    order by o.created_at desc, o.id
+  );
+end
+$$;
+
+create function private.describe_payment(payment_id uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+begin
+  return (
+    select jsonb_build_object(
+      'phone', p.phone, 'charge_cents', p.charge_cents, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
+      'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
+      'refund_receipt', p.refund_receipt,
+      'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),
+      'mpesa_messages', coalesce((
+        select jsonb_agg(jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body) order by m.id)
+        from public.payment_messages as m where m.payment_id = p.id and m.body <> '{}'
+      ), '[]'::jsonb)
+    )
+    from public.payments as p
+    where p.id = describe_payment.payment_id
+  );
+end
+$$;
+
+create function private.describe_message(message public.outbox_messages) returns jsonb
+language sql immutable set search_path = ''
+return jsonb_build_object(
+  'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
+  'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at
+);
+
+create function public.export_person(identifier text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -7267,11 +8670,10 @@ begin
   return answer;
 end
 $$;
-
 comment on function public.export_person is
   'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged.';
 
-create or replace function public.erase_person(identifier text) returns jsonb
+create function public.erase_person(identifier text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -7344,22 +8746,53 @@ begin
   return jsonb_build_object('identifier', person_key, 'erased', erased, 'postponed', postponed);
 end
 $$;
-
 comment on function public.erase_person is
   'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
 create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
   for each row execute function private.refuse_request_log_change();
-
 create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
   for each statement execute function private.refuse_request_log_change();
 
 -- Who may call these functions
 grant execute on function public.forget_old_rows to service_role;
-
 grant execute on function public.export_person, public.erase_person to authenticated, service_role;
 
-create or replace function private.counted_page(path text) returns text
+-- schemas/32_dashboard.sql
+-- Dashboard: page views, figures, backups and system status.
+
+create table public.page_views (
+  day date not null,
+  path text not null,
+  views integer not null,
+  constraint "one count per day and page" primary key (day, path),
+  constraint "a view was counted" check (views > 0)
+);
+comment on table public.page_views is 'Views of each storefront page per day in Nairobi, without any data of the visitor.';
+alter table public.page_views enable row level security;
+grant select on public.page_views to authenticated;
+create policy "staff read the page views" on public.page_views for select to authenticated using ((select public.is_admin()));
+
+create table public.backups (
+  id bigint generated always as identity primary key,
+  started_at timestamptz not null,
+  finished_at timestamptz not null default now(),
+  outcome text not null,
+  file_name text,
+  size bigint,
+  problem text,
+  constraint "an outcome of a backup is known" check (outcome in ('verified', 'readable', 'failed', 'impossible')),
+  constraint "a backup that was made has a file" check ((outcome in ('verified', 'readable')) = (file_name is not null)),
+  constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
+);
+comment on table public.backups is
+  'Backup attempts. verified: restored elsewhere and compared; readable: read completely, without a restore; failed; impossible: a program is missing.';
+comment on column public.backups.size is 'In bytes.';
+alter table public.backups enable row level security;
+grant select on public.backups to authenticated;
+create policy "staff read every backup" on public.backups for select to authenticated using ((select public.is_admin()));
+
+create function private.counted_page(path text) returns text
 language sql stable set search_path = '' as $$
   -- Only existing pages have their own rows, so that requests cannot fill the table.
   select case
@@ -7372,11 +8805,140 @@ language sql stable set search_path = '' as $$
   end
   from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
 $$;
-
 comment on function private.counted_page is
   'The page under which a view is counted: a storefront page; ''other'' for unknown paths; null for staff screens.';
 
-create or replace function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
+create function public.record_page_views(views jsonb) returns void
+language sql volatile security definer set search_path = '' as $$
+  insert into public.page_views as counted (day, path, views)
+  select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
+  from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
+  where private.counted_page(seen.path) is not null and seen.views > 0
+  group by 2
+  -- Always in the same order, so that two processes cannot deadlock.
+  order by 2
+  on conflict (day, path) do update set views = counted.views + excluded.views;
+$$;
+comment on function public.record_page_views is 'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
+
+-- Figures that change with what they count, in the same transaction: summing up all orders would take longer with each.
+create table private.daily_totals (
+  id bigint generated always as identity primary key,
+  day date not null,
+  orders bigint not null default 0,
+  revenue_cents bigint not null default 0,
+  received_cents bigint not null default 0
+);
+
+comment on table private.daily_totals is
+  'Orders and money per day in Nairobi, in as many rows for a day as transactions changed it at once: each takes a row that no other has locked.';
+comment on column private.daily_totals.day is 'When orders were placed and money moved; -infinity for money without a time.';
+comment on column private.daily_totals.revenue_cents is 'Total of the orders that were placed, paid or not.';
+comment on column private.daily_totals.received_cents is 'What arrived for orders, less what was sent back.';
+
+alter table private.daily_totals enable row level security;
+
+create index daily_totals_by_day on private.daily_totals (day);
+
+create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
+language plpgsql
+set search_path = ''
+set enable_seqscan = off
+as $$
+declare
+  of_day date := coalesce(private.nairobi_day(moment), '-infinity');
+begin
+  update private.daily_totals as t
+  set orders = t.orders + add_to_day.orders,
+      revenue_cents = t.revenue_cents + add_to_day.revenue_cents,
+      received_cents = t.received_cents + add_to_day.received_cents
+  where t.id = (select free.id from private.daily_totals as free where free.day = of_day limit 1 for update skip locked);
+  if not found then
+    insert into private.daily_totals (day, orders, revenue_cents, received_cents)
+    values (of_day, add_to_day.orders, add_to_day.revenue_cents, add_to_day.received_cents);
+  end if;
+end
+$$;
+comment on function private.add_to_day(timestamptz, bigint, bigint, bigint) is
+  'Adds to the figures of a day. Never waits for another transaction.';
+
+create function private.count_order(old public.orders, new public.orders) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
+    return;
+  end if;
+  if old.id is not null then
+    perform private.add_to_day(old.created_at, -1, -old.total_amount, 0);
+  end if;
+  if new.id is not null then
+    perform private.add_to_day(new.created_at, 1, new.total_amount, 0);
+  end if;
+end
+$$;
+comment on function private.count_order(public.orders, public.orders) is
+  'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
+
+create function private.count_payment(old public.payments, new public.payments) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  before bigint := case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end;
+  after bigint := case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end;
+begin
+  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
+    return;
+  end if;
+  if before <> 0 then
+    perform private.add_to_day(old.completed_at, 0, 0, -before);
+  end if;
+  if after <> 0 then
+    perform private.add_to_day(new.completed_at, 0, 0, after);
+  end if;
+end
+$$;
+comment on function private.count_payment(public.payments, public.payments) is
+  'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
+
+create function private.count_refund(old public.refunds, new public.refunds) returns void
+language plpgsql
+set search_path = ''
+as $$
+declare
+  before bigint := case when old.status = 'completed' and private.is_for_order(old.payment_id) then old.refund_cents else 0 end;
+  after bigint := case when new.status = 'completed' and private.is_for_order(new.payment_id) then new.refund_cents else 0 end;
+begin
+  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
+    return;
+  end if;
+  if before <> 0 then
+    perform private.add_to_day(old.completed_at, 0, 0, before);
+  end if;
+  if after <> 0 then
+    perform private.add_to_day(new.completed_at, 0, 0, -after);
+  end if;
+end
+$$;
+comment on function private.count_refund(public.refunds, public.refunds) is
+  'Updates daily_totals with a refund that was added (old is null) or changed.';
+
+create function private.is_for_order(payment_id uuid) returns boolean
+language plpgsql stable
+set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  -- A refund may move to a payment that is just being added.
+  return is_for_order.payment_id is not null
+    and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
+end
+$$;
+comment on function private.is_for_order(uuid) is 'Whether a payment is for an order, and no test.';
+
+create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -7388,10 +8950,7 @@ begin
   with seen as (
     select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
   ), placed as (
-    select (o.created_at at time zone 'Africa/Nairobi')::date as day, count(*) as count
-    from public.orders as o
-    where o.created_at >= first_day::timestamp at time zone 'Africa/Nairobi'
-    group by 1
+    select t.day, sum(t.orders) as count from private.daily_totals as t where t.day >= first_day group by 1
   )
   select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
   from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
@@ -7400,11 +8959,10 @@ begin
   order by 1;
 end
 $$;
-
 comment on function public.daily_figures is
   'For staff: page views and orders of the last days in Nairobi, including today and days without any.';
 
-create or replace function public.record_backup(
+create function public.record_backup(
   started_at timestamptz, outcome text, file_name text default null, size bigint default null, problem text default null
 ) returns void
 language sql volatile security definer set search_path = '' as $$
@@ -7413,10 +8971,9 @@ language sql volatile security definer set search_path = '' as $$
   -- Stores about a year of two backups a day.
   delete from public.backups as b where b.id <= (select max(id) - 730 from public.backups);
 $$;
-
 comment on function public.record_backup is 'Records the outcome of a backup.';
 
-create or replace function public.request_backup() returns void
+create function public.request_backup() returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
@@ -7426,75 +8983,81 @@ begin
   perform pg_catalog.pg_notify('backup_requests', '');
 end
 $$;
-
 comment on function public.request_backup is
   'For staff and the secret key: requests a backup now. Its outcome is a new row of backups.';
 
-create or replace function public.dashboard_figures() returns table (
+create function public.system_status() returns table (
+  checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
+  last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint
+)
+language sql stable security definer set search_path = '' as $$
+  select private.expect_staff();
+  select
+    clock_timestamp(),
+    made.finished_at,
+    made.outcome,
+    tried.finished_at,
+    tried.outcome,
+    tried.problem,
+    (select m.received_at from public.payment_messages as m order by m.id desc limit 1),
+    (
+      select count(*) from public.payments as p
+      where p.purpose = 'order' and p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
+    )
+  from (select) as always
+  left join lateral (
+    select b.finished_at, b.outcome from public.backups as b
+    where b.outcome in ('verified', 'readable') order by b.id desc limit 1
+  ) as made on true
+  left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
+$$;
+comment on function public.system_status is
+  'For staff: the last good backup and the last attempt, the last message of M-PESA, and prompts open for more than five minutes.';
+
+create function public.dashboard_figures() returns table (
   products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,
   received_today bigint
 )
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  now_in_nairobi timestamp := now() at time zone 'Africa/Nairobi';
-  today timestamptz := date_trunc('day', now_in_nairobi) at time zone 'Africa/Nairobi';
-  monday timestamptz := date_trunc('week', now_in_nairobi) at time zone 'Africa/Nairobi';
+  today date := private.nairobi_day(now());
+  monday date := date_trunc('week', today::timestamp)::date;
 begin
   perform private.expect_staff();
   return query
-  with money (cents, moved_at) as (
-    select p.charge_cents, p.completed_at from public.payments as p where p.status = 'completed' and p.purpose = 'order'
-    union all
-    select -r.refund_cents, r.completed_at
-    from public.refunds as r
-    join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
-    where r.status = 'completed'
-  )
   select
-    (select count(*) from public.products as p where p.is_active),
-    o.count,
+    (select coalesce(sum(c.products), 0)::bigint from private.catalogue_counts as c),
+    coalesce(sum(t.orders), 0)::bigint,
     (select count(*) from public.inquiries),
-    o.revenue,
-    m.in_all,
-    m.this_week,
-    m.today
-  from (
-    select count(*), coalesce(sum(total_amount), 0)::bigint as revenue from public.orders
-  ) as o
-  cross join (
-    select
-      coalesce(sum(cents), 0)::bigint as in_all,
-      coalesce(sum(cents) filter (where moved_at >= monday), 0)::bigint as this_week,
-      coalesce(sum(cents) filter (where moved_at >= today), 0)::bigint as today
-    from money
-  ) as m;
+    coalesce(sum(t.revenue_cents), 0)::bigint,
+    coalesce(sum(t.received_cents), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= monday), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= today), 0)::bigint
+  from private.daily_totals as t;
 end
 $$;
-
 comment on function public.dashboard_figures is
   'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
 -- Who may call these functions
 grant execute on function public.record_page_views, public.record_backup to service_role;
-
 grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
-
 grant execute on function public.request_backup to authenticated, service_role;
 
+-- schemas/33_live.sql
 -- Live updates: notifications that clear cached pages, and tables that realtime publishes to staff screens.
 
-create or replace function private.announce_page_change() returns trigger
+create function private.announce_page_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
   return null;
 end
 $$;
-
 comment on function private.announce_page_change is 'Notifies page_changes, as JSON, that rows of this table changed.';
 
-create or replace function private.announce_product_change(old public.products, new public.products) returns void
+create function private.announce_product_change(old public.products, new public.products) returns void
 language plpgsql set search_path = '' as $$
 declare
   change jsonb := '{"table": "products"}';
@@ -7516,11 +9079,10 @@ begin
   perform pg_catalog.pg_notify('page_changes', change::text);
 end
 $$;
-
 comment on function private.announce_product_change is
   'Notifies page_changes, as JSON, of a product''s keys before and after a change.';
 
-create or replace function private.announce_access_change() returns trigger
+create function private.announce_access_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'UPDATE' then
@@ -7533,38 +9095,56 @@ begin
   return null;
 end
 $$;
-
 comment on function private.announce_access_change is
   'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff.';
 
 create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
-
 create trigger categories_after_change after update on public.categories
   for each row
   when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
   execute function private.announce_page_change();
-
 create trigger categories_after_statement after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
-
 create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
-
 create trigger shop_texts_after_change after update on public.shop_texts
   for each row
   when (old.* is distinct from new.*)
   execute function private.announce_page_change();
-
 create trigger shop_texts_after_statement after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
-
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
+create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
+  for each row execute function private.announce_access_change();
+create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
 
+-- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
+-- require the secret key.
+create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
+with check (extension = 'broadcast' and not private and (select public.is_admin()));
+
+alter publication supabase_realtime add table public.orders;
+alter publication supabase_realtime add table public.inquiries;
+alter publication supabase_realtime add table public.deliveries;
+alter publication supabase_realtime add table public.payments;
+alter publication supabase_realtime add table public.products;
+alter publication supabase_realtime add table public.categories;
+alter publication supabase_realtime add table public.store_settings;
+alter publication supabase_realtime add table public.outbox_messages;
+alter publication supabase_realtime add table public.message_templates;
+alter publication supabase_realtime add table public.mpesa_transactions;
+alter publication supabase_realtime add table public.statement_pulls;
+alter publication supabase_realtime add table public.reconciliation_events;
+alter publication supabase_realtime add table public.refunds;
+alter publication supabase_realtime add table public.shop_texts;
+alter publication supabase_realtime add table public.search_synonyms;
+
+-- schemas/34_jobs.sql
 -- Background jobs: which process calls the payment function, and when.
 
-create or replace function private.is_payment_job_due(action text) returns boolean
+create function private.is_payment_job_due(action text) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   -- The conditions of the functions that lease the work, such as lease_payment_queries.
@@ -7604,10 +9184,9 @@ begin
   end;
 end
 $$;
-
 comment on function private.is_payment_job_due is 'Whether the payment function has work for this action now.';
 
-create or replace function public.claim_payment_job(action text) returns boolean
+create function public.claim_payment_job(action text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
 declare
   every constant interval := case
@@ -7627,19 +9206,19 @@ begin
     and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
 end
 $$;
-
 comment on function public.claim_payment_job is
   'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
 
 -- Who may call these functions
 grant execute on function public.claim_payment_job to service_role;
 
+-- schemas/35_changes.sql
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins.
 
 -- Products, categories and settings
 
-create or replace function private.before_product_change() returns trigger
+create function private.before_product_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   -- Ignores the stock, so that orders do not conflict with a staff member's edit. Never decreases, even when the clock is set back.
@@ -7660,15 +9239,20 @@ begin
 end
 $$;
 
-create or replace function private.after_product_change() returns trigger
+create trigger products_before_change before update on public.products
+  for each row execute function private.before_product_change();
+
+create function private.after_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
     perform private.update_product_search(null, new);
+    perform private.count_active_products(null, new);
     perform private.announce_product_change(null, new);
     return null;
   elsif tg_op = 'DELETE' then
     perform private.update_product_search(old, null);
+    perform private.count_active_products(old, null);
     perform private.announce_product_change(old, null);
     return null;
   end if;
@@ -7679,6 +9263,7 @@ begin
       new.previous_price is null)
   then
     perform private.update_product_search(old, new);
+    perform private.count_active_products(old, new);
   end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
@@ -7693,7 +9278,10 @@ begin
 end
 $$;
 
-create or replace function private.before_category_change() returns trigger
+create trigger products_after_change after insert or update or delete on public.products
+  for each row execute function private.after_product_change();
+
+create function private.before_category_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
@@ -7705,7 +9293,10 @@ begin
 end
 $$;
 
-create or replace function private.before_settings_change() returns trigger
+create trigger categories_before_change before insert or update of name on public.categories
+  for each row execute function private.before_category_change();
+
+create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if old.support_email is distinct from new.support_email then
@@ -7716,9 +9307,28 @@ begin
 end
 $$;
 
+create trigger store_settings_before_change before update on public.store_settings
+  for each row execute function private.before_settings_change();
+
+create function private.after_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if old is distinct from new then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
+  end if;
+  if new.refund_approval_above > old.refund_approval_above then
+    perform private.record_refund_limit_raise(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger store_settings_after_change after update on public.store_settings
+  for each row execute function private.after_settings_change();
+
 -- Orders
 
-create or replace function private.before_order_change() returns trigger
+create function private.before_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' then
@@ -7746,9 +9356,93 @@ begin
 end
 $$;
 
-create or replace function private.after_payment_change() returns trigger
+create trigger orders_before_change before update of status, payment_status or delete on public.orders
+  for each row execute function private.before_order_change();
+
+create function private.after_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if tg_op = 'INSERT' then
+    perform private.record_order_events(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    delete from public.order_events as e where e.order_id = old.id;
+    delete from public.outbox_messages as m where m.order_id = old.id;
+    perform private.count_order(old, null);
+    return null;
+  end if;
+  perform private.count_order(old, new);
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
+  end if;
+  if old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded' then
+    perform private.record_refund_of_order(new);
+  end if;
+  if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
+    perform private.queue_messages_of_order(old, new);
+    perform private.notify_order_followers(new);
+  end if;
+  perform private.record_order_events(old, new);
+  if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_delivery_with_order(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger orders_after_change after insert or update or delete on public.orders
+  for each row execute function private.after_order_change();
+
+-- Per statement: one that adds many rows updates the figures of a day once.
+create function private.after_orders_added() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.add_to_day(min(a.created_at), count(*), sum(a.total_amount), 0)
+  from added as a
+  group by private.nairobi_day(a.created_at);
+  return null;
+end
+$$;
+
+create trigger orders_after_insert after insert on public.orders
+  referencing new table as added
+  for each statement execute function private.after_orders_added();
+
+-- Payments and refunds
+
+create function private.before_payment_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if new.purpose = 'test' then
+    return new;
+  end if;
+  if tg_op = 'INSERT' and new.status = 'initiating' and new.method = 'prompt' then
+    perform private.refuse_same_amount(new);
+    perform private.refuse_prompt_in_pause();
+  end if;
+  if new.receipt is not null then
+    new := private.move_refund_with_receipt(new);
+  end if;
+  return new;
+end
+$$;
+
+create trigger payments_before_change before insert or update of receipt on public.payments
+  for each row execute function private.before_payment_change();
+
+create function private.after_payment_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op <> 'INSERT' then
+    perform private.count_payment(old, new);
+  end if;
+  if tg_op = 'DELETE' then
+    return null;
+  end if;
   -- A test pays no order; it only proves that prompts work.
   if new.purpose = 'test' then
     if tg_op = 'UPDATE' and old.status <> new.status and new.status = 'completed' then
@@ -7782,14 +9476,98 @@ begin
 end
 $$;
 
+-- Two triggers, which fire in the order of their names. The first also fires when an update sets the same receipt again: a
+-- transaction with this receipt may have arrived in the meantime.
+create trigger payments_after_receipt after insert or update of receipt on public.payments
+  for each row
+  when (new.receipt is not null)
+  execute function private.link_transaction();
+create trigger payments_after_status_change after insert or update or delete on public.payments
+  for each row execute function private.after_payment_change();
+
+create function private.after_payments_added() returns trigger
+language plpgsql security definer
+set search_path = ''
+as $$
+begin
+  perform private.add_to_day(min(a.completed_at), 0, 0, sum(a.charge_cents))
+  from added as a
+  where a.status = 'completed' and a.purpose = 'order'
+  group by private.nairobi_day(a.completed_at);
+  return null;
+end
+$$;
+
+create trigger payments_after_insert after insert on public.payments
+  referencing new table as added
+  for each statement execute function private.after_payments_added();
+
+create function private.after_refund_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'DELETE' then
+    perform private.count_refund(old, null);
+    return null;
+  end if;
+  perform private.count_refund(old, new);
+  -- A refund that got its payment later has been recorded.
+  if tg_op = 'UPDATE' and old.payment_id is distinct from new.payment_id then
+    return null;
+  end if;
+  if tg_op = 'INSERT' and new.payment_id is not null then
+    perform private.record_refund_in_reconciliation(new);
+  end if;
+  if new.payment_id is not null then
+    perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
+  end if;
+  if tg_op = 'INSERT' then
+    perform private.record_refund_events(null, new);
+    return null;
+  end if;
+  perform private.record_refund_events(old, new);
+  if old.status <> new.status and new.status in ('failed', 'withdrawn') then
+    perform private.reopen_transaction_of_refund(new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger refunds_after_change after insert or update of status, payment_id or delete on public.refunds
+  for each row execute function private.after_refund_change();
+
 -- Deliveries
 
 create trigger deliveries_before_change before insert or update on public.deliveries
   for each row execute function private.before_delivery_change();
 
+create function private.after_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'INSERT' then
+    perform private.record_delivery_events(null, new);
+    perform private.move_order_with_delivery(null, new);
+    return null;
+  end if;
+  perform private.record_delivery_events(old, new);
+  if old.delivery_status <> new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+    perform private.move_order_with_delivery(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create trigger deliveries_after_change after insert or update on public.deliveries
+  for each row execute function private.after_delivery_change();
+
+-- Message templates
+
+create trigger message_templates_before_change before insert or update on public.message_templates
+  for each row execute function private.check_message_template();
+
+-- schemas/36_metrics.sql
 -- Metrics: figures of the shop for monitoring (docs/monitoring.md).
 
-create or replace function public.shop_metrics() returns table (metric text, label text, value double precision)
+create function public.shop_metrics() returns table (metric text, label text, value double precision)
 language sql stable security definer set search_path = '' as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
@@ -7846,8 +9624,330 @@ language sql stable security definer set search_path = '' as $$
   select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
   from public.backups as b where b.outcome in ('verified', 'readable')
 $$;
-
 comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
 
 -- Who may call these functions
 grant execute on function public.shop_metrics to service_role;
+
+-- The rows of a new shop.
+reset check_function_bodies;
+
+insert into public.store_settings default values;
+
+insert into private.person_hash_key default values;
+
+insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_types)
+values (
+  'product-images', 'product-images', true, 10 * 1024 * 1024,
+  array['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif']
+)
+on conflict (id) do update set
+  public = excluded.public,
+  file_size_limit = excluded.file_size_limit,
+  allowed_mime_types = excluded.allowed_mime_types;
+
+insert into private.limits (name, allowed, within) values
+  ('place_order', 100, '10 minutes'),
+  ('inquiries', 30, '10 minutes'),
+  ('order_lookups', 60, '10 minutes'),
+  ('orders_looked_up', 300, '1 day'),
+  ('order_digits', 5, '1 hour'),
+  ('digits', 60, '1 hour'),
+  ('payment_prompts', 100, '10 minutes'),
+  ('payment_prompts_of_order', 10, '10 minutes'),
+  ('payment_prompts_to_phone', 10, '10 minutes'),
+  ('unknown_payments', 60, '10 minutes'),
+  ('unpaid_order_texts', 10, '1 day'),
+  ('unpaid_order_mails', 20, '1 day'),
+  ('newsletter', 30, '10 minutes'),
+  ('newsletter_mails', 20, '1 day'),
+  ('inquiries_of_day', 100, '1 day'),
+  ('prompts_beyond_unanswered', 2, '1 day');
+
+insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
+select kind, channel, subject, body, subject, body
+from (values
+  ('order_received', 'text', null,
+    '{shop}: we have your order {order}, {total}. Pay or follow it: {link}'),
+  ('order_paid', 'text', null,
+    '{shop}: {paid} received for {order}[, M-PESA {receipt}]. Asante! Follow it: {link}'),
+  ('order_payment_held', 'text', null,
+    '{shop}: {paid} received[, M-PESA {receipt}], {order} needs a check. We will call you. {link}'),
+  ('order_on_its_way', 'text', null,
+    '{shop}: your order {order} is on its way. Follow it: {link}'),
+  ('order_delivered', 'text', null,
+    '{shop}: your order {order} was delivered. Asante! Your receipt: {receipt_link}'),
+  ('order_refunded', 'text', null,
+    '{shop}: {refunded} for {order} was sent back to the phone that paid[, M-PESA {refund_receipt}]. {link}'),
+  ('order_cancelled', 'text', null,
+    '{shop}: your order {order} was cancelled.[ We are sending {due_back} back to you.] {link}'),
+  ('order_received', 'mail', 'We have your order {order}',
+    E'Habari {name},\n\nThank you for your order at {shop}.\n\n{items}\nDelivery: {delivery_fee}\nTotal: {total}\n\nPay or follow your order here:\n{link}\n\nYour tracking number is {tracking}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_paid', 'mail', 'We received your payment for {order}',
+    E'Habari {name},\n\nWe received {paid} for your order {order}. Asante![ The M-PESA receipt is {receipt}.]\n\n{items}\nDelivery: {delivery_fee}\nTotal: {total}\n\nFollow your order here:\n{link}\n\nYour receipt, to keep or to print:\n{receipt_link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_payment_held', 'mail', 'Your payment for {order} reached us, and we will call you',
+    E'Habari {name},\n\nWe received {paid} for your order {order}.[ The M-PESA receipt is {receipt}.]\n\nIt came too late for the drinks we kept for you, or in another amount than the total of {total}. Nothing is lost: our team will call you to sort it out.\n\nYour order:\n{link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_on_its_way', 'mail', 'Your order {order} is on its way',
+    E'Habari {name},\n\nYour order {order} has left our fridge and is on its way to you.\n\nFollow it here:\n{link}\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_delivered', 'mail', 'Your order {order} was delivered',
+    E'Habari {name},\n\nYour order {order} was delivered. Asante, and enjoy it cold!\n\nYour receipt, to keep or to print:\n{receipt_link}\n\nIf something is not right, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_refunded', 'mail', 'Your money for {order} was sent back',
+    E'Habari {name},\n\nWe sent {refunded} for your order {order} back to the phone that paid.[ The M-PESA receipt of it is {refund_receipt}.]\n\nYour order:\n{link}\n\nIf it has not reached you within a day, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_cancelled', 'mail', 'Your order {order} was cancelled',
+    E'Habari {name},\n\nWe have cancelled your order {order}.[ We are sending your {due_back} back to the phone that paid.]\n\nYour order:\n{link}\n\nIf you have a question, call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('order_expired', 'mail', 'Your order {order} was not paid in time',
+    E'Habari {name},\n\nNo payment for your order {order} reached us in time, so we have cancelled it.\n\n{items}\n\nYou can order again here:\n{link}\n\nIf you did pay, keep your M-PESA receipt and call us at {shop_phone}.\n\n{shop}\n{shop_phone}\n{shop_email}'),
+  ('newsletter_confirmation', 'mail', 'Please confirm: news from {shop}',
+    E'Habari,\n\nYou asked for news from {shop}: a short note when a new flavor leaves the press.\n\nPlease confirm your address here:\n{confirm_link}\n\nIf it was not you, do nothing. Without your confirmation we send no news and forget your address after 7 days. To remove it now:\n{unsubscribe_link}\n\n{shop}\n{shop_phone}\n{shop_email}')
+) as template (kind, channel, subject, body);
+
+insert into public.shop_texts (slug, title, body, default_title, default_body)
+select slug, title, body, title, body
+from (values
+  ('faq', 'Frequently asked questions', $text$## How fast is delivery?
+
+15 to 60 minutes within Nairobi, 7 days a week, public holidays included. The [delivery page](/delivery) lists the areas we cover.
+
+## What does delivery cost?
+
+Within Nairobi: {delivery_fee}. You see it before you pay. Outside Nairobi County it may cost more, and we ask you before we send anything.
+
+## Do you deliver outside Nairobi?
+
+Yes, nationwide. Call {phone} first, and we tell you when a parcel reaches your town.
+
+## How do I pay?
+
+By M-PESA. After you order, a prompt appears on your phone; enter your PIN and your drinks are on their way. You need no account.
+
+## Where is my order?
+
+Enter your tracking number on the [tracking page](/track-order). It updates by itself while you watch.
+
+## Who can order?
+
+Anyone aged 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya.
+
+## Something is wrong with my order
+
+Call {phone} or write to {email}. We are there 24/7 by phone and chat, and answer email within 24 hours.$text$),
+  ('privacy', 'Privacy notice', $text$We ask for what a delivery needs, use it for that, and delete it on a schedule. We sell no one's data and set no advertising cookies.
+
+## Who we are
+
+{shop} in Nairobi is the data controller under Kenya's Data Protection Act, 2019. For anything about your data, write to {email} or call {phone}.
+
+## What we collect, and why
+
+- **When you order:** your name, phone, email, delivery address and notes. We need them to take your payment, to deliver, and to keep you posted. Our legal basis is the contract with you.
+- **When you pay:** the phone that pays, the amount and the M-PESA receipt. Safaricom also tells us the payer's name. Tax law asks us to keep these records.
+- **When you write to us:** your name, email, phone and message, to answer you.
+- **When you join the newsletter:** your email address, once you have confirmed it. Every mail has a link to unsubscribe.
+- **When you visit:** how often each page is opened per day, without cookies and without anything about you. For a few hours we use IP addresses to keep the shop safe from abuse.
+
+If you let this device remember your details for the next order, they stay on the device.
+
+## Who receives it
+
+- Safaricom (M-PESA): the phone that pays and the amount.
+- Your rider: your name, phone, address and notes.
+- The companies that send our texts and emails: your phone or email address, and the message.
+- The companies that host this website and its backups, on our behalf.
+- Authorities, where Kenyan law requires it.
+
+## How long we keep it
+
+- Your details in an order: {order_details_kept}. After that the order stays in our books without them.
+- M-PESA's messages about payments: {payment_messages_kept}, as tax law asks for records.
+- Texts and emails we sent you: 90 days.
+- Messages you sent us: {inquiries_kept}.
+- Newsletter: until you unsubscribe. An address that is not confirmed is deleted after 7 days.
+- Backups: about a week.
+
+## Your rights
+
+You may ask us for a copy of your data, to correct it, to erase it, or to stop using it. Write to {email} or call {phone}. So that no one else gets your data, we check that the phone or email address is yours. We answer a request for a copy within 7 days, and a request to correct or erase within 14 days. What tax law asks us to keep, we keep until its time is over.
+
+Not happy with our answer? You can complain to the [Office of the Data Protection Commissioner](https://www.odpc.go.ke).$text$),
+  ('terms', 'Terms of service', $text$## Who may order
+
+You must be 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya. Riders may ask for your ID, and hand nothing to anyone under 18. Khat is a stimulant: take it in moderation, and not while you are pregnant or breastfeeding, or if you have heart trouble.
+
+## Your order
+
+When you order, we reserve your drinks for a few minutes while you pay. The contract begins when your payment reaches us. If we cannot deliver after all, your money comes back.
+
+## Prices
+
+Prices are in Kenyan shillings and include taxes. Delivery within Nairobi: {delivery_fee}. You see the total before you pay.
+
+## Payment
+
+You pay by M-PESA: by the prompt on the phone you enter, or to our till or paybill where we offer it. M-PESA takes whole shillings, so the total is rounded up to the next one. We never ask for your PIN.
+
+## Delivery
+
+Within Nairobi we deliver in 15 to 60 minutes, 7 days a week, in the areas on the [delivery page](/delivery). Rain and traffic can make it longer. Outside Nairobi we agree on time and charges with you first. Please make sure that an adult can receive the order and answer the phone.
+
+## Cancelling and refunds
+
+- Until your rider leaves you can cancel for a full refund: call {phone}.
+- If a drink arrives damaged, warm or wrong, tell us within 24 hours. We replace it or send your money back.
+- Refunds go by M-PESA to the phone that paid.
+- For your safety we do not take back drinks that reached you in order.
+
+## The rest
+
+Kenyan law applies. Changes of these terms apply to orders placed after the change. How we handle your data is in the [privacy notice](#privacy).$text$)
+) as page (slug, title, body);
+
+-- Words that mean nothing are left out of a search.
+insert into public.search_synonyms (word, means) values
+  ('juice', ''),
+  ('juisi', ''),
+  ('jusi', ''),
+  ('sharubati', ''),
+  ('drink', ''),
+  ('kinywaji', ''),
+  ('vinywaji', ''),
+  ('beverage', ''),
+  ('refreshment', ''),
+  ('flavour', ''),
+  ('flavor', ''),
+  ('ladha', ''),
+  ('fruit', ''),
+  ('tunda', ''),
+  ('matunda', ''),
+  ('price', ''),
+  ('bei', ''),
+  ('buy', ''),
+  ('nunua', ''),
+  ('order', ''),
+  ('nataka', ''),
+  ('naomba', ''),
+  ('please', ''),
+  ('best', ''),
+  ('new', ''),
+  ('delivery', ''),
+  ('nairobi', ''),
+  ('qat', 'khat'),
+  ('miraa', 'khat'),
+  ('muguka', 'khat'),
+  ('mairungi', 'khat'),
+  ('veve', 'khat'),
+  ('jaba', 'khat'),
+  ('gomba', 'khat'),
+  ('energy drink', 'energy'),
+  ('nguvu', 'energy'),
+  ('stim', 'energy'),
+  ('soda', 'sparkling'),
+  ('fizzy', 'sparkling'),
+  ('carbonated', 'sparkling'),
+  ('sparkle', 'sparkling'),
+  ('bubbles', 'sparkling'),
+  ('kopo', 'can'),
+  ('mkebe', 'can'),
+  ('debe', 'can'),
+  ('tin', 'can'),
+  ('chupa', 'bottle'),
+  ('glass bottle', 'bottle'),
+  ('large', '750ml'),
+  ('big', '750ml'),
+  ('kubwa', '750ml'),
+  ('family', '750ml'),
+  ('share', '750ml'),
+  ('small', '330ml'),
+  ('ndogo', '330ml'),
+  ('dogo', '330ml'),
+  ('mini', '330ml'),
+  ('medium', '500ml'),
+  ('half litre', '500ml'),
+  ('half liter', '500ml'),
+  ('500 millilitres', '500ml'),
+  ('75cl', '750ml'),
+  ('three quarter litre', '750ml'),
+  ('50cl', '500ml'),
+  ('33cl', '330ml'),
+  ('embe', 'mango'),
+  ('maembe', 'mango'),
+  ('apple mango', 'mango'),
+  ('karakara', 'passion'),
+  ('pasheni', 'passion'),
+  ('granadilla', 'passion'),
+  ('passion fruit', 'passion'),
+  ('nanasi', 'pineapple'),
+  ('mananasi', 'pineapple'),
+  ('ananas', 'pineapple'),
+  ('mint leaf', 'mint'),
+  ('mnanaa', 'mint'),
+  ('nanaa', 'mint'),
+  ('peppermint', 'mint'),
+  ('ukwaju', 'tamarind'),
+  ('imli', 'tamarind'),
+  ('zobo', 'hibiscus'),
+  ('sobolo', 'hibiscus'),
+  ('bissap', 'hibiscus'),
+  ('karkade', 'hibiscus'),
+  ('karkadeh', 'hibiscus'),
+  ('rosella', 'hibiscus'),
+  ('roselle', 'hibiscus'),
+  ('sorrel', 'hibiscus'),
+  ('hibiscus tea', 'hibiscus'),
+  ('tangawizi', 'ginger'),
+  ('limau', 'lemon'),
+  ('ndimu', 'lemon lime'),
+  ('malimau', 'lemon lime'),
+  ('dawa', 'dawa ginger'),
+  ('tikiti', 'watermelon'),
+  ('tikiti maji', 'watermelon'),
+  ('tikitimaji', 'watermelon'),
+  ('matikiti', 'watermelon'),
+  ('melon', 'watermelon'),
+  ('currant', 'blackcurrant'),
+  ('cassis', 'blackcurrant'),
+  ('berry', 'blackcurrant'),
+  ('nazi', 'coconut'),
+  ('dafu', 'coconut'),
+  ('madafu', 'coconut'),
+  ('coco', 'coconut'),
+  ('maji', 'water watermelon'),
+  ('water', 'water watermelon'),
+  ('asali', 'honey'),
+  ('sukari', 'sweet'),
+  ('tamu', 'sweet'),
+  ('chachu', 'sour sharp tart'),
+  ('ukali', 'sour sharp tart'),
+  ('kali', 'strong ginger double'),
+  ('strong', 'strong ginger double'),
+  ('hot', 'strong ginger double'),
+  ('spicy', 'strong ginger double'),
+  ('baridi', ''),
+  ('cold', ''),
+  ('maji ya matunda', ''),
+  ('cool', ''),
+  ('ice', ''),
+  ('chilled', ''),
+  ('chungwa', 'orange'),
+  ('machungwa', 'orange'),
+  ('discount', 'offer'),
+  ('deal', 'offer'),
+  ('sale', 'offer'),
+  ('ofa', 'offer'),
+  ('punguzo', 'offer'),
+  ('nafuu', 'offer'),
+  ('cheap', 'offer'),
+  ('maji ya', ''),
+  ('0 5l', '500ml'),
+  ('0 33l', '330ml'),
+  ('0 75l', '750ml'),
+  ('best seller', ''),
+  ('bestseller', ''),
+  ('popular', ''),
+  ('maracuja', 'passion'),
+  ('maracuya', 'passion'),
+  ('ribena', 'blackcurrant'),
+  ('red bull', 'energy'),
+  ('redbull', 'energy'),
+  ('cheapest', 'offer'),
+  ('promo', 'offer'),
+  ('promotion', 'offer');
