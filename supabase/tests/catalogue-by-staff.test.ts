@@ -65,7 +65,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     await call(database, 'service', 'expire_reservations');
   };
-  /** The date as the table service tells it, to the microsecond. */
+  /** The date as returned by the table service, with microseconds. */
   const editedAt = async (productId: string) => {
     const { rows } = await database.query<{ told: string }>(
       `select to_json(updated_at) #>> '{}' as told from public.products where id = $1`,
@@ -75,7 +75,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
 
   describe('two members edit one product', () => {
-    test('who saves what somebody else has changed meanwhile changes nothing', async () => {
+    test('a save changes nothing if another member has changed the row', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
       const save = (name: string, at: string) =>
@@ -128,7 +128,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await editedAt(product), 'the same value again is no edit').toBe(after);
     });
 
-    test('the date moves forward even when it lies ahead of the clock, and nobody sets it by hand', async () => {
+    test('the date moves forward even ahead of the clock, and cannot be set', async () => {
       const product = await makeProduct(database, 5);
       await database.execute('alter table public.products disable trigger products_before_change');
       await database.query(`update public.products set updated_at = '2100-01-01' where id = $1`, [product]);
@@ -163,7 +163,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('ends when the price alone is raised to the previous price, and goes on below it', async () => {
+    test('ends when the price is raised to the previous price, and continues below it', async () => {
       const product = await makeProduct(database, 5);
       await set(product, 'previous_price = 120000');
       await set(product, 'price = 119999');
@@ -185,7 +185,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await editedAt(product)).toBe(seen);
     });
 
-    test('units sold since the form was opened are not brought back to life', async () => {
+    test('units sold since the form was opened are not restored', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
       await place(product, 2);
@@ -228,7 +228,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('who was paying for it gets it: its units were set aside before', async () => {
+    test('a customer who was paying receives it: the units were reserved', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       const { settle } = await pay(order);
@@ -241,7 +241,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rowCount).toBe(1);
     });
 
-    test('who had not begun to pay may still do so while the units are kept', async () => {
+    test('a customer who had not begun to pay can still pay while the units are reserved', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       await remove(product);
@@ -249,7 +249,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle()).outcome).toBe('paid');
     });
 
-    test('an order nobody pays is cancelled in its time, as any other', async () => {
+    test('an unpaid order expires as usual', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       await remove(product);
@@ -262,7 +262,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('money that comes after that waits for a decision of staff', async () => {
+    test('a later payment needs review', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       const { settle } = await pay(order, 'failed');
@@ -290,7 +290,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('staff are told how many orders contain it, and how many of them wait to be paid', async () => {
+    test('staff see how many orders contain it, and how many of them are unpaid', async () => {
       const product = await makeProduct(database, 9);
       const count = async (person: 'staff' | 'customer') => {
         const { rows } = await asRole(database, people[person], (session) =>
@@ -336,7 +336,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(again.rowCount, 'who saw the old name overwrites nothing').toBe(0);
     });
 
-    test('a name is kept without spaces around it and with single ones inside', async () => {
+    test('a name is stored trimmed, with single spaces', async () => {
       const { id, name } = await add('\t  Sugar \t  Cane ');
       expect(name).toBe('Sugar Cane');
       await asStaff(`update public.categories set name = E'\\n  Cane\\n Sugar ' where id = $1`, [id]);

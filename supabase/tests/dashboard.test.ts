@@ -13,7 +13,7 @@ import {
   people,
 } from './shop-database.ts';
 
-/** Every row a table function gives somebody. */
+/** All rows of a table function for a role. */
 async function rowsOf<Row>(database: Database, person: Person, procedure: string): Promise<Row[]> {
   const { rows } = await asRole(database, people[person], (session) =>
     session.query<Row>(`select * from public.${procedure}`),
@@ -66,7 +66,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('nobody but the shop itself counts page views', async () => {
+  test('only the secret key records page views', async () => {
     for (const person of ['visitor', 'customer', 'staff'] as const) {
       const attempt = call(database, person, 'record_page_views', { views: '[]' });
       await expect(attempt, person).rejects.toMatchObject({ code: '42501' });
@@ -154,7 +154,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each(['dashboard_figures()', 'daily_figures()', 'system_status()'])(
-    '%s tells nobody but active staff',
+    '%s is for active staff only',
     async (procedure) => {
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(rowsOf(database, person, procedure), 403, 'staff_only');
@@ -197,7 +197,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await overdue()).toBe(1);
   });
 
-  test('staff and the shop’s programs ask for a backup, a few times at most', async () => {
+  test('staff and the secret key can request a few backups', async () => {
     const heard: string[] = [];
     const stop = await database.listen('backup_requests', (payload) => heard.push(payload));
     await expectRefusal(call(database, 'customer', 'request_backup'), 403, 'staff_only');
@@ -221,7 +221,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       return rows[0]?.updated_at;
     };
 
-    test('of two who edit what they saw, the second changes nothing', async () => {
+    test('the second of two concurrent edits changes nothing', async () => {
       const { rows } = await database.query<{ updated_at: string }>(
         'select updated_at from public.store_settings',
       );

@@ -1,4 +1,4 @@
-// Deliveries in the hands of staff: who assigns, what time it is, and what their orders do.
+// Staff manage deliveries: assignment, times, and the effects on orders.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -53,7 +53,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return id;
   }
-  /** As a payment leaves it: an order with a delivery that nobody has. */
+  /** A paid order with an unassigned delivery. */
   async function makePaidOrder(): Promise<string> {
     const order = await makeOrder();
     await database.query('select private.create_delivery($1)', [order]);
@@ -120,7 +120,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(assign(randomUUID(), joseph), 404, 'order_not_found');
     });
 
-    test('what another member has just assigned stays, and is told by name', async () => {
+    test("another member's assignment stays, and the error names the member", async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const before = await deliveryOf(order);
@@ -137,7 +137,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await deliveryOf(order)).toEqual(before);
     });
 
-    test('of members who assign at once one succeeds', async () => {
+    test('one of several concurrent assignments succeeds', async () => {
       for (const order of [await makePaidOrder(), await makeOrder()]) {
         const persons = ['Achieng', 'Baraka', 'Chebet', 'Daudi'];
         const outcomes = await Promise.allSettled(
@@ -153,7 +153,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('who names what they saw changes an assignment, and its status stays', async () => {
+    test('an edit with the current version changes an assignment but not its status', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       await move(order, 'picked_up');
@@ -509,7 +509,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('nobody but staff sees or moves a delivery', async () => {
+  test('only staff read or change deliveries', async () => {
     const order = await makePaidOrder();
     const seen = [];
     for (const person of everyone) {

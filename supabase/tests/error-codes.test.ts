@@ -1,4 +1,4 @@
-// docs/error-codes.md lists what the procedures refuse, to the letter.
+// docs/error-codes.md lists exactly the errors of the procedures.
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 

@@ -1,4 +1,4 @@
-// Inquiries in the hands of staff: read once, by whoever is first, and never one that nobody saw.
+// Staff mark inquiries as read: once, and never one that was not listed.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -40,7 +40,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await unread()).toEqual([other.id]);
   });
 
-  test('an inquiry that does not exist is told apart', async () => {
+  test('an unknown inquiry has its own error', async () => {
     expect(await mark(randomUUID())).toBe('not_found');
   });
 
@@ -51,7 +51,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await unread()).toEqual([]);
   });
 
-  test('one that came after what was seen stays unread', async () => {
+  test('one that arrived after the list was loaded stays unread', async () => {
     await makeInquiry(3);
     const newestSeen = await makeInquiry(2);
     const later = await makeInquiry(1);

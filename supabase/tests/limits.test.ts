@@ -1,4 +1,4 @@
-// Limits per network: which networks a call counts for, what they allow, and refusals that keep their counters.
+// Limits per network: the networks of a call, their allowances, and refusals that do not roll back their counters.
 import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -122,7 +122,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await networksOf('service', { 'cf-connecting-ip': '203.0.113.7' })).toBeUndefined();
   });
 
-  test('keeps the tokens of the last five keys', async () => {
+  test('stores the tokens of the last five keys', async () => {
     for (let key = 0; key < 7; key += 1) {
       await call(database, 'service', 'register_storefront', { token_hash: String(key).repeat(64) });
     }
@@ -205,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count('192.0.3.1', 'order 1')).toBe(true);
   });
 
-  test('a refusal that is returned undoes the work, keeps the counter and reads like one that is raised', async () => {
+  test('a returned refusal rolls back the work but not the counter, and looks like a raised one', async () => {
     await forget();
     const fail = () => call(database, 'visitor', 'fail_counted', { status: 409 }, '192.0.2.1');
     for (let time = 0; time < 3; time += 1) {
@@ -251,7 +251,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     const one = ['amina@example.com'];
 
-    test('come from a network at most 30 times in ten minutes', async () => {
+    test('are limited to 30 per network in ten minutes', async () => {
       await database.query(`update private.limits set within = '1000 days' where name = 'inquiries'`);
       try {
         for (let n = 0; n < 30; n += 1) await insert(one, '192.0.2.40');
@@ -262,7 +262,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('come from a network at most 100 times a day', async () => {
+    test('are limited to 100 per network and day', async () => {
       await database.query(
         `update private.limits set within = '1000 days', allowed = 1000 where name = 'inquiries'`,
       );
@@ -279,7 +279,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('come one at a time from visitors', async () => {
+    test('are inserted one at a time by visitors', async () => {
       await expectRefusal(insert([...one, ...one], '192.0.2.42'), 400, 'too_many_rows');
       await insert(one, '192.0.2.42');
       await insert([...one, ...one]);

@@ -4,7 +4,7 @@ import { testDatabases, throwawayDatabase } from '../../backend/database/throwaw
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  test('changes of what staff screens show are told, of other tables not', async () => {
+  test('publishes changes of the tables of staff screens, and of no others', async () => {
     const database = await throwawayDatabase(kind, shopMigrations);
     const { rows } = await database.query(
       `select relation::regclass::text as name, is_watched from realtime.watched_tables order by 1`,

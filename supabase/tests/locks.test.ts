@@ -45,7 +45,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await database.execute('delete from private.rate_limits');
     return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), quantity: 1 });
   }
-  /** Everything at once; gives what PostgreSQL ended. What the shop refuses, it may. */
+  /** Runs all calls concurrently. Returns the errors of PostgreSQL; refusals of the shop are allowed. */
   async function atOnce(works: (() => Promise<unknown>)[]): Promise<string[]> {
     const ends = await Promise.allSettled(works.toSorted(() => Math.random() - 0.5).map((work) => work()));
     return ends.flatMap((end) => {
@@ -115,7 +115,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     const ended: string[] = [];
     for (let round = 0; round < 60; round += 1) {
       const order = await place(product);
-      // Nobody knows this money, and staff have asked to send it back.
+      // Unmatched money for which staff have requested a refund.
       const unknown = receipt();
       const cents = pick([charge, 190_000]);
       const told = (source: string, reference: string, change: Record<string, unknown> = {}) =>
@@ -188,7 +188,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () => as(staff, `select public.request_refund($1, 'Paid twice') as answer`, [double?.id]),
           settle(strange.id, 'failed'),
           settle(strange.id, 'succeeded'),
-          // Never done: M-PESA sends nobody more than came.
+          // Never happens: M-PESA refunds no more than it received.
           settle(refund.id, 'failed'),
           () => service('lease_refunds', { at_most: 100 }),
           () => service('lease_refunds', { at_most: 100 }),
@@ -215,7 +215,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await expectBalancedBooks(database, units);
   }, 120_000);
 
-  test('a payment that is being settled is not asked about any more', async () => {
+  test('a payment that is being settled is not queried any more', async () => {
     const product = await makeProduct(database, 10);
     const { id: order_id, tracking_number } = await place(product);
     const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
@@ -238,7 +238,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       leasing = service('lease_payment_queries', { at_most: 10, per_minute: 1000 }).finally(() => {
         isOver = true;
       });
-      // It leases meanwhile, or waits for the settlement.
+      // It leases in the meantime, or waits for the settlement.
       for (;;) {
         const { rows } = await database.query<{ waits: boolean }>(
           `select exists (select from pg_stat_activity
@@ -255,7 +255,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     expect(rows).toEqual([{ status: 'completed', next_query_at: null, query_count: 0 }]);
   });
 
-  test('the shilling of a test is told of by its notice and by its confirmation at once', async () => {
+  test('a KSh 1 test receives its callback and its confirmation concurrently', async () => {
     const ended: string[] = [];
     for (let round = 0; round < 40; round += 1) {
       await database.execute('delete from private.rate_limits');
@@ -266,7 +266,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       });
       const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
       await service('record_push', { payment_id: test.id, body: '{}', checkout_request_id: checkout });
-      // Only a query has told of it so far.
+      // Only a query has reported it so far.
       await service('settle_payment', {
         payment_id: test.id,
         source: 'query',

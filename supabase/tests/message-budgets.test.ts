@@ -1,4 +1,4 @@
-// Limits and daily budgets of texts and mails: a stranger's orders cannot use up what paying customers need.
+// Limits and daily budgets of text messages and e-mails: a stranger's orders cannot use up those of paying customers.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -246,7 +246,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await sendDue('mail')).toBe(1);
   });
 
-  test('what the mail server or the gateway refuses is returned to the budget, what may have left is not', async () => {
+  test('refused messages are returned to the budget, possibly sent ones are not', async () => {
     const sent = async () => (await budgets())[1]?.sent;
     const counts: unknown[] = [];
     for (const outcome of ['sent', 'unsure', 'refused', 'failed']) {
@@ -273,7 +273,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('staff send later what was over budget, once there is budget again', async () => {
+  test('staff can send messages that were over budget once there is budget again', async () => {
     await setBudgets(2, 1000);
     for (let count = 0; count < 2; count += 1) await prompt(await placeOrder());
     await pay(await placeOrder());

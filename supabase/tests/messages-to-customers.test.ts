@@ -151,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('what M-PESA said is kept for as long as the settings say, and then it stays known that it came', async () => {
+  test("bodies of M-PESA's messages are deleted after the retention setting, their outcome stays", async () => {
     await database.query(`update public.store_settings set payment_messages_months = 12`);
     const words = async () =>
       (
@@ -200,7 +200,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('of old messages it stays known that they were sent, not to whom and in what words', async () => {
+  test('recipient and text of old messages are deleted, their state stays', async () => {
     const [old, young] = [await placeOrder(), await placeOrder()];
     for (const order of [old, young]) await prompt(order);
     await database.query(
@@ -281,7 +281,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await priorityOf(order)).toEqual([false]);
     });
 
-    test('sends both when money had come, with the amount that goes back', async () => {
+    test('sends both for a paid order, with the refunded amount', async () => {
       const order = await placeOrder();
       await database.query(
         `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
@@ -331,14 +331,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('mails begin their first sentence with a capital letter; what staff have reworded stays', async () => {
+  test('e-mails start with a capital letter; texts edited by staff stay', async () => {
     const { rows } = await database.query<{ default_body: string }>(
       `select default_body from public.message_templates where channel = 'mail'`,
     );
     for (const { default_body } of rows) expect(default_body).toMatch(/^Habari[^\n]*,\n\n[A-Z]/);
   });
 
-  test('an occasion of its own is told beside the others, and the same one again is not', async () => {
+  test('a message with a new event key is sent, one with a known key is not', async () => {
     const order = await placeOrder();
     const queue = (occasion: string) =>
       database.query(`select private.queue_order_messages($1, 'order_refunded', $2)`, [order.id, occasion]);
@@ -353,7 +353,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('what is undone is not told, and what cannot be told is done all the same', async () => {
+  test('an undone change sends no message, and a change without a possible message is made', async () => {
     const order = await placeOrder();
     await database
       .transaction(async (session) => {
@@ -389,7 +389,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([]);
   });
 
-  test('every text fits one message as it comes, with an amount of five figures', async () => {
+  test('every default text fits one message, with a five-figure amount', async () => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
@@ -468,7 +468,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         { recipient: 'zawadi@example.com' },
       ]);
       expect(await find({ search: 'zawadi', status: 'failed' })).toEqual([]);
-      // Rare, and older than what a search looks through first.
+      // Rare, and older than the rows that a search reads first.
       await database.query(
         `update public.outbox_messages set created_at = now() - interval '1 year' where order_id = $1`,
         [order.id],
@@ -486,7 +486,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(call(database, 'customer', 'search_messages'), 403, 'staff_only');
     });
 
-    test('what failed or is unsure is sent again, by whom is kept, and nothing else is', async () => {
+    test('only failed and uncertain messages are resent, and the staff member is recorded', async () => {
       const order = await placeOrder();
       await prompt(order);
       const { rows } = await database.query<{ id: string }>(

@@ -1,4 +1,4 @@
-// Figures for monitoring: what they count, and that only the shop itself may read them.
+// Metrics: what they count, and that only the secret key reads them.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';

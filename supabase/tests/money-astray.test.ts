@@ -1,4 +1,4 @@
-// Money that comes under a number anybody can guess, that is on its way back already, or whose receipt comes late.
+// Money with a guessed tracking number, money that is already being refunded, and late receipts.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -147,7 +147,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       )
     ).rows.find((row) => row.id === code);
 
-  /** How an order stands, and each of its payments. */
+  /** The state of an order and its payments. */
   async function books(placed = order) {
     const { rows } = await database.query<{ money: string; payments: string[] }>(
       `select o.status || ', ' || o.payment_status as money,
@@ -161,8 +161,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     return { ...rows[0], stock: await stockOf(database, product) };
   }
 
-  describe('less than the charge, under a number that anybody can type', () => {
-    test('leaves the order as it is: unpaid, its units kept, to be paid whole', async () => {
+  describe('less than the charge, with a typed tracking number', () => {
+    test('leaves the order unpaid with its units reserved, to be paid in full', async () => {
       const code = receipt();
       const payment = await prompt();
       expect(await receive(code, 100)).toMatchObject({ outcome: 'unmatched', payment: null });
@@ -175,7 +175,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
     });
 
-    test('is open for staff beside its order, who may send it back', async () => {
+    test('is open for staff beside its order, who can refund it', async () => {
       const code = receipt();
       await receive(code, 100);
       await receive(code, 100, order.tracking_number, 'statement');
@@ -185,7 +185,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'pending, unpaid' });
     });
 
-    test('is told to its customer, and to nobody else who looks the order up', async () => {
+    test('is shown to its customer only', async () => {
       await receive(receipt(), 50_000);
       const look = (proof: Record<string, unknown>) =>
         call<{ payment_status: string; part_paid_cents?: number }>(database, 'visitor', 'track_order', {
@@ -199,7 +199,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await look({})).not.toHaveProperty('part_paid_cents');
     });
 
-    test('is no answer to a customer who wants to pay', async () => {
+    test('does not keep the customer from paying', async () => {
       await receive(receipt(), 100);
       expect(await begin()).toMatchObject({
         is_new: true,
@@ -242,7 +242,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('in a part waits for a decision while another part goes back', async () => {
+    test('in part needs review while another part is refunded', async () => {
       const [first, second] = [receipt(), receipt()];
       await confirm(first, 50_000);
       const { rows } = await database.query<Payment>('select * from public.payments where receipt = $1', [
@@ -268,7 +268,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('an order that waits for a decision about another amount', () => {
-    test('is paid by the whole charge; what came first is sent back, and its customer alone sees that', async () => {
+    test('is paid by the full charge; the first part is refunded, which only the customer sees', async () => {
       const payment = await prompt();
       const part = receipt();
       await confirm(part, 50_000);
@@ -293,7 +293,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await look({})).not.toHaveProperty('surplus_cents');
     });
 
-    test('tells who wants to pay it that somebody will call, not that it is paid', async () => {
+    test('answers a new payment with a promise to call, not with paid', async () => {
       await confirm(receipt(), 50_000);
       await expectRefusal(begin(), 409, 'payment_to_decide');
     });
@@ -321,7 +321,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('that was only asked for stays when the notice of its prompt comes: the order is paid', async () => {
+    test('whose refund was only requested stays when the callback of its prompt arrives: the order is paid', async () => {
       const payment = await prompt();
       const code = receipt();
       await receive(code, charge, '');
@@ -334,7 +334,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await setStatus('shipped');
     });
 
-    test('that M-PESA was asked for leaves the order unpaid, and the customer is not told that it is paid', async () => {
+    test('whose refund was sent to M-PESA leaves the order unpaid, and the customer gets no receipt', async () => {
       const payment = await prompt();
       const code = receipt();
       await receive(code, charge, '');
@@ -359,12 +359,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         payments: [`prompt completed ${code} 951, needs refund, sent back`],
       });
       expect(await checked()).toBeUndefined();
-      // And may be paid anew.
+      // It can be paid again.
       const again = await prompt();
       expect(await notice(again)).toMatchObject({ outcome: 'paid' });
     });
 
-    test('whose statement brings its reference later: the order is paid before, and never after it was sent', async () => {
+    test('whose reference arrives later by the statement pays the order before its refund was sent, never after', async () => {
       const [early, late] = [receipt(), receipt()];
       for (const code of [early, late]) {
         await receive(code, charge, '');
@@ -382,7 +382,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books(second)).toMatchObject({ money: 'pending, unpaid' });
     });
 
-    test('that staff took back, or that failed, can be decided anew', async () => {
+    test('that staff withdrew, or that failed, can be decided again', async () => {
       const code = receipt();
       await receive(code, charge, '');
       for (const end of ['withdrawn', 'failed'] as const) {
@@ -405,7 +405,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('a receipt that comes late', () => {
+  describe('a late receipt', () => {
     /** A prompt whose notice was lost, whose order was cancelled, and whose money staff sent back by hand. */
     async function sentBackByHand() {
       const payment = await prompt();
@@ -438,7 +438,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('and was sent back a second time already is kept, without a fault', async () => {
+    test('of money that was refunded twice is stored without an error', async () => {
       const payment = await sentBackByHand();
       const code = receipt();
       await receive(code, charge, '');
@@ -452,8 +452,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('money whose prompt lost its notice, and whose confirmation names no order', () => {
-    test('is suggested for its order first, and sent back only by who is sure', async () => {
+  describe('money whose callback was lost and whose confirmation has no order', () => {
+    test('is suggested for its order first, and refunded only with explicit consent', async () => {
       const payment = await prompt();
       await query(payment);
       const code = receipt();
@@ -507,7 +507,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a notice that could not be settled is kept, and found until it is', async () => {
+  test('a callback that could not be settled is stored and listed until it is settled', async () => {
     const payment = await prompt();
     const kept = await service<string>('store_failed_callback', {
       payment_id: payment.id,

@@ -1,4 +1,4 @@
-// Money that M-PESA tells of by confirmations and its statement: each receipt once, in any order with everything else.
+// Money reported by confirmations and the statement: each receipt once, in any order with all other messages.
 import { randomBytes, randomInt } from 'node:crypto';
 import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -95,7 +95,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       received_cents: cents,
     });
 
-  /** How an order stands, each of its payments, and the money nobody knows. */
+  /** The state of an order, its payments, and the unmatched money. */
   async function books(placed = order) {
     const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
       `select o.status as order, o.payment_status as money,
@@ -181,7 +181,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('of too little stays for staff, and the order goes on as if nothing had come', async () => {
+    test('of too little needs review, and the order is unchanged', async () => {
       const attempt = await prompt();
       const code = receipt();
       expect(await receive(code, { received_cents: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
@@ -234,7 +234,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
     });
 
-    test('without a receipt or an amount is kept and said to be unreadable', async () => {
+    test('without a receipt or an amount is stored as unreadable', async () => {
       const before = await books();
       expect(await receive('', { received_cents: null, body: 'nonsense' })).toMatchObject({
         outcome: 'unreadable',
@@ -246,7 +246,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ outcome: 'unreadable' }]);
     });
 
-    test('is kept word for word before it is taken up, once', async () => {
+    test('is stored as received before it is settled once', async () => {
       const keep = (body: string) =>
         call<number>(database, 'service', 'store_confirmation', { body, source_address: '196.201.214.200' });
       const code = receipt();
@@ -264,7 +264,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('that was kept and never taken up is found', async () => {
+    test('that was stored and never settled is listed', async () => {
       const kept = await call<number>(database, 'service', 'store_confirmation', { body: 'left behind' });
       const waiting = () =>
         database.query<{ id: number }>(
@@ -329,7 +329,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
     });
 
-    test('names the attempt that really brought the money; the other one is open again', async () => {
+    test('identifies the attempt that was really paid; the other one is open again', async () => {
       const first = await prompt();
       await settle(first, failed);
       const second = await prompt();
@@ -342,7 +342,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('names money that is being sent back: its refund goes along with its receipt', async () => {
+    test('of money that is being refunded keeps its refund', async () => {
       const attempt = await prompt();
       const [first, second] = [receipt(), receipt()];
       await receive(first);
@@ -381,7 +381,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
     });
 
-    test('of a wrong amount leaves its receipt for staff, until M-PESA confirms what came', async () => {
+    test('with a wrong amount leaves its receipt for review, until M-PESA confirms the amount', async () => {
       const attempt = await prompt();
       const code = receipt();
       await settle(attempt, { receipt: code, received_cents: 100 });
@@ -399,7 +399,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'unpaid', payments: ['prompt review 1901'] });
     });
 
-    test('of a wrong amount for a paid attempt changes nothing, but its receipt is kept', async () => {
+    test('with a wrong amount for a paid attempt changes nothing, but its receipt is stored', async () => {
       const attempt = await prompt();
       await settle(attempt);
       const before = await books();
@@ -413,7 +413,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('staff', () => {
-    test('who typed a wrong amount are put right by M-PESA as long as nothing was decided', async () => {
+    test("who typed a wrong amount are corrected by M-PESA's amount before a decision", async () => {
       const code = receipt();
       await confirm(code, 100);
       expect(await books()).toMatchObject({ money: 'needs_decision' });
@@ -425,13 +425,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('who type a wrong amount after M-PESA told of the money get the amount that came', async () => {
+    test("who type a wrong amount after M-PESA's message get the received amount", async () => {
       const code = receipt();
       await receive(code, { reference: 'juice' });
       expect(await confirm(code, 100)).toMatchObject({ outcome: 'paid', payment: { charge_cents: charge } });
     });
 
-    test('may not give a receipt to a second order', async () => {
+    test('cannot assign a receipt to a second order', async () => {
       const code = receipt();
       await receive(code);
       const second = await place(await newProduct(2));
@@ -489,7 +489,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   }
 
-  test('one payment is one payment, in all 120 orders of everything that tells of it', async () => {
+  test('one payment is recorded once in all 120 orders of its messages', async () => {
     for (const names of permutations(['notice', 'query', 'confirmation', 'statement', 'staff'])) {
       expect(await booksAfter(names), names.join(', ')).toEqual({
         status: 'processing',
@@ -502,7 +502,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   }, 180_000);
 
-  test('whatever part of it is heard, of one payment and of another, the order of it does not matter', async () => {
+  test('the order of any subset of the messages of two payments does not matter', async () => {
     await assert(
       asyncProperty(
         shuffledSubarray(everything, { minLength: 2 }),
@@ -522,7 +522,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }, 180_000);
 
   describe.runIf(kind === 'postgresql')('at the same time', () => {
-    test('everything that tells of one payment is one payment', async () => {
+    test('all messages of one payment are one payment', async () => {
       for (let round = 0; round < 10; round += 1) {
         product = await newProduct(5);
         order = await place();

@@ -46,7 +46,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        where confirmation_queued_at is not null`,
     );
 
-  test('an address is stored once, in whatever case it comes, and is not on the list yet', async () => {
+  test('an address is stored once, in any case, and is not confirmed yet', async () => {
     await subscribe(' Amina@example.com ');
     await subscribe('amina@EXAMPLE.com');
     expect(await subscriptions()).toMatchObject([{ email: 'Amina@example.com', is_confirmed: false }]);
@@ -142,7 +142,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await mails()).toContain('elsewhere@example.com');
   });
 
-  test('a confirmation template needs both links and knows no placeholder of an order', async () => {
+  test('a confirmation template needs both links and has no placeholders of orders', async () => {
     const save = (body: string) =>
       database.query(`update public.message_templates set body = $1 where kind = 'newsletter_confirmation'`, [
         body,

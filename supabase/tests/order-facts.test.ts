@@ -90,7 +90,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await asStranger(order)).not.toHaveProperty('paid_cents');
   });
 
-  test('what was charged is in whole shillings', async () => {
+  test('the charge is in whole shillings', async () => {
     const odd = await makeProduct(database, 5, 94_950);
     const order = await place({ product_id: odd, expected_total: 95_050 });
     await settle(await prompt(order), 'succeeded', 95_100);

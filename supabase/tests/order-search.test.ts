@@ -132,7 +132,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let page = await search({ ...given, page_size: 7 }); page.length > 0; ) {
       expect(page.length).toBeLessThanOrEqual(7);
       found.push(...page);
-      // The whole of what is broad would take long; its first pages tell as much.
+      // A broad search in full would take long; its first pages are enough.
       if (found.length > 200) break;
       page = await search({ ...given, page_size: 7, ...after() });
     }
@@ -151,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search({ page_size: -5 })).toHaveLength(1);
   });
 
-  test('nobody but staff finds or counts anything', async () => {
+  test('only staff can search and count', async () => {
     for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
       await expectRefusal(search({ search: 'juice' }, person), 403, 'staff_only');
       await expectRefusal(call(database, person, 'count_orders'), 403, 'staff_only');
@@ -173,7 +173,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await candidatesOf('karen starlight plain')).toBe(1);
   });
 
-  describe('parts of fewer than three letters are looked for in the newest 5,000 orders:', () => {
+  describe('parts of fewer than three letters search the newest 5,000 orders:', () => {
     beforeAll(() =>
       database.execute(`
         alter table public.orders disable trigger user;

@@ -1,4 +1,4 @@
-// Orders in the hands of staff: units follow the status, each of them once, and the timeline tells who did what.
+// Staff manage orders: units follow the status, each once, and the timeline records who did what.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -113,7 +113,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const given = { payment_id: rows[0]?.id, refund_receipt: code, reason: 'Sent by hand' };
     return call(database, 'staff', 'note_refund_by_hand', given);
   };
-  /** Late money for an order whose units are sold to somebody else by now. */
+  /** A late payment for an order whose units are sold out. */
   async function payTooLate() {
     const payment = await prompt();
     await settle(payment, failed);
@@ -145,7 +145,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'pending', is_reserved: true, stock: 3 });
     });
 
-    test('of an unpaid order come back once, and are taken once, however often it is cancelled and taken up', async () => {
+    test('of an unpaid order are released once and taken once, however often it is cancelled and reopened', async () => {
       for (let round = 0; round < 3; round += 1) {
         await setStatus('cancelled');
         await expire();
@@ -160,7 +160,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'shipped', money: 'paid', is_reserved: false, stock: 3 });
     });
 
-    test('of an order taken up again that nobody pays come back once more', async () => {
+    test('of a reopened unpaid order are released again', async () => {
       await setStatus('cancelled');
       await expire();
       await setStatus('pending');
@@ -169,7 +169,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', stock: 5 });
     });
 
-    test('of a paid order that is cancelled come back at once, and are taken again with it', async () => {
+    test('of a cancelled paid order are released at once, and taken again with it', async () => {
       await pay();
       for (let round = 0; round < 3; round += 1) {
         await setStatus('cancelled');
@@ -182,7 +182,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['shipped', 'out_for_delivery', 'delivered'])(
-      'of a paid order that is %s do not come back by themselves',
+      'of a paid order that is %s are not released automatically',
       async (status) => {
         await pay();
         await setStatus(status);
@@ -193,7 +193,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('that were sold meanwhile keep the order cancelled, and nothing is below zero', async () => {
+    test('that are sold out keep the order cancelled, and stock never becomes negative', async () => {
       await pay();
       await setStatus('cancelled');
       await place(4);
@@ -201,7 +201,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', money: 'paid', stock: 1 });
     });
 
-    test('of a product that is gone keep nobody from taking its order up again', async () => {
+    test('of a deleted product do not block reopening its order', async () => {
       await setStatus('cancelled');
       await expire();
       await database.query('delete from public.products where id = $1', [product]);
@@ -318,7 +318,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the timeline', () => {
-    test('tells of an order from its placing to its delivery: who, what, when', async () => {
+    test('records an order from placing to delivery: who, what, when', async () => {
       const payment = await prompt();
       await settle(payment, { ...failed, result_description: 'Request cancelled by user' });
       await settle(await prompt(), { receipt: 'UKL7654321' });
@@ -370,7 +370,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(times).toEqual([...times].sort((a, b) => a - b));
     });
 
-    test('tells what nobody did by hand, and what became of the units', async () => {
+    test('records automatic changes and units', async () => {
       await runOut();
       await expire();
       await setStatus('processing');
@@ -384,7 +384,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await timeline())[1]?.details).toMatchObject({ reason: 'not_paid_in_time' });
     });
 
-    test('tells of money that came twice, of a wrong amount, and of an answer that never came', async () => {
+    test('records double payments, wrong amounts and missing answers', async () => {
       const first = await prompt();
       await settle(first, failed);
       const second = await prompt();

@@ -670,7 +670,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ polname: 'Staff send broadcasts to public topics' }]);
   });
 
-  test('nobody reads or writes the log that live screens are told from', async () => {
+  test('no API role reads or writes the log of live changes', async () => {
     expect((await database.query('select from realtime.changes limit 1')).rowCount).toBe(1);
     for (const person of everyone) {
       const found = [
@@ -686,7 +686,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('the matrix knows every table and view', async () => {
+  test('the matrix contains every table and view', async () => {
     const { rows } = await database.query<{ name: string }>(
       `select relname as name from pg_class
        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') order by 1`,
@@ -778,7 +778,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query('delete from public.orders where id = $1', [order]);
   });
 
-  test('a visitor cannot send an inquiry that is read already, nor read back what was sent', async () => {
+  test('a visitor cannot insert a read inquiry or read inquiries', async () => {
     const send = (columns: string, values: string, returning = '') =>
       succeeds(
         database,
@@ -790,7 +790,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await send('', '', 'returning id')).toBe(false);
   });
 
-  test('nobody but staff reads more of the settings than pages show', async () => {
+  test('only staff read settings that pages do not show', async () => {
     for (const person of ['visitor', 'customer', 'former staff', 'half-way staff', 'staff'] as const) {
       const read = (columns: string) =>
         succeeds(database, person, `select ${columns} from public.store_settings`);
@@ -824,7 +824,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual((await database.query('select * from public.store_settings')).rows);
   });
 
-  test('nobody reads the private tables', async () => {
+  test('no API role reads the private tables', async () => {
     const { rows } = await database.query<{ name: string }>(
       `select relname as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p', 'S')`,
     );
@@ -839,7 +839,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('nobody calls the private functions', async () => {
+  test('no API role calls the private functions', async () => {
     const { rows } = await database.query<{ name: string; callers: string[] }>(
       `select p.oid::regprocedure::text as name, array_agg(role) as callers
        from pg_proc p cross join unnest(array['anon', 'authenticated', 'service_role']) as role
@@ -863,7 +863,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  test('a procedure that is closed to somebody refuses the call', async () => {
+  test('a procedure without a grant rejects the call', async () => {
     const expire = 'select public.expire_reservations()';
     const found = await Promise.all(everyone.map((person) => succeeds(database, person, expire)));
     expect(found).toEqual(everyone.map((person) => person === 'service'));
@@ -927,7 +927,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await counts(id(5))).toBe(false);
   });
 
-  test('staff who are banned or deleted no longer count, though their token is still good', async () => {
+  test('banned or deleted staff have no access, even with a valid token', async () => {
     const counts = async () => {
       const { rows } = await asRole(database, people.staff, (asked) =>
         asked.query<{ is_admin: boolean }>('select public.is_admin()'),
@@ -946,7 +946,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await counts()).toBe(true);
   });
 
-  test('people see their own sessions and nobody else’s, the one they ask from first', async () => {
+  test('users see only their own sessions, the current one first', async () => {
     const session = (n: number, person: 'staff' | 'customer', notAfter: string) =>
       `('${id(n)}', '${personIds[person]}', now() - interval '${n} hours', 'Browser ${n}', '10.0.0.${n}', ${notAfter}, '')`;
     await database.execute(`
@@ -970,7 +970,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('nobody can take a role that no request may have', () => {
+  test('no request can take a role that is not allowed', () => {
     expect(() => asRole(database, { role: 'postgres', sub: randomUUID() }, async () => {})).toThrow();
   });
 });

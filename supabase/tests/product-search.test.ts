@@ -1,4 +1,4 @@
-// Product search on the demo catalogue: what must be among the first three results, however it is typed.
+// Product search on the demo catalogue: the products that must be among the first three results.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -200,14 +200,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await correct(text)).toBeNull();
   });
 
-  test('a blank search gives every active drink, the newest first', async () => {
+  test('a blank search returns all active drinks, newest first', async () => {
     const { rows } = await database.query<{ slug: string }>(
       'select slug from public.products where is_active order by created_at desc',
     );
     for (const blank of ['', '  ', null]) expect(await search(blank)).toEqual(rows.map(({ slug }) => slug));
   });
 
-  test('all words come before some words, and the exact name first', async () => {
+  test('an exact name is first, all words rank before some words', async () => {
     const found = await search('dusk energy mango');
     expect(found[0]).toBe('mango-can');
     expect(found.length).toBeGreaterThan(3);
@@ -219,7 +219,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await asStaff(`delete from public.products where slug = 'just-mango'`);
   });
 
-  test('reads 100 characters and 10 words, and gives as many rows as asked, 1000 at most', async () => {
+  test('uses 100 characters and 10 words, and returns the requested number of rows, at most 1000', async () => {
     expect(await search(`mango ${'x'.repeat(94)} tamarind`)).toEqual(await search('mango'));
     expect(await search('x1 x2 x3 x4 x5 x6 x7 x8 x9 x10 mango')).not.toContain('mango-can');
     expect(await search('m'.repeat(1_000_000))).toEqual([]);
@@ -242,7 +242,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['', null],
   ])('for %j it suggests %j', async (text, suggestion) => expect(await correct(text)).toBe(suggestion));
 
-  test('suggests a close spelling of a word that few drinks have, and searches what was typed', async () => {
+  test('suggests a close spelling of a rare word, and searches the typed one', async () => {
     await asStaff(
       `insert into public.products (name, slug, price, stock_quantity) values ('Manga comic', 'manga', 100, 1)`,
     );
@@ -262,7 +262,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
   });
 
-  test('follows what staff change of a product', async () => {
+  test('follows changes of a product', async () => {
     await asStaff(
       `insert into public.products (name, slug, price, stock_quantity) values ('Baobab Wanjikũ', 'baobab', 100, 1)`,
     );
@@ -292,7 +292,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search('petal')).toEqual([]);
   });
 
-  test('a sale leaves what is searched as it is', async () => {
+  test('a sale does not change the search index', async () => {
     const version = async () =>
       (await database.query('select xmin::text as at from private.searchable_products order by 1')).rows;
     const before = await version();
@@ -316,7 +316,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await search('sunset cup')).not.toContain('mango-can');
     });
 
-    test('may lead to a word that stands for any drink', async () => {
+    test('can lead to a word that matches any drink', async () => {
       await addSynonym('madaraka', 'juice');
       expect(await search('madaraka')).toHaveLength(27);
       expect(await search('madaraka mango')).toEqual(await search('mango'));

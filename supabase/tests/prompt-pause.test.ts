@@ -89,7 +89,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { pause, checked_at } = await health();
     return pause ? Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000) : 0;
   };
-  test('what M-PESA calls the same amount again is not tried again within two minutes, from that phone', async () => {
+  test("after M-PESA's duplicate amount error that phone is not prompted within two minutes", async () => {
     const phone = draw();
     const first = await accepted(await begin(phone));
     await notice(first, '17');
@@ -232,7 +232,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(start(), 429, 'too_many_tests');
     });
 
-    test('is settled once, ends a pause, and its shilling goes back once', async () => {
+    test('is settled once, ends a pause, and is refunded once', async () => {
       await answered('2028');
       const begun = await push(await start());
       const code = receipt();
@@ -290,7 +290,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await tell(begun)).toMatchObject({ outcome: 'completed', payment: { status: 'completed' } });
     });
 
-    test('a query that names no receipt completes it; the notice adds the receipt', async () => {
+    test('a query without a receipt completes it; the callback adds the receipt', async () => {
       const begun = await push(await start());
       expect(await tell(begun, { source: 'query', received_cents: null, receipt: null })).toMatchObject({
         outcome: 'completed',
@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await tell(begun)).toMatchObject({ payment: { receipt: expect.any(String) } });
     });
 
-    test('is asked about out of the same allowance as payments', async () => {
+    test('is queried within the same limits as payments', async () => {
       const begun = await push(await start());
       await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
       expect(await service('lease_payment_queries')).toMatchObject({ id: begun.id, query_count: 1 });

@@ -1,4 +1,4 @@
-// The two books side by side: what differs, what staff decide about it, and the statement that M-PESA gives for 48 hours.
+// Reconciliation: differences between the shop and M-PESA, the decisions of staff, and pulls of the 48-hour statement.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -172,7 +172,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a day', () => {
-    test('shows money that both know as matched', async () => {
+    test('shows payments on both sides as matched', async () => {
       const code = receipt();
       await receive(code);
       expect(await rowOf(code)).toMatchObject({
@@ -184,7 +184,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('shows money that nobody knows as missing here, open', async () => {
+    test('shows unmatched money as missing here, open', async () => {
       const code = receipt();
       await receive(code, { reference: 'juice', payer_name: 'AMINA' });
       expect(await rowOf(code)).toMatchObject({
@@ -197,7 +197,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('shows what only we know as not compared, and as missing at M-PESA once the statement should have told', async () => {
+    test('shows payments of the shop only as not compared, and as missing at M-PESA once the statement should list them', async () => {
       const code = receipt();
       const { payment } = await confirm(code);
       expect(await rowOf(payment.id)).toMatchObject({ kind: 'not_compared', is_open: false });
@@ -213,7 +213,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(payment.id)).toBeUndefined();
     });
 
-    test('remembers what was sent back at the order, by M-PESA or by hand, and that it was withdrawn', async () => {
+    test('shows refunds of the order, by M-PESA or by hand, and withdrawn ones', async () => {
       const [first, second, back] = [receipt(), receipt(), receipt()];
       await receive(first);
       const { payment } = await receive(second);
@@ -236,7 +236,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('a decision finds what staff typed by its receipt alone, before M-PESA tells of it', async () => {
+    test("a decision finds a payment typed by staff by its receipt, before M-PESA's message", async () => {
       const [first, second] = [receipt(), receipt()];
       await confirm(first);
       const { payment } = await confirm(second);
@@ -270,7 +270,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: false });
     });
 
-    test('shows another amount of the same receipt, of what has left the house, until staff accept it', async () => {
+    test('shows a differing amount of a refund with the same receipt until staff accept it', async () => {
       const code = receipt();
       const { payment } = await confirm(code);
       await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
@@ -324,7 +324,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toBeUndefined();
     });
 
-    test('says what no statement will ever tell of it', async () => {
+    test('shows what no statement will list', async () => {
       await database.query(
         `insert into public.statement_pulls (window_from, window_to, missed_since, outcome, leased_until, finished_at)
          values ('2026-03-12T10:00:00Z', '2026-03-14T10:00:00Z', '2026-03-11T08:00:00Z', 'complete', now(), now())`,
@@ -337,7 +337,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('staff', () => {
-    test('give money to an order, which is paid by it', async () => {
+    test('assign money to an order, which is then paid', async () => {
       const code = receipt();
       await receive(code, { reference: 'juice' });
       expect(await resolve({ decision: 'give', receipt: code, order_id: order.id })).toMatchObject({
@@ -352,7 +352,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('give money of another amount to an order, which waits for a decision', async () => {
+    test('assign money of another amount to an order, which then needs review', async () => {
       const code = receipt();
       await receive(code, { reference: 'juice', received_cents: 50_000 });
       expect(await resolve({ decision: 'give', receipt: code, order_id: order.id })).toMatchObject({
@@ -366,7 +366,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await receive(code, { reference: 'rent' });
       await resolve({ decision: 'not_an_order', receipt: code, note: 'Rent of the kiosk' });
       expect(await rowOf(code)).toMatchObject({ is_open: false, resolution: 'not_an_order' });
-      // The statement tells of it too.
+      // The statement lists it, too.
       await receive(code, { source: 'statement', reference: 'rent' });
       expect(await rowOf(code)).toMatchObject({ is_open: false });
       await resolve({ decision: 'reopen', receipt: code });
@@ -377,7 +377,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('queue money that nobody knows for refund, by the rules of refunds', async () => {
+    test('request a refund of unmatched money, by the rules of refunds', async () => {
       const [small, large] = [receipt(), receipt()];
       await receive(small, { reference: 'juice', received_cents: 50_000 });
       await receive(large, { reference: 'juice', received_cents: 500_000 });
@@ -394,7 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(large)).toMatchObject({ is_open: true });
     });
 
-    test('accept what M-PESA does not know, and open it again', async () => {
+    test('accept a payment that M-PESA does not list, and reopen it', async () => {
       const { payment } = await confirm(receipt());
       await cover();
       await resolve({ decision: 'accept', payment_id: payment.id, note: 'Cash' });
@@ -447,7 +447,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('nobody changes the history', async () => {
+    test('the history cannot be changed', async () => {
       const code = receipt();
       await receive(code, { reference: 'rent' });
       await resolve({ decision: 'not_an_order', receipt: code });
@@ -493,7 +493,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(second?.missed_since).toBeNull();
     });
 
-    test('is pulled anew where it failed, and where a process died with it', async () => {
+    test('is pulled again after a failure or a killed process', async () => {
       await register();
       await finish(await lease(), { problem: 'HTTP 503' });
       expect(await lease()).toBeNull();
@@ -506,7 +506,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(length(await lease())).toBeCloseTo(48, 0);
     });
 
-    test('that was not pulled for more than 48 hours says what it missed', async () => {
+    test('reports the missed period after more than 48 hours without a pull', async () => {
       await register();
       await finish(await lease(), { payments: 0 });
       await age(60);
@@ -520,7 +520,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('says which receipts are news to it', async () => {
+    test('lists the receipts that are new to it', async () => {
       const [heard, confirmed, unknown] = [receipt(), receipt(), receipt()];
       await receive(heard, { source: 'statement', reference: '' });
       await receive(confirmed, { reference: '' });

@@ -174,7 +174,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        where id = $1`,
       [refund.id, minutes],
     );
-  /** A refund of a cancelled order that M-PESA was asked for. */
+  /** A refund of a cancelled order that was sent to M-PESA. */
   async function sent(answer: Record<string, unknown> = {}): Promise<Refund> {
     await setStatus('cancelled');
     const refund = await request();
@@ -215,7 +215,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rows.map(({ occasion }) => occasion);
 
   describe('asking for a refund', () => {
-    test('up to the limit needs nobody else; the money goes back and order, stock, timeline and customer follow', async () => {
+    test('up to the limit needs no approval; order, stock, timeline and customer follow', async () => {
       const refund = await sent();
       expect(refund).toMatchObject({
         status: 'sent',
@@ -243,7 +243,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await customerTold()).toEqual(['']);
     });
 
-    test('above it waits for another member, whoever else tries', async () => {
+    test('above it needs the approval of another member', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -265,7 +265,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('a raised limit binds nobody less for a day, and staff are told who raised it', async () => {
+    test('a raised limit applies after a day, and staff see who raised it', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -288,7 +288,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query('update public.store_settings set refund_approval_above = 100000');
     });
 
-    test('is for what was paid for nothing: not a paid order that is to be delivered, nor a prompt nobody answered', async () => {
+    test('is not possible for a paid order that will be delivered, or an unanswered prompt', async () => {
       await expectRefusal(request(), 409, 'nothing_to_send_back');
       const open = await place(1);
       await expectRefusal(request(await prompt(open)), 409, 'nothing_to_send_back');
@@ -321,7 +321,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ refunds: ['reversal approved'] });
     });
 
-    test('withdrawn it may be asked for again; once M-PESA was asked it is not withdrawn', async () => {
+    test('can be withdrawn and requested again, but not withdrawn once sent to M-PESA', async () => {
       await setStatus('cancelled');
       await withdraw(await request(), second);
       const again = await request();
@@ -348,7 +348,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 4 });
     });
 
-    test('that waited for a decision is not delivered meanwhile', async () => {
+    test('of an order under review blocks its delivery', async () => {
       order = await place(1);
       const late = await prompt();
       await database.query(
@@ -372,7 +372,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
     });
 
-    test('because another amount came is not handed on meanwhile, by whatever status', async () => {
+    test('of an order with another amount blocks every handing-over status', async () => {
       order = await place(1);
       const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
         order_id: order.id,
@@ -401,7 +401,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a second payment of an order', () => {
-    test('is sent back without touching the order, and the customer hears of it', async () => {
+    test('is refunded without changing the order, and the customer is notified', async () => {
       order = await place(1);
       const open = await prompt();
       await as(first, 'confirm_till_payment', {
@@ -477,7 +477,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('what M-PESA tells', () => {
-    test('counts once, however often and from how many sides it is told', async () => {
+    test('counts once, however often and from whichever source', async () => {
       const refund = await sent();
       const back = receipt();
       const answers = await Promise.all(
@@ -507,7 +507,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await pushed(refund)).toMatchObject({ status: 'completed', next_check_at: null });
     });
 
-    test('a failure leaves the money due, and it may be asked for again; a later success still counts', async () => {
+    test('a failure leaves the refund due for another request; a later success still counts', async () => {
       const refund = await sent();
       expect(await result(refund, failed)).toMatchObject({ outcome: 'failed', refund: { status: 'failed' } });
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'paid' });
@@ -531,7 +531,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
     });
 
-    test('a success after the money was sent back by hand is kept: it went back twice', async () => {
+    test('a success after a refund by hand is recorded: it was refunded twice', async () => {
       const refund = await sent();
       await result(refund, failed);
       await byHand(receipt());
@@ -561,7 +561,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await events()).filter((told) => told.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
     });
 
-    test('what never went back twice cannot be dealt with as such', async () => {
+    test('a single refund cannot be resolved as a double one', async () => {
       const refund = await sent();
       await expectRefusal(
         as(first, 'acknowledge_sent_twice', { refund_id: refund.id, note: 'Dealt with' }),
@@ -610,7 +610,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await result(refund)).toMatchObject({ outcome: 'completed' });
     });
 
-    test('about a refund that nobody sent completes nothing', async () => {
+    test('about a refund that was not sent completes nothing', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -620,8 +620,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('when nobody knows whether it was sent', () => {
-    test('it is asked about, and never sent again', async () => {
+  describe('when it is unknown whether it was sent', () => {
+    test('it is queried, and never sent again', async () => {
       const refund = await sent(lost);
       expect(refund).toMatchObject({ status: 'unknown' });
       expect(await workOf(refund)).toEqual([]);
@@ -635,7 +635,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('M-PESA saying that the payment stands is believed only after a while', async () => {
+    test('a payment that M-PESA still reports as completed fails the refund only after a while', async () => {
       const refund = await sent(lost);
       expect(await told(refund, 'not_reversed')).toMatchObject({
         outcome: 'pending',
@@ -653,7 +653,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
-    test('the shop was interrupted between leasing and sending: asked about, by several processes at once', async () => {
+    test('a refund interrupted between leasing and sending is queried by one of several processes', async () => {
       await setStatus('cancelled');
       const refund = await request();
       const leases = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
@@ -667,7 +667,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await told(refund, 'succeeded');
     });
 
-    test('"already reversed" is done once the status of the payment says so, and not believed otherwise', async () => {
+    test('"already reversed" completes only with the status of the payment', async () => {
       const refused = await sent({ ...lost, refusal_code: 'R000001', refusal_description: 'already' });
       expect(refused).toMatchObject({ status: 'unknown', result_code: 'R000001' });
       expect(await workOf(refused)).toMatchObject([{ work: 'ask' }]);
@@ -686,7 +686,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
-    test('a member ends it with what M-PESA’s portal shows', async () => {
+    test('a staff member resolves it with the receipt of M-PESA’s portal', async () => {
       const found = await sent(lost);
       await expectRefusal(
         as(first, 'close_unknown_refund', { refund_id: found.id }),
@@ -748,7 +748,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ refunds: ['by_hand completed'] });
     });
 
-    test('nobody notes it with the order alone, past receipt and second member', async () => {
+    test('it cannot be noted with the order alone, without receipt and second member', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -811,7 +811,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await withdraw(asked);
     });
 
-    test('that turns out to be a payment after all, before M-PESA was asked, is not sent back', async () => {
+    test('that turns out to be a payment before it was sent to M-PESA is not refunded', async () => {
       const code = receipt();
       await told(code, cheap);
       await ask(code);
@@ -821,7 +821,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await lease()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
     });
 
-    test('that turns out to be a payment after M-PESA was asked goes back, and pays nothing', async () => {
+    test('that turns out to be a payment after it was sent to M-PESA is refunded, and pays nothing', async () => {
       const code = receipt();
       await told(code, cheap);
       const asked = await ask(code);
@@ -874,7 +874,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');
     });
 
-    test('no more goes back than M-PESA told of after it was asked for, either', async () => {
+    test('refunds no more than the amount that M-PESA reported after the request', async () => {
       order = await place(1);
       const code = receipt();
       const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
@@ -891,7 +891,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(request(payment), 409, 'amount_differs');
     });
 
-    test('no more goes back than M-PESA told of, whatever staff typed', async () => {
+    test('refunds no more than the amount that M-PESA reported, whatever staff typed', async () => {
       order = await place(1);
       const code = receipt();
       await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, received_cents: cheap });
@@ -910,7 +910,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each([1, 2, 3, 4])(
-    'everybody at once, in every order (seed %i): no money leaves twice, and the books know what left',
+    'concurrent calls in every order (seed %i): no money is refunded twice, and the records show every refund',
     async (seed) => {
       const draw = drawing(seed);
       const orders: { order: PlacedOrder; payment: Payment }[] = [];
@@ -920,7 +920,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await setStatus('cancelled', placed);
         orders.push({ order: placed, payment });
       }
-      // What M-PESA really did, by receipt, and what it was asked and has not told yet.
+      // What M-PESA did, by receipt, and the requests without a result yet.
       const reversed = new Set<string>();
       const handed = new Set<string>();
       const untold: { refund: Refund; isDone: boolean }[] = [];
@@ -940,7 +940,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           const isDone = fate < 3 && !reversed.has(code);
           if (isDone) reversed.add(code);
           if (fate < 3) untold.push({ refund, isDone });
-          // The shop may be killed before it writes down what it was answered.
+          // The shop may be killed before it records the answer.
           if (draw(5) === 0) continue;
           if (fate === 3) await pushed(refund, { ...lost, refusal_code: '400.002.02' });
           else await pushed(refund, fate === 2 ? lost : {});
@@ -988,12 +988,12 @@ describe.each(testDatabases())('on %s', (kind) => {
           Array.from({ length: 8 }, () => (acts[draw(acts.length)] as () => Promise<unknown>)()),
         );
         for (const outcome of done) {
-          // A refusal is an answer; anything else, a deadlock above all, is a fault.
+          // A refusal is expected; any other error, such as a deadlock, is not.
           if (outcome.status === 'rejected')
             expect(outcome.reason).toMatchObject({ code: expect.stringMatching(/^PT4/) });
         }
       }
-      // In the end everything is told, and what was interrupted is asked about.
+      // In the end all results arrive, and interrupted refunds are queried.
       while (untold.length > 0) await tell();
       await database.query(
         `update public.refunds set sent_at = sent_at - interval '1 hour' where status = 'sending'`,
@@ -1021,7 +1021,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('only staff ask, approve, withdraw and note; only the shop itself sends', async () => {
+  test('only staff request, approve, withdraw and note; only the secret key sends', async () => {
     await setStatus('cancelled');
     for (const who of [people.customer, people['former staff'], people['half-way staff']]) {
       await expectRefusal(request(paid, who), 403, 'staff_only');
@@ -1053,7 +1053,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       [refundOf('charge_cents'), sentBack],
     ],
     [
-      'a refund by M-PESA is completed by what M-PESA told, or by a person',
+      'a refund by M-PESA is completed by M-PESA or by staff',
       [refundOf('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
     ],
   ])('that %s would be missed if it broke', async (promise, harm) => {

@@ -1007,7 +1007,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
   });
   afterAll(() => database.close());
 
-  test('orders, payments, deliveries and stock do what the model says, whatever is done in whatever order', async () => {
+  test('orders, payments, deliveries and stock follow the model in any sequence of actions', async () => {
     const done = new Set<fc.Arbitrary<Command>>();
     await fc.assert(
       fc.asyncProperty(
@@ -1033,7 +1033,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     expectAllDone(commands, done);
   });
 
-  test('money goes back as the model says, once, and its order with it, whatever is done in whatever order', async () => {
+  test('refunds follow the model once, with their orders, in any sequence of actions', async () => {
     seenRefunds.clear();
     const done = new Set<fc.Arbitrary<Command>>();
     const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
@@ -1072,7 +1072,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     );
   });
 
-  test('the books are the truth of all that M-PESA told, in whatever order and however often it told it', async () => {
+  test("the records match M-PESA's messages in any order and number", async () => {
     const product = await makeProduct(database, 100_000, PRICE);
     units.set(product, 100_000);
     const charge = PRICE + FEE;

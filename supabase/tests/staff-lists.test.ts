@@ -1,4 +1,4 @@
-// Staff lists: orders and deliveries are found by whatever a customer or rider names, and filtered by what waits.
+// Staff lists: orders and deliveries are found by the words of customers and riders, and filtered by waiting work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -354,7 +354,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(counted?.count).toBe(found.length);
   });
 
-  test('what waits is counted', async () => {
+  test('waiting work is counted', async () => {
     expect(await ask('select * from public.count_work()')).toEqual([
       {
         to_prepare: 2,
@@ -374,7 +374,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows[0]?.minutes).toBe(deliveryPromiseMinutes);
   });
 
-  test('riders of the last 60 days are listed with their newest phone and vehicle, and what they have', async () => {
+  test('riders of the last 60 days are listed with their newest phone and vehicle, and their open deliveries', async () => {
     await database.query(
       `insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, created_at)
        select id, 'delivered', case order_number when 'B-1' then 'JOSEPH' else 'Long ago' end, '0799', 'Van',

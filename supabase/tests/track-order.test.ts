@@ -1,4 +1,4 @@
-// Following an order: what a stranger learns, what only its customer learns, and how guessing is limited.
+// Tracking an order: what strangers and its customer see, and how guessing is limited.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -191,7 +191,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('what a masked phone shows is no help in guessing its last four digits', async () => {
+  test('a masked phone does not reveal its last four digits', async () => {
     const order = await place({ customer_phone: '0712345678' });
     const masked = await track({ tracking_number: order.tracking_number });
     expect(masked?.customer_phone).toBe('0712 ••• •••');
@@ -266,7 +266,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(guess(none, '0000', '192.0.2.63'), 429, 'too_many_guesses');
     });
 
-    test('by many networks together ask for the whole number, which is never refused', async () => {
+    test('by many networks together require the whole number, which is never refused', async () => {
       const order = await place();
       await database.query(
         `insert into private.rate_limits
@@ -350,7 +350,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('customers are told shipped as out_for_delivery; the row keeps what staff chose', async () => {
+  test("customers see shipped as out_for_delivery; the row keeps the staff's status", async () => {
     const order = await place();
     await setStatus(order, 'shipped');
     expect(await track({ tracking_number: order.tracking_number })).toMatchObject({
@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const receiptOf = (given: Record<string, unknown>, address?: string) =>
       call<Record<string, unknown> | null>(database, 'visitor', 'order_receipt', given, address);
 
-    test('is told to who holds the access key or knows the phone, to others only that there is an order', async () => {
+    test('is shown in full with the access key or the phone, otherwise only that it exists', async () => {
       const order = await place();
       const tracking_number = order.tracking_number;
       expect(await receiptOf({ tracking_number })).toEqual({ tracking_number, is_masked: true });
@@ -441,7 +441,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await receiptOf({ tracking_number: 'JJ-20261121-0000' })).toBeNull();
     });
 
-    test('names what came and under which receipt, what came twice, and not what failed', async () => {
+    test('lists payments with receipts and double payments, without failed ones', async () => {
       const order = await place();
       await database.query(
         `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at, needs_refund) values
@@ -467,7 +467,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await receiptOf(right, '198.51.100.80')).toMatchObject({ customer_name: 'Amina Kamau' });
     });
 
-    test('keeps the name under which a product was sold', async () => {
+    test('shows the name under which a product was sold', async () => {
       const order = await place();
       await database.query(`update public.products set name = 'Renamed' where id = $1`, [product]);
       const given = { tracking_number: order.tracking_number, access_key: order.access_key };

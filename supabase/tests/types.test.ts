@@ -1,11 +1,11 @@
-// The generated types say what the migrations made.
+// The generated types match the migrated database.
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { describeDatabase } from '../../scripts/database-types.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
-test('supabase/types.ts describes the migrated database; npm run generate-types writes it anew', async () => {
+test('supabase/types.ts describes the migrated database; npm run generate-types updates it', async () => {
   const database = await throwawayDatabase('pglite', shopMigrations);
   const described = await describeDatabase(database);
   await database.close();

@@ -1,4 +1,4 @@
-// Orders that wait to be paid: which of them hold units, for how long, and that no network keeps others from buying.
+// Unpaid orders: which of them reserve units, for how long, and that no network blocks other buyers.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -202,7 +202,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('at the prompt', () => {
-    test('an order without units takes them for five minutes, and gives them back when nobody pays', async () => {
+    test('an order without units reserves them for five minutes, and releases them if unpaid', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
       expect(await stateOf(order)).toEqual(waiting(null, 15));
@@ -270,7 +270,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       };
       const takes: boolean[] = [];
       for (const host of [1, 1, 1, 2, 2, 2, 3]) takes.push(await takeAll(`192.0.2.${host}`));
-      // Two addresses used up what their /24 may hold.
+      // Two IP addresses used up the allowance of their /24.
       expect(takes).toEqual([true, true, false, true, true, false, false]);
       expect(await takeAll('198.51.100.1')).toBe(true);
       // Who pays gets the units all the same.
@@ -398,7 +398,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold_meanwhile');
     });
 
-    test('cancel an order without units, and nothing comes back', async () => {
+    test('cancel an order without units, and release nothing', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
       await setStatus(order, 'cancelled');
@@ -410,7 +410,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(0);
     });
 
-    test('see in the timeline that an order holds no units, takes them and gives them back', async () => {
+    test('see in the timeline that an order reserves and releases units', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
