@@ -34,7 +34,8 @@ describe.runIf(isPossible)('several processes behind a pooler', () => {
     const { violations, figures } = await pooled({ orders: 30, logs: join(logs, 'pooled') });
     expect(violations).toEqual([]);
     expect(figures['paid once']).toBe(30);
-    expect(figures['server connections, most']).toBeGreaterThan(0);
+    // Connections are found by their name. A short run may have none that lasts.
+    expect(figures['connections at any moment, most']).toBeGreaterThan(0);
   }, 600_000);
 
   test('show every tracker the final status of its order', async () => {

@@ -91,7 +91,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
       if (payments !== 1) violate('every order is paid once', order_id, `${payments} payments`);
     for (const { stalePorts, moment } of pages)
       for (const port of stalePorts) violate('no page is stale', moment, `the process on port ${port}`);
-    const { pooled: most, notifications } = connections.most();
+    const { pooled: most, notifications, momentary } = connections.most();
     if (most > shop.serverConnections) violate('connections stay within the pool', 'pooler', String(most));
     if (notifications > shop.shops.length)
       violate('one connection per process for notifications', 'PostgreSQL', String(notifications));
@@ -105,6 +105,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
         'trackers told after a reconnection': [...told.values()].filter((how) => how === 'reconnection')
           .length,
         'server connections, most': most,
+        'connections at any moment, most': momentary,
         'slowest page, ms': Math.round(Math.max(...pages.map(({ tookMs }) => tookMs))),
       },
       violations,
@@ -168,7 +169,7 @@ async function changePage(
  * connections before PostgreSQL has ended the former ones.
  */
 function countConnections(shop: PooledShops) {
-  const most = { pooled: 0, notifications: 0 };
+  const most = { pooled: 0, notifications: 0, momentary: 0 };
   const samples: { at: number; pids: Set<number> }[] = [];
   let isStopped = false;
   const counting = (async () => {
@@ -178,6 +179,7 @@ function countConnections(shop: PooledShops) {
          where application_name in ('backend', 'backend notifications')`,
       );
       const at = performance.now();
+      most.momentary = Math.max(most.momentary, rows.length);
       samples.push({ at, pids: new Set(rows.map(({ pid }) => pid)) });
       while (samples[1] && samples[1].at < at - LASTING_MS) samples.shift();
       const [earlier] = samples;
