@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count({ payment: 'needs_review' })).toBe(2);
     expect(await find({ payment: 'needs_review', search: 'zawadi' })).toEqual([]);
     await database.query('delete from public.payments where id = any ($1::uuid[])', [
-      rows.map(({ id }) => id),
+      `{${rows.map(({ id }) => id).join(',')}}`,
     ]);
   });
 
