@@ -256,6 +256,36 @@ test('a share with many waiting jobs rests after each for twice as long as it to
   expect(started).toEqual(['flood 1', 'a', 'flood 2', 'flood 3']);
 });
 
+test('jobs that wait in an earlier queue count for the rest', async () => {
+  let time = 0;
+  let queuedBefore = 3;
+  const { add, started, endOne } = openQueue({
+    maxRunningPerShare: 1,
+    restAbove: { visitors: 2 },
+    queuedBefore: () => queuedBefore,
+    now: () => time,
+  });
+  for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`);
+  await nextLoop();
+  time += 5;
+  await endOne();
+  await nextLoop();
+  expect(started).toEqual(['flood 1']);
+  time += 10;
+  await expect.poll(() => started).toEqual(['flood 1', 'flood 2']);
+  queuedBefore = 0;
+  await endOne();
+  expect(started).toEqual(['flood 1', 'flood 2', 'flood 3']);
+});
+
+test('the waiting jobs of a share are counted', async () => {
+  const { queue, add } = openQueue({ concurrency: 1 });
+  expect(queue.queuedOf('visitors', 'flood')).toBe(0);
+  for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`);
+  await nextLoop();
+  expect(queue.queuedOf('visitors', 'flood')).toBe(2);
+});
+
 test('a share that has nobody to make way for does not rest', async () => {
   let time = 0;
   const { add, started, endOne } = openQueue({

@@ -27,6 +27,11 @@ export interface FairQueueOptions {
    * that a flood takes a third of the machine at most, even while nobody else waits. Default: no share rests.
    */
   restAbove?: Readonly<Record<string, number>>;
+  /**
+   * Jobs of a share that wait in an earlier queue, which lets in only as many as are processed: they count for `restAbove`, too.
+   * Default: 0.
+   */
+  queuedBefore?: (share: string) => number;
   /** Whether a share has nobody to make way for: it does not rest. Default: no share is alone. */
   isAlone?: (share: string) => boolean;
   /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
@@ -60,6 +65,8 @@ export interface FairQueue {
    * whatever the job throws
    */
   run<T>(client: Client, job: (turn: Turn) => Promise<T>, options?: JobOptions): Promise<T>;
+  /** The number of a share's waiting jobs. */
+  queuedOf(group: string, share: string): number;
 }
 
 /** The job was refused: too many wait. */
@@ -118,15 +125,17 @@ interface Place {
 export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
   const { startIntervalMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
-  const { isAlone = () => false, now = () => performance.now() } = options;
+  const { queuedBefore = () => 0, isAlone = () => false, now = () => performance.now() } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
   let isDispatchDue = false;
   let nextStartAt = 0;
 
   const hasPlace = ({ depth, running }: Share) => running < (maxRunningAt[depth] ?? Number.POSITIVE_INFINITY);
-  const isFlooding = ({ parent, queued }: Share) =>
-    queued > (restAbove[parent?.name ?? ''] ?? Number.POSITIVE_INFINITY);
+  const isFlooding = ({ parent, name, queued }: Share) => {
+    const allowed = restAbove[parent?.name ?? ''];
+    return allowed !== undefined && (queued > allowed || queued + queuedBefore(name) > allowed);
+  };
   const rests = (share: Share) => share.restsUntil > 0 && isFlooding(share) && share.restsUntil > now();
   const canStart = (share: Share): boolean => {
     if (share.queued === 0 || !hasPlace(share) || rests(share)) return false;
@@ -260,6 +269,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
         if (place) end(place);
       }
     },
+    queuedOf: (group, share) => root.children.get(group)?.children.get(share)?.queued ?? 0,
   };
 }
 

@@ -29,17 +29,22 @@ export function createFairShare(database: Database['kind']): FairShare {
   const isEmbedded = database === 'pglite';
   const recent = new RecentNetworks();
   // Visitors' networks with more jobs that wait are floods: a browser sends a few at a time.
-  const resting = { restAbove: { visitors: 4 }, isAlone: (network: string) => recent.isAlone(network) };
+  const isAlone = (network: string) => recent.isAlone(network);
+  const entry = createFairQueue({
+    concurrency: 2,
+    maxRunningPerShare: 1,
+    startsPerTurn: 1,
+    maxQueued: 2000,
+    maxQueuedPerShare: 400,
+  });
+  const resting = {
+    restAbove: { visitors: 4 },
+    queuedBefore: (network: string) => entry.queuedOf('visitors', network),
+    isAlone,
+  };
   return {
     recent,
-    entry: createFairQueue({
-      concurrency: 2,
-      maxRunningPerShare: 1,
-      startsPerTurn: 1,
-      maxQueued: 2000,
-      maxQueuedPerShare: 400,
-      ...resting,
-    }),
+    entry,
     work: createFairQueue({
       concurrency: isEmbedded ? 4 : 8,
       maxRunningPerShare: isEmbedded ? 2 : 4,
