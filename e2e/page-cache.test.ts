@@ -161,7 +161,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     ];
     // What the shop does besides is counted too: a page that needs more needs it each time.
     const most = new Map<string, number>();
-    for (let time = 0; time < 4 && most.size < paths.length; time += 1) {
+    for (let time = 0; time < 10 && most.size < paths.length; time += 1) {
       // Every page shows the settings: once one has forgotten them, all have.
       const name = `Jani ${time}`;
       const signal = time % 2 === 0 ? '/contact' : '/delivery';
