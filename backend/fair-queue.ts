@@ -134,7 +134,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   const hasPlace = ({ depth, running }: Share) => running < (maxRunningAt[depth] ?? Number.POSITIVE_INFINITY);
   const isFlooding = ({ parent, name, queued }: Share) => {
     const allowed = restAbove[parent?.name ?? ''];
-    return allowed !== undefined && (queued > allowed || queued + queuedBefore(name) > allowed);
+    return allowed !== undefined && queued + queuedBefore(name) > allowed;
   };
   const rests = (share: Share) => share.restsUntil > 0 && isFlooding(share) && share.restsUntil > now();
   const canStart = (share: Share): boolean => {

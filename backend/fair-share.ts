@@ -28,8 +28,6 @@ export interface FairShare {
 export function createFairShare(database: Database['kind']): FairShare {
   const isEmbedded = database === 'pglite';
   const recent = new RecentNetworks();
-  // Visitors' networks with more jobs that wait are floods: a browser sends a few at a time.
-  const isAlone = (network: string) => recent.isAlone(network);
   const entry = createFairQueue({
     concurrency: 2,
     maxRunningPerShare: 1,
@@ -37,10 +35,11 @@ export function createFairShare(database: Database['kind']): FairShare {
     maxQueued: 2000,
     maxQueuedPerShare: 400,
   });
+  // Visitors' networks with more jobs that wait are floods: a browser sends a few at a time.
   const resting = {
     restAbove: { visitors: 4 },
     queuedBefore: (network: string) => entry.queuedOf('visitors', network),
-    isAlone,
+    isAlone: (network: string) => recent.isAlone(network),
   };
   return {
     recent,

@@ -128,9 +128,15 @@ export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery 
 }
 
 /** The page of the shop's list that a URL names. Default: 1, also for what is no page number. */
-export function pageNumberIn(parameters: URLSearchParams): number {
-  const page = parameters.get('page') ?? '';
-  return /^[1-9]\d{0,2}$/.test(page) ? Number(page) : 1;
+export const pageNumberIn = (parameters: URLSearchParams): number => numberIn(parameters, 'page') ?? 1;
+
+/** The part of the sitemap that a URL names: `/sitemap.xml?part=2`; null for the sitemap itself. */
+export const sitemapPartIn = (parameters: URLSearchParams): number | null => numberIn(parameters, 'part');
+
+/** A whole number from 1 to 999; null for anything else. */
+function numberIn(parameters: URLSearchParams, name: string): number | null {
+  const value = parameters.get(name) ?? '';
+  return /^[1-9]\d{0,2}$/.test(value) ? Number(value) : null;
 }
 
 /** The query part of the shop page's URL for a query: the reverse of `readCatalogueQuery` and `pageNumberIn`. */

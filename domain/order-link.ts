@@ -1,4 +1,5 @@
 // The addresses of an order's pages as customers are sent them: with the access key, and short where every sign costs.
+import { isTrackingNumber } from './tracking-number.ts';
 
 export type OrderPage = 'tracking' | 'receipt';
 
@@ -25,7 +26,7 @@ export function shortOrderLink(
   accessKey: string | null,
   page: OrderPage = 'tracking',
 ): string {
-  if (!accessKey || !/^[0-9a-f]{32}$/.test(accessKey) || !/^JJ-\d{8}-\d{4,6}$/.test(trackingNumber)) {
+  if (!accessKey || !/^[0-9a-f]{32}$/.test(accessKey) || !isTrackingNumber(trackingNumber)) {
     return orderLink(publicUrl, trackingNumber, accessKey, page);
   }
   const bytes = accessKey.match(/../g) ?? [];

@@ -30,7 +30,7 @@ export interface ProductValues {
 export type ProductProblems = Partial<Record<ProductField, string>>;
 
 /** What the database, and the addresses of product pages, can hold. */
-export const productLimits = {
+const productLimits = {
   nameLength: 160,
   slugLength: 200,
   categoryLength: 80,
@@ -38,6 +38,9 @@ export const productLimits = {
   price: 1_000_000_000,
   stock: 2_147_483_647,
 } as const;
+
+/** A slug from a URL, cut just beyond the longest that a product has: the data service refuses very long values. */
+export const slugForQuery = (slug: string): string => slug.slice(0, productLimits.slugLength + 1);
 
 export const emptyProductForm: ProductForm = {
   name: '',

@@ -1,10 +1,9 @@
 // What a shop search that finds no drink is probably about: an order or a price.
-import { normaliseTrackingNumber } from './tracking-number.ts';
+import { isTrackingNumber, normaliseTrackingNumber } from './tracking-number.ts';
 
 export type SearchPurpose = { kind: 'order'; trackingNumber: string | null } | { kind: 'price' };
 
 const longest = 100;
-const wholeNumber = /^JJ-\d{8}-\d{4,6}$/;
 const orderWords = /\b(?:track(?:ing)?|orders?|ord\W{0,3}\d{3,}|delivery status|my package|parcel)\b/i;
 const priceWords =
   /(?:\b(?:under|below|less than|up to|max(?:imum)?|from|over|above|about|around|chini ya|hadi|ksh?s?|kes|sh)\b|\bbob\b|\/[=-])/i;
@@ -13,7 +12,7 @@ const priceWords =
 export function readSearchPurpose(search: string): SearchPurpose | null {
   const text = search.slice(0, longest);
   const number = normaliseTrackingNumber(text);
-  if (wholeNumber.test(number)) return { kind: 'order', trackingNumber: number };
+  if (isTrackingNumber(number)) return { kind: 'order', trackingNumber: number };
   if (orderWords.test(text)) return { kind: 'order', trackingNumber: null };
   const figure = /\d[\d,.]*/.exec(text)?.[0] ?? '';
   const isBare = text.trim() === figure && /^[1-9]\d{1,5}$/.test(figure.replace(/[,.]/g, ''));

@@ -20,6 +20,9 @@ export function normaliseTrackingNumber(input: string): string {
   return shortDay ? `JJ-20${shortDay}-${shortNumber}` : typed;
 }
 
+/** Whether a text is a tracking number as it is stored. Call it with text of bounded length. */
+export const isTrackingNumber = (text: string): boolean => /^JJ-\d{8}-\d{4,6}$/.test(text);
+
 /**
  * The form that fits M-PESA's AccountReference of at most 12 characters (Daraja, STK push).
  * @param trackingNumber such as `JJ-20261121-1234`

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { pageNumberIn, searchIn, sortOrders } from '../domain/catalogue.ts';
+import { pageNumberIn, searchIn, sitemapPartIn, sortOrders } from '../domain/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
@@ -29,8 +29,6 @@ const pageParameters: Record<string, readonly string[]> = {
   '/robots.txt': [],
   '/manifest.webmanifest': [],
 };
-/** As `web/storefront/discovery/sitemap.ts` reads it. */
-const sitemapPart = /^[1-9]\d{0,2}$/;
 const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
 
 /**
@@ -67,7 +65,7 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
     const page = pageNumberIn(parameters);
     return page > 1 ? String(page) : null;
   }
-  if (name === 'part') return sitemapPart.test(parameters.get(name) ?? '') ? parameters.get(name) : null;
+  if (name === 'part') return sitemapPartIn(parameters)?.toString() ?? null;
   const value = parameters.get(name);
   if (name !== 'sort' && name !== 'filter') return value;
   const isOverridden = name === 'filter' && parameters.has('sort');

@@ -122,8 +122,8 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   const answered = noticeBreak(lite, onBreak);
   const read = createRead(lite, toText);
 
-  // A server makes checkpoints and vacuums by itself. In a process of its own nobody would: the log would grow as long as the process
-  // lives, and after a kill all of it would have to be read again; and the space of deleted rows would never be used again.
+  // A server makes checkpoints and vacuums by itself, the embedded database does not: its log would grow as long as the process runs
+  // and would be read whole after a kill, and the space of deleted rows would never be used again.
   const { maxLogBytes = 64 * 1024 * 1024, maxDeadRows = 1000, logCheckIntervalMs = 60_000 } = options;
   let isChecking = false;
   let answeredBefore = 0;

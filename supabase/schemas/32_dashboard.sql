@@ -120,23 +120,35 @@ $$;
 comment on function private.count_order(public.orders, public.orders) is
   'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
 
+create function private.move_received(
+  old_cents bigint, old_moment timestamptz, new_cents bigint, new_moment timestamptz
+) returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  if (old_cents, old_moment) is not distinct from (new_cents, new_moment) then
+    return;
+  end if;
+  if old_cents <> 0 then
+    perform private.add_to_day(old_moment, 0, 0, -old_cents);
+  end if;
+  if new_cents <> 0 then
+    perform private.add_to_day(new_moment, 0, 0, new_cents);
+  end if;
+end
+$$;
+comment on function private.move_received is 'Replaces an amount received in the figures of its day; 0 for none, negative for a refund.';
+
 create function private.count_payment(old public.payments, new public.payments) returns void
 language plpgsql
 set search_path = ''
 as $$
-declare
-  before bigint := case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end;
-  after bigint := case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end;
 begin
-  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
-    return;
-  end if;
-  if before <> 0 then
-    perform private.add_to_day(old.completed_at, 0, 0, -before);
-  end if;
-  if after <> 0 then
-    perform private.add_to_day(new.completed_at, 0, 0, after);
-  end if;
+  perform private.move_received(
+    case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end, old.completed_at,
+    case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end, new.completed_at
+  );
 end
 $$;
 comment on function private.count_payment(public.payments, public.payments) is
@@ -146,19 +158,11 @@ create function private.count_refund(old public.refunds, new public.refunds) ret
 language plpgsql
 set search_path = ''
 as $$
-declare
-  before bigint := case when old.status = 'completed' and private.is_for_order(old.payment_id) then old.refund_cents else 0 end;
-  after bigint := case when new.status = 'completed' and private.is_for_order(new.payment_id) then new.refund_cents else 0 end;
 begin
-  if (before, old.completed_at) is not distinct from (after, new.completed_at) then
-    return;
-  end if;
-  if before <> 0 then
-    perform private.add_to_day(old.completed_at, 0, 0, before);
-  end if;
-  if after <> 0 then
-    perform private.add_to_day(new.completed_at, 0, 0, -after);
-  end if;
+  perform private.move_received(
+    case when old.status = 'completed' and private.is_for_order(old.payment_id) then -old.refund_cents else 0 end, old.completed_at,
+    case when new.status = 'completed' and private.is_for_order(new.payment_id) then -new.refund_cents else 0 end, new.completed_at
+  );
 end
 $$;
 comment on function private.count_refund(public.refunds, public.refunds) is

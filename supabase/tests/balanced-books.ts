@@ -60,7 +60,7 @@ const brokenPromises = `
   from public.orders where expires_at > expiry_limit or reserved_until > expires_at
 
   union all
-  select 'a paid order has one completed payment that needs no refund, of the right amount, or what a person accepted', o.id::text
+  select 'a paid order has one completed payment that needs no refund, of the right amount or accepted by staff', o.id::text
   from public.orders as o
   left join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
   where o.payment_status in ('paid', 'needs_decision')
@@ -90,7 +90,7 @@ const brokenPromises = `
   where o.payment_status = 'paid' and o.status <> 'cancelled'
 
   union all
-  select 'the shilling of a test is no order''s', p.id::text
+  select 'a test payment belongs to no order', p.id::text
   from public.payments as p
   where p.purpose = 'test' and (p.order_id is not null or p.charge_cents <> 100 or p.needs_refund)
 
@@ -107,7 +107,7 @@ const brokenPromises = `
   where o.status <> 'cancelled' and d.delivery_status <> private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person)
 
   union all
-  select 'a paid order is not reserved, and is cancelled by nothing but a person after it was paid', o.id::text
+  select 'a paid order is not reserved, and only staff cancel it', o.id::text
   from public.orders as o
   where o.payment_status = 'paid' and (o.reserved_until is not null or (o.status = 'cancelled' and not exists (
     select from public.order_events as e
@@ -134,13 +134,13 @@ const brokenPromises = `
   )
 
   union all
-  select 'money that M-PESA told of is the payment with its receipt, or nobody knows what it was for', t.receipt
+  select 'a payment to the till is the payment with its receipt, or is not matched to an order', t.receipt
   from public.mpesa_transactions as t
   left join public.payments as p on p.receipt = t.receipt
   where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed')
 
   union all
-  select 'only what follows from a reference is presumed', p.id::text
+  select 'only a payment with a reference is presumed', p.id::text
   from public.payments as p
   where p.presumption is not null and (p.receipt is null or p.status <> 'completed' or p.method <> 'prompt')
 
@@ -166,7 +166,7 @@ const brokenPromises = `
   having (o.payment_status = 'refunded') <> bool_and(p.refunded_at is not null)
 
   union all
-  select 'a refund by M-PESA is completed by what M-PESA told, or by a person', r.id::text
+  select 'a refund by M-PESA is completed by M-PESA or by staff', r.id::text
   from public.refunds as r
   where r.method = 'reversal' and r.status = 'completed'
     and not exists (select from public.payment_messages as m where m.refund_id = r.id and m.outcome = 'completed')
@@ -176,7 +176,7 @@ const brokenPromises = `
     )
 
   union all
-  select 'above the limit two members agree', id::text
+  select 'a refund above the limit is confirmed by two members', id::text
   from public.refunds
   where method = 'reversal' and needs_approval and sent_at is not null
     and (approved_by is null or approved_by = requested_by)

@@ -1,7 +1,7 @@
 // The URLs at which M-PESA calls the function: one path per purpose.
 
 /** `notice` receives STK callbacks. Daraja rejects some words in URLs; these are allowed. */
-export type Purpose = 'notice' | 'reversal' | 'reach';
+export type Purpose = 'notice' | 'reversal' | 'till' | 'reach';
 
 /**
  * Returns the base URL of another purpose.
@@ -10,4 +10,9 @@ export type Purpose = 'notice' | 'reversal' | 'reach';
  */
 export function callbackUrlFor(callbackBaseUrl: string, purpose: Purpose): string {
   return callbackBaseUrl.replace(/\/notice$/, `/${purpose}`);
+}
+
+/** The answer to a URL without a valid secret. */
+export function unknownUrl(): Response {
+  return Response.json({ error: 'Not found' }, { status: 404 });
 }

@@ -1,6 +1,6 @@
 // The caller's IP address, from sources that the client cannot write.
 import { storableText } from './request-body.ts';
-import { isSameSecret } from './secrets.ts';
+import { isSameSecret, sign } from './secrets.ts';
 
 /** Headers in which our own server sends its visitor's IP address and its proof. */
 export const visitorHeaders = { address: 'x-visitor-address', token: 'x-visitor-token' } as const;
@@ -9,17 +9,8 @@ export const visitorHeaders = { address: 'x-visitor-address', token: 'x-visitor-
  * Returns the token that our own server sends with its visitor's IP address to a hosted project. It is derived from the secret key, so every
  * process and the function compute the same one, and it grants nothing else.
  */
-export async function visitorToken(secretKey: string): Promise<string> {
-  const bytes = new TextEncoder();
-  const key = await crypto.subtle.importKey(
-    'raw',
-    bytes.encode(secretKey),
-    { name: 'HMAC', hash: 'SHA-256' },
-    false,
-    ['sign'],
-  );
-  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode('visitor address')));
-  return Array.from(signature, (byte) => byte.toString(16).padStart(2, '0')).join('');
+export function visitorToken(secretKey: string): Promise<string> {
+  return sign(secretKey, 'visitor address');
 }
 
 /**

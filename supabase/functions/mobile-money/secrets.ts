@@ -4,9 +4,7 @@ const NOTICE_SECRET = /^[0-9a-f]{64}$/;
 
 /** Creates the secret part of a callback URL: 32 random bytes as lower-case hex, as Daraja rejects mixed case. */
 export function createCallbackSecret(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(32)), (byte) =>
-    byte.toString(16).padStart(2, '0'),
-  ).join('');
+  return toHex(crypto.getRandomValues(new Uint8Array(32)));
 }
 
 export function isCallbackSecret(text: string): boolean {
@@ -15,7 +13,7 @@ export function isCallbackSecret(text: string): boolean {
 
 /** Compares two texts in constant time. */
 export async function isSameSecret(given: string, expected: string): Promise<boolean> {
-  const [left, right] = await Promise.all([given, expected].map(digest));
+  const [left, right] = await Promise.all([given, expected].map(sha256));
   if (!left || !right) return false;
   return left.reduce((difference, byte, index) => difference | (byte ^ (right[index] ?? 0)), 0) === 0;
 }
@@ -38,8 +36,22 @@ export function createSecretKeyCheck(secretKeys: readonly string[]): (request: R
   };
 }
 
-async function digest(text: string): Promise<Uint8Array> {
+/** Signs a text with HMAC-SHA-256. Returns lower-case hex. */
+export async function sign(secretKey: string, text: string): Promise<string> {
+  const bytes = new TextEncoder();
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', bytes.encode(secretKey), algorithm, false, ['sign']);
+  return toHex(new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode(text))));
+}
+
+/** Returns the SHA-256 digest of a text. */
+export async function sha256(text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+}
+
+/** Returns bytes as lower-case hex. */
+export function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /**

@@ -1,10 +1,10 @@
 // The payment settings as staff see them (without secrets), and the check whether the public URL is reachable.
 import { checkCallbackUrl } from '../../../domain/callback-url.ts';
 import type { Reach, Setup } from '../../../domain/payment-setup.ts';
-import { callbackUrlFor } from './callback-urls.ts';
+import { callbackUrlFor, unknownUrl } from './callback-urls.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { readText } from './request-body.ts';
-import { isSameSecret } from './secrets.ts';
+import { isSameSecret, sign } from './secrets.ts';
 
 const TIMEOUT_MS = 10_000;
 const LIFETIME_MS = 60_000;
@@ -52,7 +52,7 @@ export function describeSetup(context: MobileMoneyContext): Setup {
 export async function checkPublicAddress(context: MobileMoneyContext): Promise<Reach> {
   const base = callbackUrlFor(context.publicCallbackBaseUrl(), 'reach');
   const expires = String(context.daraja.now().getTime() + LIFETIME_MS);
-  const code = `${expires}-${await sign(context, `reach ${expires}`)}`;
+  const code = `${expires}-${await sign(context.secretKey, `reach ${expires}`)}`;
   const began = Date.now();
   const isHttps = base.startsWith('https:');
   const done = (steps: Reach['steps']): Reach => ({
@@ -84,7 +84,7 @@ export async function checkPublicAddress(context: MobileMoneyContext): Promise<R
       return done(upTo(names, 'Status', detail));
     }
     const proof = /"proof":"([0-9a-f]{64})"/.exec(text)?.[1] ?? '';
-    if (!(await isSameSecret(proof, await sign(context, `answer ${code}`)))) {
+    if (!(await isSameSecret(proof, await sign(context.secretKey, `answer ${code}`)))) {
       const seen = text.replace(/\s+/g, ' ').slice(0, 120);
       return done(
         upTo(names, 'Answer', `Another server answered, not this shop: ${seen || 'an empty page'}`),
@@ -102,23 +102,14 @@ export async function answerReachability(context: MobileMoneyContext, code: stri
   const [, expires = '', signature = ''] = /^(\d{13})-([0-9a-f]{64})$/.exec(code) ?? [];
   const isGenuine =
     Number(expires) > context.daraja.now().getTime() &&
-    (await isSameSecret(signature, await sign(context, `reach ${expires}`)));
+    (await isSameSecret(signature, await sign(context.secretKey, `reach ${expires}`)));
   return isGenuine
-    ? Response.json({ ResultCode: 0, ResultDesc: 'Accepted', proof: await sign(context, `answer ${code}`) })
-    : Response.json({ error: 'Not found' }, { status: 404 });
-}
-
-async function sign(context: MobileMoneyContext, text: string): Promise<string> {
-  const bytes = new TextEncoder();
-  const key = await crypto.subtle.importKey(
-    'raw',
-    bytes.encode(context.secretKey),
-    { name: 'HMAC', hash: 'SHA-256' },
-    false,
-    ['sign'],
-  );
-  const signature = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode(text)));
-  return Array.from(signature, (byte) => byte.toString(16).padStart(2, '0')).join('');
+    ? Response.json({
+        ResultCode: 0,
+        ResultDesc: 'Accepted',
+        proof: await sign(context.secretKey, `answer ${code}`),
+      })
+    : unknownUrl();
 }
 
 function hintFor(status: number): string {

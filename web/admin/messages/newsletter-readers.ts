@@ -2,7 +2,7 @@
 import type { Staff } from '../../lib/staff.ts';
 import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
-import type { ReadPage } from '../list/use-rows.ts';
+import { isAfter, type ReadPage } from '../list/use-rows.ts';
 
 interface Reader {
   id: string;
@@ -18,11 +18,7 @@ export function readNewsletterReaders(tables: Staff['tables']): ReadPage<Reader>
       .from('newsletter_subscriptions')
       .select('id, email, created_at, confirmed_at')
       .not('confirmed_at', 'is', null);
-    const next = after
-      ? confirmed.or(
-          `created_at.lt."${after.created_at}",and(created_at.eq."${after.created_at}",id.lt.${after.id})`,
-        )
-      : confirmed;
+    const next = after ? confirmed.or(isAfter(after)) : confirmed;
     return next
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })

@@ -1,4 +1,5 @@
 // Every public page for search engines, with when it changed last. Beyond a thousand products, in parts.
+import { sitemapPartIn } from '../../../domain/catalogue.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/sitemap.ts';
@@ -6,12 +7,6 @@ import { type SitemapPage, sitemapIndexOf, sitemapOf } from './sitemap-document.
 
 /** Products per part. Some projects answer at most a thousand rows at once. */
 const partSize = 1000;
-
-/** The part that a URL names: `/sitemap.xml?part=2`; null for the sitemap itself. */
-function sitemapPartIn(parameters: URLSearchParams): number | null {
-  const part = parameters.get('part') ?? '';
-  return /^[1-9]\d{0,2}$/.test(part) ? Number(part) : null;
-}
 
 export async function loader({ context, request }: Route.LoaderArgs) {
   const { store, config } = context.get(shopContext);

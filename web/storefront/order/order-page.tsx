@@ -4,7 +4,7 @@ import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
-import { productLimits } from '../../../domain/product-form.ts';
+import { slugForQuery } from '../../../domain/product-form.ts';
 import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Store } from '../../lib/store.ts';
@@ -42,8 +42,7 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
   const { data: found, error } = await store.tables
     .from('products')
     .select('id, slug, name, price, image_url, stock_quantity, category')
-    // No product has a longer one, and the data service refuses very long filters.
-    .eq('slug', params.slug.slice(0, productLimits.slugLength + 1))
+    .eq('slug', slugForQuery(params.slug))
     .eq('is_active', true)
     .maybeSingle();
   if (error) throw data(error.message, { status: 503 });

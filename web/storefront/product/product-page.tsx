@@ -2,7 +2,7 @@
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
-import { productLimits } from '../../../domain/product-form.ts';
+import { slugForQuery } from '../../../domain/product-form.ts';
 import { isPictureAddress } from '../../../domain/product-picture.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
@@ -58,8 +58,7 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
 
 export async function loader({ context, params }: Route.LoaderArgs) {
   const { store, madeFrom } = context.get(shopContext);
-  // No product has a longer one, and the data service refuses very long arguments.
-  const product_slug = params.slug.slice(0, productLimits.slugLength + 1);
+  const product_slug = slugForQuery(params.slug);
   const { data: found, error } = await store.tables
     .rpc('product_and_related', { product_slug, related_limit: relatedCount }, { get: true })
     .select(`id, description, ${cardColumns}`);

@@ -311,6 +311,9 @@ interface PagesProps {
   shownCount: number;
 }
 
+/** As `public.shop_page` has it. */
+const pageSize = 60;
+
 /** The way to the other pages of a long list. Without JavaScript, "Show more drinks" leads to the next page. */
 function Pages({ list: { page, pages, count, may_be_more }, asked, first, shownCount }: PagesProps) {
   const isLast = page >= pages;
@@ -321,7 +324,6 @@ function Pages({ list: { page, pages, count, may_be_more }, asked, first, shownC
     if (isLast && hadFocus.current) place.current?.focus({ preventScroll: true });
     hadFocus.current = false;
   }, [isLast]);
-  const pageSize = 60;
   const from = (first - 1) * pageSize + 1;
   if (pages === 1) return null;
   return (

@@ -1,4 +1,5 @@
 // The access token that all processes share in the database, and the lease of the process that renews it.
+import { sha256, toHex } from '../secrets.ts';
 import type { DarajaSettings } from '../settings.ts';
 import type { DatabaseClient } from './client.ts';
 
@@ -29,7 +30,7 @@ export interface TokenStore {
 export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings): TokenStore {
   let digest: Promise<string> | null = null;
   const accountKey = () => {
-    digest ??= digestOf(`${account.baseUrl} ${account.consumerKey} ${account.consumerSecret}`);
+    digest ??= sha256(`${account.baseUrl} ${account.consumerKey} ${account.consumerSecret}`).then(toHex);
     return digest;
   };
   return {
@@ -51,9 +52,4 @@ export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings
       });
     },
   };
-}
-
-async function digestOf(text: string): Promise<string> {
-  const bytes = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,6 +1,6 @@
 // Initiates an order's payment: at most one open payment and one prompt, however often it is requested.
 import { maskPhone, normalisePhone } from '../../../../domain/phone.ts';
-import { normaliseTrackingNumber } from '../../../../domain/tracking-number.ts';
+import { isTrackingNumber, normaliseTrackingNumber } from '../../../../domain/tracking-number.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { type PushOutcome, sendPush } from '../daraja/stk-push.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';
@@ -100,7 +100,7 @@ function readRequest({
     return { code: 'amount_invalid', error: 'The amount is not a whole number of cents' };
   }
   const number = isShort(trackingNumber) ? normaliseTrackingNumber(trackingNumber) : '';
-  if (!/^JJ-\d{8}-\d{4,6}$/.test(number)) {
+  if (!isTrackingNumber(number)) {
     return { code: 'tracking_number_invalid', error: 'Not a valid tracking number' };
   }
   if (typeof orderId !== 'string' || !UUID.test(orderId)) {

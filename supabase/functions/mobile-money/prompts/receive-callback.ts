@@ -1,5 +1,6 @@
 // STK callbacks: each is stored as received, then settled.
 
+import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
 import { readStkCallback } from '../daraja/stk-callback.ts';
@@ -124,8 +125,4 @@ export async function settleStoredCallbacks(
     }
   }
   return { found: stored.length, taken };
-}
-
-function unknownUrl(): Response {
-  return Response.json({ error: 'Not found' }, { status: 404 });
 }

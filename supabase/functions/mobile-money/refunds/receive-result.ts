@@ -1,5 +1,6 @@
 // Results of refunds: each is stored as received, then settled.
 
+import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
 import { readReversalResult } from '../daraja/reversal.ts';
@@ -100,8 +101,4 @@ function read(kind: RefundResultKind, text: string) {
     refund_cents: result.refundCents,
     originator_conversation_id: result.originatorConversationId,
   };
-}
-
-function unknownUrl(): Response {
-  return Response.json({ error: 'Not found' }, { status: 404 });
 }

@@ -1,4 +1,5 @@
 // Payments without a prompt (C2B): confirmations are stored, settled and answered; validations are checked.
+import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { readTillPayment } from '../daraja/c2b-payment.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
@@ -119,8 +120,4 @@ export async function settleStoredConfirmations(
   let taken = 0;
   for (const { id, body } of stored) if (await settleConfirmation(context, id, body)) taken += 1;
   return { found: stored.length, taken };
-}
-
-function unknownUrl(): Response {
-  return Response.json({ error: 'Not found' }, { status: 404 });
 }

@@ -1,5 +1,6 @@
 // Registers the shortcode at M-PESA for payments without a prompt (C2B) and for statements.
 
+import { callbackUrlFor } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { registerTillUrls } from '../daraja/c2b-registration.ts';
 import { registerStatement } from '../daraja/statement.ts';
@@ -19,7 +20,7 @@ export interface RegistrationOutcome {
 export async function registerTill(
   context: MobileMoneyContext,
 ): Promise<{ till: RegistrationOutcome; statement: RegistrationOutcome }> {
-  const base = `${tillBaseUrl(context)}/${await context.till.readSecret(null)}`;
+  const base = `${callbackUrlFor(context.callbackBaseUrl(), 'till')}/${await context.till.readSecret(null)}`;
   const till = await registerTillUrls(context.daraja, {
     confirmationUrl: `${base}/confirmation`,
     validationUrl: `${base}/validation`,
@@ -38,11 +39,6 @@ export async function registerTill(
   });
   if (isDone(statement.kind)) await context.till.recordRegistration('statement');
   return { till: described(till), statement: described(statement) };
-}
-
-/** The base URL of the till's callbacks, without the secret. */
-function tillBaseUrl(context: MobileMoneyContext): string {
-  return context.callbackBaseUrl().replace(/\/notice$/, '/till');
 }
 
 const isDone = (kind: string): boolean => kind === 'registered' || kind === 'already registered';
