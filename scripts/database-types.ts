@@ -156,7 +156,12 @@ function describeTable(table: string, columns: Column[], relationships: Relation
 }
 
 function describeFields(fields: Composite['columns'], rows: ReadonlyMap<string, string>): string {
-  return `{ ${fields.map(({ name, type }) => `${name}: ${rows.get(type) ?? typeScriptType(shortName(type))};`).join(' ')} }`;
+  return `{ ${fields.map(({ name, type }) => `${name}: ${describeType(type, rows)};`).join(' ')} }`;
+}
+
+function describeType(type: string, rows: ReadonlyMap<string, string>): string {
+  if (type.endsWith('[]')) return `${describeType(type.slice(0, -2), rows)}[]`;
+  return rows.get(type) ?? typeScriptType(shortName(type));
 }
 
 function describeProcedure(

@@ -25,14 +25,13 @@ export interface OutboxOptions {
   signal?: AbortSignal;
 }
 
-/** What `lease_messages` gives. */
-interface LeasedMessage {
+/** A row of `lease_messages`: a message with its template. */
+interface LeasedMessage extends MessageTemplate {
   id: string;
   lease: string;
   kind: string;
   channel: 'mail' | 'text';
   recipient: string;
-  template: MessageTemplate;
   facts: MessageFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
 
@@ -59,7 +58,7 @@ async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions
     // Twice as many as leave at once, so that a slow one holds up few others.
     const { data, error } = await tables.rpc('lease_messages', { at_most: 2 * most, channel });
     if (error) throw new Error(error.message);
-    const leased = (data ?? []) as unknown as LeasedMessage[];
+    const leased = data as LeasedMessage[];
     const waiting = leased.values();
     const ends = await Promise.allSettled(
       Array.from({ length: most }, async () => {
@@ -78,11 +77,11 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   // Nobody has it then: it is leased again in a minute.
   if (signal?.aborted) return;
   const facts = await factsOf(message, tables);
-  const written = writeMessage(message.template, channel, facts, options.publicUrl);
+  const written = writeMessage(message, channel, facts, options.publicUrl);
   // Tokens of newsletter links are stored as hashes only, so the record has the mail without them.
   const recorded =
     'tokens' in facts
-      ? writeMessage(message.template, channel, { ...facts, tokens: null }, options.publicUrl)
+      ? writeMessage(message, channel, { ...facts, tokens: null }, options.publicUrl)
       : written;
   // From here on it may have left, whatever becomes of this process.
   const begun = await tables.rpc('begin_message', {

@@ -5170,7 +5170,11 @@ comment on table private.prompt_faults is
   'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
 alter table private.prompt_faults enable row level security;
 
-create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+create type public.daraja_token_lease as (state text, token text, fresh_for_ms bigint, lease uuid);
+comment on type public.daraja_token_lease is
+  'state: fresh (token is valid for fresh_for_ms), request (the lease to request the next one) or wait (another process requests it).';
+
+create function public.lease_daraja_token(account text, stale_token text default null) returns public.daraja_token_lease
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -5179,23 +5183,21 @@ begin
   insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
   select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
   if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
-    return jsonb_build_object(
-      'token', known.token, 'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
-    );
+    return ('fresh', known.token, floor(extract(epoch from known.fresh_until - now()) * 1000), null)::public.daraja_token_lease;
   end if;
   if known.leased_until > now() then
-    return '{}';
+    return ('wait', null, null, null)::public.daraja_token_lease;
   end if;
   -- Ten seconds, in case the process with the lease ends.
   update private.daraja_tokens as t
   set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
   where t.account = known.account
   returning t.lease into known.lease;
-  return jsonb_build_object('lease', known.lease);
+  return ('request', null, null, known.lease)::public.daraja_token_lease;
 end
 $$;
 comment on function public.lease_daraja_token is
-  'The token, if it is fresh and not stale_token; else a lease to request the next; or {} while another process requests it.';
+  'The token, if it is fresh and not stale_token; else the next step.';
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
@@ -5314,40 +5316,60 @@ end
 $$;
 comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
 
-create function public.payment_health() returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select private.expect_staff();
-  select jsonb_build_object(
-    'checked_at', clock_timestamp(),
-    'pause', (
-      select jsonb_build_object('code', p.code, 'description', p.description, 'since', p.since, 'until', p.until)
-      from private.prompt_pause as p where p.until > now()
-    ),
-    'refunds_to_approve', (select count(*) from public.refunds as r where r.status = 'requested'),
-    'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
-    'refunds_stuck', (
-      select count(*) from public.refunds as r
-      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
-    ),
-    'limit_raise', (
-      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
-        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
-      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
-      order by r.raised_at desc, r.id desc limit 1
-    ),
-    'refunds_sent_twice', (
-      select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
-    ),
-    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
-    'last_push', (
-      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
-      from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
-    ),
-    'last_notice', (
-      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome, 'address', m.source_address)
-      from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
-    )
+create type public.active_pause as (code text, description text, since timestamptz, until timestamptz);
+
+create type public.refund_limit_raise as (
+  raised_by_email text, raised_at timestamptz, raised_from integer, raised_to integer, applies_from timestamptz,
+  current_limit integer
+);
+
+create type public.received_message as (received_at timestamptz, outcome text, source_address text);
+
+create type public.payment_health as (
+  checked_at timestamptz, pause public.active_pause, refunds_to_approve bigint, refunds_unknown bigint,
+  refunds_stuck bigint, refunds_sent_twice bigint, limit_raise public.refund_limit_raise,
+  token_fresh_until timestamptz, last_push public.received_message, last_callback public.received_message
+);
+comment on type public.payment_health is
+  'pause: null while prompts are sent. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
+
+create function public.payment_health() returns public.payment_health
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  health public.payment_health;
+begin
+  perform private.expect_staff();
+  health.checked_at := clock_timestamp();
+  health.pause := (
+    select (p.code, p.description, p.since, p.until)::public.active_pause from private.prompt_pause as p where p.until > now()
   );
+  -- Each count reads its own partial index.
+  health.refunds_to_approve := (select count(*) from public.refunds as r where r.status = 'requested');
+  health.refunds_unknown := (select count(*) from public.refunds as r where r.status = 'unknown');
+  health.refunds_stuck := (
+    select count(*) from public.refunds as r
+    where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+  );
+  health.refunds_sent_twice := (
+    select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
+  );
+  health.limit_raise := (
+    select (r.raised_by_email, r.raised_at, r.raised_from, r.raised_to, r.raised_at + interval '1 day', private.refund_limit())
+      ::public.refund_limit_raise
+    from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+    order by r.raised_at desc, r.id desc limit 1
+  );
+  health.token_fresh_until := (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null);
+  health.last_push := (
+    select (m.received_at, m.outcome, m.source_address)::public.received_message
+    from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
+  );
+  health.last_callback := (
+    select (m.received_at, m.outcome, m.source_address)::public.received_message
+    from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+  );
+  return health;
+end
 $$;
 comment on function public.payment_health is
   'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
@@ -5524,40 +5546,48 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function private.statement_coverage is 'The time that complete pulls cover.';
 
-create function public.statement_status() returns jsonb
+create type public.period as (starts_at timestamptz, ends_at timestamptz);
+
+create type public.statement_status as (
+  checked_at timestamptz, till_registered_at timestamptz, statement_registered_at timestamptz,
+  last_confirmation_at timestamptz, last_complete_at timestamptz, covered_until timestamptz, problem text,
+  missed public.period[], unsettled_messages bigint, unmatched bigint
+);
+comment on type public.statement_status is
+  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment.';
+
+create function public.statement_status() returns public.statement_status
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  status public.statement_status;
 begin
   perform private.expect_staff();
-  return jsonb_build_object(
-    'checked_at', clock_timestamp(),
-    'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
-    'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
-    'last_confirmation_at', (select max(t.reported_by_confirmation_at) from public.mpesa_transactions as t
-      where t.transacted_at > now() - interval '30 days'),
-    'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
-    'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
-    'problem', (
-      select s.problem from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1
-    ),
-    'missed', coalesce((
-      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id desc)
-      from public.statement_pulls as s
-      where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
-    ), '[]'),
-    -- Stored callbacks and confirmations that could not be settled.
-    'left', (
-      select count(*) from public.payment_messages as m
-      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
-    ),
-    'unmatched', (
-      select count(*) from public.mpesa_transactions as t
-      where t.payment_id is null and t.resolution is null
-    )
+  status.checked_at := clock_timestamp();
+  select max(r.registered_at) filter (where r.kind = 'till'), max(r.registered_at) filter (where r.kind = 'statement')
+  into status.till_registered_at, status.statement_registered_at
+  from private.mpesa_registrations as r;
+  select max(t.reported_by_confirmation_at) into status.last_confirmation_at
+  from public.mpesa_transactions as t where t.transacted_at > now() - interval '30 days';
+  select max(s.finished_at), max(s.window_to) into status.last_complete_at, status.covered_until
+  from public.statement_pulls as s where s.outcome = 'complete';
+  select s.problem into status.problem
+  from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1;
+  status.missed := array(
+    select (s.missed_since, s.window_from)::public.period
+    from public.statement_pulls as s
+    where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    order by s.id desc
   );
+  select count(*) into status.unsettled_messages
+  from public.payment_messages as m
+  where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  select count(*) into status.unmatched
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
+  return status;
 end
 $$;
 comment on function public.statement_status is
-  'For staff: registrations of confirmations and statement, end of its coverage, gaps of the last 14 days, and messages that could not be settled (left).';
+  'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
 -- Who may call these functions
 grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
@@ -5597,19 +5627,22 @@ begin
 end
 $$;
 
-create function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
+create type public.reconciliation_row as (
   id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
   order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
-  order_payment_status text, reference text, payer_name text, payer_phone text, reported_by_confirmation_at timestamptz,
-  reported_by_statement_at timestamptz, resolution text
-)
+  order_payment_status text, reference text, payer_name text, payer_phone text,
+  reported_by_confirmation_at timestamptz, reported_by_statement_at timestamptz, resolution text
+);
+comment on type public.reconciliation_row is
+  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
+
+create function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
 language plpgsql stable
 set search_path = ''
 -- A day and a year need different plans.
 set plan_cache_mode = force_custom_plan
 as $$
-#variable_conflict use_column
 declare
   coverage tstzmultirange := private.statement_coverage();
 begin
@@ -5683,18 +5716,18 @@ begin
         when k.reported is not null then 'matched'
         when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
-      end as verdict,
+      end as kind,
       coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
     from known as k
   )
   select
     coalesce(c.reported, c.p_id::text),
     coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
-    c.verdict,
+    c.kind,
     case
-      when c.verdict in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
-      when c.verdict = 'double' then c.p_refunded_at is null
-      when c.verdict = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
+      when c.kind in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
+      when c.kind = 'double' then c.p_refunded_at is null
+      when c.kind = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
         then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
       else true
     end,
@@ -5722,10 +5755,12 @@ begin
   from compared as c;
 end
 $$;
-comment on function private.reconciliation_rows is
-  'Payments of the shop and of M-PESA in a period, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
 
-create function public.reconciliation_day(day date) returns jsonb
+create type public.reconciliation_day as (
+  day date, rows public.reconciliation_row[], is_covered boolean, missed public.period[]
+);
+
+create function public.reconciliation_day(day date) returns public.reconciliation_day
 language plpgsql stable security definer
 set search_path = ''
 -- Looks the rows of a day up by key, however many there are of others and whatever the statistics say.
@@ -5739,19 +5774,17 @@ declare
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
 begin
   perform private.expect_staff();
-  return jsonb_build_object(
-    'day', reconciliation_day.day,
-    'rows', coalesce((
-      select jsonb_agg(to_jsonb(r) order by r.is_open desc, r.happened_at desc, r.id)
-      from private.reconciliation_rows(since, until) as r
-    ), '[]'),
-    'is_covered', private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
-    'missed', coalesce((
-      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id)
+  return (
+    reconciliation_day.day,
+    array(select r from private.reconciliation_rows(since, until) as r order by r.is_open desc, r.happened_at desc, r.id),
+    private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    array(
+      select (s.missed_since, s.window_from)::public.period
       from public.statement_pulls as s
       where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
-    ), '[]')
-  );
+      order by s.id
+    )
+  )::public.reconciliation_day;
 end
 $$;
 comment on function public.reconciliation_day is
@@ -5793,43 +5826,52 @@ $$;
 comment on function public.reconciliation_days is
   'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
 
-create function public.suggest_orders(receipt text) returns jsonb
+create function public.suggest_orders(receipt text) returns table (
+  id uuid, order_number text, tracking_number text, customer_name text, total_amount integer, payment_status text, status text,
+  created_at timestamptz, lacks_receipt boolean
+)
 language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
 declare
   reported public.mpesa_transactions;
+  -- Possibly paid by this money, whose receipt was lost.
+  missing_receipt uuid[];
+  referenced uuid;
 begin
   perform private.expect_staff();
   select * into reported from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
-  return coalesce((
-    select jsonb_agg(to_jsonb(o)) from (
-      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-        o.id in (select private.orders_missing_receipt(reported.receipt)) as lacks_receipt
-      from public.orders as o
-      where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
-        and (
-          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
-          or o.id = private.order_of_reference(reported.reference)
-          or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
-          -- Possibly paid by this money, whose receipt was lost.
-          or o.id in (select private.orders_missing_receipt(reported.receipt))
-        )
-      order by o.id in (select private.orders_missing_receipt(reported.receipt)) desc, o.id is not distinct from private.order_of_reference(reported.reference) desc, o.created_at desc
-      limit 5
-    ) as o
-  ), '[]');
+  missing_receipt := array(select private.orders_missing_receipt(reported.receipt));
+  referenced := private.order_of_reference(reported.reference);
+  return query
+  select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+    o.id = any (missing_receipt)
+  from public.orders as o
+  where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
+    and (
+      (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+      or o.id = referenced
+      or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
+      or o.id = any (missing_receipt)
+    )
+  order by o.id = any (missing_receipt) desc, o.id is not distinct from referenced desc, o.created_at desc
+  limit 5;
 end
 $$;
 comment on function public.suggest_orders is
   'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
+create type public.resolved_difference as (decision text, outcome text, payment_id uuid);
+comment on type public.resolved_difference is
+  'decision: as in reconciliation_events. outcome: of the settlement, when money was given to an order; joined: it completed the order''s prompt. payment_id: the payment of the money.';
+
 create function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
   note text default null, is_sure boolean default false
-) returns jsonb
+) returns public.resolved_difference
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid;
+  member uuid := private.expect_staff_member();
   member_email text;
   reported public.mpesa_transactions;
   money public.payments;
@@ -5839,8 +5881,6 @@ declare
   event_kind text;
   of_order uuid;
 begin
-  perform private.expect_staff();
-  member := private.expect_staff_member();
   select u.email into member_email from auth.users as u where u.id = member;
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
@@ -5947,7 +5987,7 @@ begin
       event_kind, reason, member, member_email
     );
   end if;
-  return jsonb_build_object('decision', event_kind, 'outcome', outcome, 'payment_id', money.id);
+  return (event_kind, outcome, money.id)::public.resolved_difference;
 end
 $$;
 comment on function public.resolve_difference is
@@ -7766,7 +7806,13 @@ $$;
 comment on function private.message_facts is
   'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
 
-create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+create type public.leased_message as (
+  id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
+);
+comment on type public.leased_message is 'subject and body: of the template. facts: the values of its placeholders (message_facts).';
+
+create function public.lease_messages(at_most integer default 10, channel text default null)
+returns setof public.leased_message
 language plpgsql security definer
 set search_path = ''
 -- A plan that was made for an empty queue must not scan or sort a full one.
@@ -7812,11 +7858,8 @@ begin
     where q.message_id = any (due)
     returning q.message_id, q.lease
   )
-  select jsonb_build_object(
-    'id', m.id, 'lease', taken.lease, 'kind', m.kind, 'channel', m.channel, 'recipient', m.recipient,
-    'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
-    'facts', private.message_facts(m.order_id, m.kind, m.occasion)
-  )
+  select m.id, taken.lease, m.kind, m.channel, m.recipient, worded.subject, worded.body,
+    private.message_facts(m.order_id, m.kind, m.occasion)
   from taken
   -- With an offset these stay lookups by key: a join could read all messages.
   cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
@@ -7826,7 +7869,7 @@ begin
 end
 $$;
 comment on function public.lease_messages is
-  'Leases due messages for a minute, of one channel or both, with template and values. Messages whose process ended while sending them become unsure.';
+  'Leases due messages for a minute, of one channel or both, each with its template and values. Messages whose process ended while sending them become unsure.';
 
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$
@@ -8671,9 +8714,19 @@ begin
 end
 $$;
 comment on function public.export_person is
-  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged.';
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged. Returns jsonb: a document to hand over, which no program reads in whole.';
 
-create function public.erase_person(identifier text) returns jsonb
+create type public.erased_counts as (
+  orders integer, payments_for_others integer, inquiries integer, newsletter integer
+);
+
+create type public.postponed_order as (
+  id uuid, order_number text, reason text, is_own boolean
+);
+
+create type public.erasure as (identifier text, erased public.erased_counts, postponed public.postponed_order[]);
+
+create function public.erase_person(identifier text) returns public.erasure
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -8681,9 +8734,8 @@ declare
   person_key text;
   order_ids uuid[];
   closed uuid[];
-  erased jsonb;
-  postponed jsonb;
-  touched integer;
+  erased public.erased_counts;
+  postponed public.postponed_order[];
 begin
   perform private.expect_staff();
   select * into person from private.read_person(erase_person.identifier);
@@ -8703,7 +8755,7 @@ begin
       and private.retention_reason(o.id) is null
   );
   perform private.anonymise_orders(closed);
-  erased := jsonb_build_object('orders', cardinality(closed));
+  erased.orders := cardinality(closed);
   update public.orders as o
   set erasure_requested_at = coalesce(o.erasure_requested_at, now())
   where o.id = any (order_ids) and o.anonymised_at is null
@@ -8713,8 +8765,7 @@ begin
   update public.payments as p
   set phone = ''
   where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('payments_for_others', touched);
+  get diagnostics erased.payments_for_others = row_count;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
@@ -8723,27 +8774,23 @@ begin
   where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
 
   delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('inquiries', touched);
+  get diagnostics erased.inquiries = row_count;
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('newsletter', touched);
+  get diagnostics erased.newsletter = row_count;
 
-  postponed := coalesce((
-    select jsonb_agg(
-      jsonb_build_object(
-        'id', o.id, 'order_number', o.order_number, 'reason', private.retention_reason(o.id),
-        'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
-      )
-      order by o.created_at desc
-    )
+  postponed := array(
+    select (
+      o.id, o.order_number, private.retention_reason(o.id),
+      coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+    )::public.postponed_order
     from public.orders as o
     where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
-  ), '[]'::jsonb);
-  perform private.log_personal_data_request(
-    'erasure', person_key, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+    order by o.created_at desc
   );
-  return jsonb_build_object('identifier', person_key, 'erased', erased, 'postponed', postponed);
+  perform private.log_personal_data_request(
+    'erasure', person_key, to_jsonb(erased) || jsonb_build_object('postponed', cardinality(postponed))
+  );
+  return (person_key, erased, postponed)::public.erasure;
 end
 $$;
 comment on function public.erase_person is

@@ -37,7 +37,11 @@ comment on table private.prompt_faults is
   'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
 alter table private.prompt_faults enable row level security;
 
-create function public.lease_daraja_token(account text, stale_token text default null) returns jsonb
+create type public.daraja_token_lease as (state text, token text, fresh_for_ms bigint, lease uuid);
+comment on type public.daraja_token_lease is
+  'state: fresh (token is valid for fresh_for_ms), request (the lease to request the next one) or wait (another process requests it).';
+
+create function public.lease_daraja_token(account text, stale_token text default null) returns public.daraja_token_lease
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -46,23 +50,21 @@ begin
   insert into private.daraja_tokens (account) values (lease_daraja_token.account) on conflict do nothing;
   select * into strict known from private.daraja_tokens as t where t.account = lease_daraja_token.account for update;
   if known.token is distinct from lease_daraja_token.stale_token and known.fresh_until > now() then
-    return jsonb_build_object(
-      'token', known.token, 'fresh_for_ms', floor(extract(epoch from known.fresh_until - now()) * 1000)
-    );
+    return ('fresh', known.token, floor(extract(epoch from known.fresh_until - now()) * 1000), null)::public.daraja_token_lease;
   end if;
   if known.leased_until > now() then
-    return '{}';
+    return ('wait', null, null, null)::public.daraja_token_lease;
   end if;
   -- Ten seconds, in case the process with the lease ends.
   update private.daraja_tokens as t
   set lease = gen_random_uuid(), leased_until = now() + interval '10 seconds'
   where t.account = known.account
   returning t.lease into known.lease;
-  return jsonb_build_object('lease', known.lease);
+  return ('request', null, null, known.lease)::public.daraja_token_lease;
 end
 $$;
 comment on function public.lease_daraja_token is
-  'The token, if it is fresh and not stale_token; else a lease to request the next; or {} while another process requests it.';
+  'The token, if it is fresh and not stale_token; else the next step.';
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
@@ -181,40 +183,60 @@ end
 $$;
 comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
 
-create function public.payment_health() returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select private.expect_staff();
-  select jsonb_build_object(
-    'checked_at', clock_timestamp(),
-    'pause', (
-      select jsonb_build_object('code', p.code, 'description', p.description, 'since', p.since, 'until', p.until)
-      from private.prompt_pause as p where p.until > now()
-    ),
-    'refunds_to_approve', (select count(*) from public.refunds as r where r.status = 'requested'),
-    'refunds_unknown', (select count(*) from public.refunds as r where r.status = 'unknown'),
-    'refunds_stuck', (
-      select count(*) from public.refunds as r
-      where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
-    ),
-    'limit_raise', (
-      select jsonb_build_object('by', r.raised_by_email, 'at', r.raised_at, 'from', r.raised_from, 'to', r.raised_to,
-        'counts_from', r.raised_at + interval '1 day', 'limit', private.refund_limit())
-      from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
-      order by r.raised_at desc, r.id desc limit 1
-    ),
-    'refunds_sent_twice', (
-      select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
-    ),
-    'token_fresh_until', (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null),
-    'last_push', (
-      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome)
-      from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
-    ),
-    'last_notice', (
-      select jsonb_build_object('at', m.received_at, 'outcome', m.outcome, 'address', m.source_address)
-      from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
-    )
+create type public.active_pause as (code text, description text, since timestamptz, until timestamptz);
+
+create type public.refund_limit_raise as (
+  raised_by_email text, raised_at timestamptz, raised_from integer, raised_to integer, applies_from timestamptz,
+  current_limit integer
+);
+
+create type public.received_message as (received_at timestamptz, outcome text, source_address text);
+
+create type public.payment_health as (
+  checked_at timestamptz, pause public.active_pause, refunds_to_approve bigint, refunds_unknown bigint,
+  refunds_stuck bigint, refunds_sent_twice bigint, limit_raise public.refund_limit_raise,
+  token_fresh_until timestamptz, last_push public.received_message, last_callback public.received_message
+);
+comment on type public.payment_health is
+  'pause: null while prompts are sent. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
+
+create function public.payment_health() returns public.payment_health
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  health public.payment_health;
+begin
+  perform private.expect_staff();
+  health.checked_at := clock_timestamp();
+  health.pause := (
+    select (p.code, p.description, p.since, p.until)::public.active_pause from private.prompt_pause as p where p.until > now()
   );
+  -- Each count reads its own partial index.
+  health.refunds_to_approve := (select count(*) from public.refunds as r where r.status = 'requested');
+  health.refunds_unknown := (select count(*) from public.refunds as r where r.status = 'unknown');
+  health.refunds_stuck := (
+    select count(*) from public.refunds as r
+    where r.status in ('approved', 'sending') and r.created_at < now() - interval '10 minutes'
+  );
+  health.refunds_sent_twice := (
+    select count(*) from public.refunds as r where r.sent_twice_at is not null and r.sent_twice_seen_at is null
+  );
+  health.limit_raise := (
+    select (r.raised_by_email, r.raised_at, r.raised_from, r.raised_to, r.raised_at + interval '1 day', private.refund_limit())
+      ::public.refund_limit_raise
+    from private.refund_limit_raises as r where r.raised_at > now() - interval '7 days'
+    order by r.raised_at desc, r.id desc limit 1
+  );
+  health.token_fresh_until := (select max(t.fresh_until) from private.daraja_tokens as t where t.token is not null);
+  health.last_push := (
+    select (m.received_at, m.outcome, m.source_address)::public.received_message
+    from public.payment_messages as m where m.source = 'push' order by m.id desc limit 1
+  );
+  health.last_callback := (
+    select (m.received_at, m.outcome, m.source_address)::public.received_message
+    from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+  );
+  return health;
+end
 $$;
 comment on function public.payment_health is
   'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';

@@ -103,40 +103,48 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function private.statement_coverage is 'The time that complete pulls cover.';
 
-create function public.statement_status() returns jsonb
+create type public.period as (starts_at timestamptz, ends_at timestamptz);
+
+create type public.statement_status as (
+  checked_at timestamptz, till_registered_at timestamptz, statement_registered_at timestamptz,
+  last_confirmation_at timestamptz, last_complete_at timestamptz, covered_until timestamptz, problem text,
+  missed public.period[], unsettled_messages bigint, unmatched bigint
+);
+comment on type public.statement_status is
+  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment.';
+
+create function public.statement_status() returns public.statement_status
 language plpgsql stable security definer set search_path = '' as $$
+declare
+  status public.statement_status;
 begin
   perform private.expect_staff();
-  return jsonb_build_object(
-    'checked_at', clock_timestamp(),
-    'till_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'till'),
-    'statement_registered_at', (select r.registered_at from private.mpesa_registrations as r where r.kind = 'statement'),
-    'last_confirmation_at', (select max(t.reported_by_confirmation_at) from public.mpesa_transactions as t
-      where t.transacted_at > now() - interval '30 days'),
-    'last_complete_at', (select max(s.finished_at) from public.statement_pulls as s where s.outcome = 'complete'),
-    'covered_until', (select max(s.window_to) from public.statement_pulls as s where s.outcome = 'complete'),
-    'problem', (
-      select s.problem from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1
-    ),
-    'missed', coalesce((
-      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id desc)
-      from public.statement_pulls as s
-      where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
-    ), '[]'),
-    -- Stored callbacks and confirmations that could not be settled.
-    'left', (
-      select count(*) from public.payment_messages as m
-      where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes'
-    ),
-    'unmatched', (
-      select count(*) from public.mpesa_transactions as t
-      where t.payment_id is null and t.resolution is null
-    )
+  status.checked_at := clock_timestamp();
+  select max(r.registered_at) filter (where r.kind = 'till'), max(r.registered_at) filter (where r.kind = 'statement')
+  into status.till_registered_at, status.statement_registered_at
+  from private.mpesa_registrations as r;
+  select max(t.reported_by_confirmation_at) into status.last_confirmation_at
+  from public.mpesa_transactions as t where t.transacted_at > now() - interval '30 days';
+  select max(s.finished_at), max(s.window_to) into status.last_complete_at, status.covered_until
+  from public.statement_pulls as s where s.outcome = 'complete';
+  select s.problem into status.problem
+  from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1;
+  status.missed := array(
+    select (s.missed_since, s.window_from)::public.period
+    from public.statement_pulls as s
+    where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    order by s.id desc
   );
+  select count(*) into status.unsettled_messages
+  from public.payment_messages as m
+  where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  select count(*) into status.unmatched
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
+  return status;
 end
 $$;
 comment on function public.statement_status is
-  'For staff: registrations of confirmations and statement, end of its coverage, gaps of the last 14 days, and messages that could not be settled (left).';
+  'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
 -- Who may call these functions
 grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;

@@ -31,19 +31,22 @@ begin
 end
 $$;
 
-create function private.reconciliation_rows(since timestamptz, until timestamptz) returns table (
+create type public.reconciliation_row as (
   id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
   order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
-  order_payment_status text, reference text, payer_name text, payer_phone text, reported_by_confirmation_at timestamptz,
-  reported_by_statement_at timestamptz, resolution text
-)
+  order_payment_status text, reference text, payer_name text, payer_phone text,
+  reported_by_confirmation_at timestamptz, reported_by_statement_at timestamptz, resolution text
+);
+comment on type public.reconciliation_row is
+  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
+
+create function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
 language plpgsql stable
 set search_path = ''
 -- A day and a year need different plans.
 set plan_cache_mode = force_custom_plan
 as $$
-#variable_conflict use_column
 declare
   coverage tstzmultirange := private.statement_coverage();
 begin
@@ -117,18 +120,18 @@ begin
         when k.reported is not null then 'matched'
         when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
-      end as verdict,
+      end as kind,
       coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
     from known as k
   )
   select
     coalesce(c.reported, c.p_id::text),
     coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
-    c.verdict,
+    c.kind,
     case
-      when c.verdict in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
-      when c.verdict = 'double' then c.p_refunded_at is null
-      when c.verdict = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
+      when c.kind in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
+      when c.kind = 'double' then c.p_refunded_at is null
+      when c.kind = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
         then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
       else true
     end,
@@ -156,10 +159,12 @@ begin
   from compared as c;
 end
 $$;
-comment on function private.reconciliation_rows is
-  'Payments of the shop and of M-PESA in a period, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
 
-create function public.reconciliation_day(day date) returns jsonb
+create type public.reconciliation_day as (
+  day date, rows public.reconciliation_row[], is_covered boolean, missed public.period[]
+);
+
+create function public.reconciliation_day(day date) returns public.reconciliation_day
 language plpgsql stable security definer
 set search_path = ''
 -- Looks the rows of a day up by key, however many there are of others and whatever the statistics say.
@@ -173,19 +178,17 @@ declare
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
 begin
   perform private.expect_staff();
-  return jsonb_build_object(
-    'day', reconciliation_day.day,
-    'rows', coalesce((
-      select jsonb_agg(to_jsonb(r) order by r.is_open desc, r.happened_at desc, r.id)
-      from private.reconciliation_rows(since, until) as r
-    ), '[]'),
-    'is_covered', private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
-    'missed', coalesce((
-      select jsonb_agg(jsonb_build_object('from', s.missed_since, 'to', s.window_from) order by s.id)
+  return (
+    reconciliation_day.day,
+    array(select r from private.reconciliation_rows(since, until) as r order by r.is_open desc, r.happened_at desc, r.id),
+    private.statement_coverage() @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    array(
+      select (s.missed_since, s.window_from)::public.period
       from public.statement_pulls as s
       where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
-    ), '[]')
-  );
+      order by s.id
+    )
+  )::public.reconciliation_day;
 end
 $$;
 comment on function public.reconciliation_day is
@@ -227,43 +230,52 @@ $$;
 comment on function public.reconciliation_days is
   'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
 
-create function public.suggest_orders(receipt text) returns jsonb
+create function public.suggest_orders(receipt text) returns table (
+  id uuid, order_number text, tracking_number text, customer_name text, total_amount integer, payment_status text, status text,
+  created_at timestamptz, lacks_receipt boolean
+)
 language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
 declare
   reported public.mpesa_transactions;
+  -- Possibly paid by this money, whose receipt was lost.
+  missing_receipt uuid[];
+  referenced uuid;
 begin
   perform private.expect_staff();
   select * into reported from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
-  return coalesce((
-    select jsonb_agg(to_jsonb(o)) from (
-      select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-        o.id in (select private.orders_missing_receipt(reported.receipt)) as lacks_receipt
-      from public.orders as o
-      where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
-        and (
-          (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
-          or o.id = private.order_of_reference(reported.reference)
-          or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
-          -- Possibly paid by this money, whose receipt was lost.
-          or o.id in (select private.orders_missing_receipt(reported.receipt))
-        )
-      order by o.id in (select private.orders_missing_receipt(reported.receipt)) desc, o.id is not distinct from private.order_of_reference(reported.reference) desc, o.created_at desc
-      limit 5
-    ) as o
-  ), '[]');
+  missing_receipt := array(select private.orders_missing_receipt(reported.receipt));
+  referenced := private.order_of_reference(reported.reference);
+  return query
+  select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
+    o.id = any (missing_receipt)
+  from public.orders as o
+  where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
+    and (
+      (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+      or o.id = referenced
+      or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
+      or o.id = any (missing_receipt)
+    )
+  order by o.id = any (missing_receipt) desc, o.id is not distinct from referenced desc, o.created_at desc
+  limit 5;
 end
 $$;
 comment on function public.suggest_orders is
   'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
+create type public.resolved_difference as (decision text, outcome text, payment_id uuid);
+comment on type public.resolved_difference is
+  'decision: as in reconciliation_events. outcome: of the settlement, when money was given to an order; joined: it completed the order''s prompt. payment_id: the payment of the money.';
+
 create function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
   note text default null, is_sure boolean default false
-) returns jsonb
+) returns public.resolved_difference
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid;
+  member uuid := private.expect_staff_member();
   member_email text;
   reported public.mpesa_transactions;
   money public.payments;
@@ -273,8 +285,6 @@ declare
   event_kind text;
   of_order uuid;
 begin
-  perform private.expect_staff();
-  member := private.expect_staff_member();
   select u.email into member_email from auth.users as u where u.id = member;
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
@@ -381,7 +391,7 @@ begin
       event_kind, reason, member, member_email
     );
   end if;
-  return jsonb_build_object('decision', event_kind, 'outcome', outcome, 'payment_id', money.id);
+  return (event_kind, outcome, money.id)::public.resolved_difference;
 end
 $$;
 comment on function public.resolve_difference is

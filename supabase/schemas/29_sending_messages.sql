@@ -49,7 +49,13 @@ $$;
 comment on function private.message_facts is
   'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
 
-create function public.lease_messages(at_most integer default 10, channel text default null) returns setof jsonb
+create type public.leased_message as (
+  id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
+);
+comment on type public.leased_message is 'subject and body: of the template. facts: the values of its placeholders (message_facts).';
+
+create function public.lease_messages(at_most integer default 10, channel text default null)
+returns setof public.leased_message
 language plpgsql security definer
 set search_path = ''
 -- A plan that was made for an empty queue must not scan or sort a full one.
@@ -95,11 +101,8 @@ begin
     where q.message_id = any (due)
     returning q.message_id, q.lease
   )
-  select jsonb_build_object(
-    'id', m.id, 'lease', taken.lease, 'kind', m.kind, 'channel', m.channel, 'recipient', m.recipient,
-    'template', jsonb_build_object('subject', worded.subject, 'body', worded.body),
-    'facts', private.message_facts(m.order_id, m.kind, m.occasion)
-  )
+  select m.id, taken.lease, m.kind, m.channel, m.recipient, worded.subject, worded.body,
+    private.message_facts(m.order_id, m.kind, m.occasion)
   from taken
   -- With an offset these stay lookups by key: a join could read all messages.
   cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
@@ -109,7 +112,7 @@ begin
 end
 $$;
 comment on function public.lease_messages is
-  'Leases due messages for a minute, of one channel or both, with template and values. Messages whose process ended while sending them become unsure.';
+  'Leases due messages for a minute, of one channel or both, each with its template and values. Messages whose process ended while sending them become unsure.';
 
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$

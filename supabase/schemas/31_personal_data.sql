@@ -447,9 +447,19 @@ begin
 end
 $$;
 comment on function public.export_person is
-  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged.';
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged. Returns jsonb: a document to hand over, which no program reads in whole.';
 
-create function public.erase_person(identifier text) returns jsonb
+create type public.erased_counts as (
+  orders integer, payments_for_others integer, inquiries integer, newsletter integer
+);
+
+create type public.postponed_order as (
+  id uuid, order_number text, reason text, is_own boolean
+);
+
+create type public.erasure as (identifier text, erased public.erased_counts, postponed public.postponed_order[]);
+
+create function public.erase_person(identifier text) returns public.erasure
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -457,9 +467,8 @@ declare
   person_key text;
   order_ids uuid[];
   closed uuid[];
-  erased jsonb;
-  postponed jsonb;
-  touched integer;
+  erased public.erased_counts;
+  postponed public.postponed_order[];
 begin
   perform private.expect_staff();
   select * into person from private.read_person(erase_person.identifier);
@@ -479,7 +488,7 @@ begin
       and private.retention_reason(o.id) is null
   );
   perform private.anonymise_orders(closed);
-  erased := jsonb_build_object('orders', cardinality(closed));
+  erased.orders := cardinality(closed);
   update public.orders as o
   set erasure_requested_at = coalesce(o.erasure_requested_at, now())
   where o.id = any (order_ids) and o.anonymised_at is null
@@ -489,8 +498,7 @@ begin
   update public.payments as p
   set phone = ''
   where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('payments_for_others', touched);
+  get diagnostics erased.payments_for_others = row_count;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
@@ -499,27 +507,23 @@ begin
   where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
 
   delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('inquiries', touched);
+  get diagnostics erased.inquiries = row_count;
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
-  get diagnostics touched = row_count;
-  erased := erased || jsonb_build_object('newsletter', touched);
+  get diagnostics erased.newsletter = row_count;
 
-  postponed := coalesce((
-    select jsonb_agg(
-      jsonb_build_object(
-        'id', o.id, 'order_number', o.order_number, 'reason', private.retention_reason(o.id),
-        'is_own', coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
-      )
-      order by o.created_at desc
-    )
+  postponed := array(
+    select (
+      o.id, o.order_number, private.retention_reason(o.id),
+      coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+    )::public.postponed_order
     from public.orders as o
     where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
-  ), '[]'::jsonb);
-  perform private.log_personal_data_request(
-    'erasure', person_key, erased || jsonb_build_object('postponed', jsonb_array_length(postponed))
+    order by o.created_at desc
   );
-  return jsonb_build_object('identifier', person_key, 'erased', erased, 'postponed', postponed);
+  perform private.log_personal_data_request(
+    'erasure', person_key, to_jsonb(erased) || jsonb_build_object('postponed', cardinality(postponed))
+  );
+  return (person_key, erased, postponed)::public.erasure;
 end
 $$;
 comment on function public.erase_person is

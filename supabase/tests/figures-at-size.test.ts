@@ -106,7 +106,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const prepare of states) {
       await database.execute(prepare);
       const day = await read<{ day: { rows: unknown[] } }>(
-        `select public.reconciliation_day((now() at time zone 'Africa/Nairobi')::date - 3) as day`,
+        `select to_jsonb(public.reconciliation_day((now() at time zone 'Africa/Nairobi')::date - 3)) as day`,
         ['orders', 'payments', 'refunds', 'mpesa_transactions', 'reconciliation_events'],
       );
       // Half of the 144 payments of a day were completed.

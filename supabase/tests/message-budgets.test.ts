@@ -66,12 +66,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order.id,
     ]);
   const lease = async (channel: string, at_most = 100): Promise<Leased[]> =>
-    (
-      await database.query<{ leased: Leased }>('select public.lease_messages($1, $2) as leased', [
-        at_most,
-        channel,
-      ])
-    ).rows.map(({ leased }) => leased);
+    (await database.query<Leased>('select * from public.lease_messages($1, $2)', [at_most, channel])).rows;
   const begin = ({ id, lease: held }: Leased) =>
     call<number | null>(database, 'service', 'begin_message', {
       message_id: id,

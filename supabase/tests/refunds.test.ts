@@ -278,7 +278,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         await withdraw(asked);
       }
       expect(await as(second, 'payment_health', {})).toMatchObject({
-        limit_raise: { by: 'staff@jani.example', from: 100_000, to: 500_000, limit: 100_000 },
+        limit_raise: {
+          raised_by_email: 'staff@jani.example',
+          raised_from: 100_000,
+          raised_to: 500_000,
+          current_limit: 100_000,
+        },
       });
       await database.query(
         `update private.refund_limit_raises set raised_at = raised_at - interval '25 hours'`,

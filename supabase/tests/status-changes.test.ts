@@ -140,9 +140,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
   async function leaseAll(): Promise<Leased[]> {
     const { rows } = await asRole(database, people.service, (session) =>
-      session.query<{ message: Leased }>('select public.lease_messages(100) as message'),
+      session.query<Leased>('select * from public.lease_messages(100)'),
     );
-    return rows.map(({ message }) => message);
+    return rows;
   }
   const begin = ({ id, lease }: Leased) =>
     call<number | null>(database, 'service', 'begin_message', {

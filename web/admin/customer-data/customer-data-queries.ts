@@ -53,8 +53,8 @@ export function useFind() {
 export function useErase(onErased: (outcome: ErasedData) => void) {
   const { tables } = useMember().staff;
   return useSave({
-    write: async (identifier: string) =>
-      dataOf(await tables.rpc('erase_person', { identifier })) as unknown as ErasedData,
+    write: async (identifier: string): Promise<ErasedData> =>
+      dataOf(await tables.rpc('erase_person', { identifier })),
     success: 'Personal data erased',
     failure: 'Failed to erase the data',
     refresh: ['data-requests', 'orders', 'deliveries', 'inquiries', 'messages', 'dashboard'],

@@ -76,7 +76,7 @@ const health: PaymentHealth = {
   limit_raise: null,
   token_fresh_until: null,
   last_push: null,
-  last_notice: null,
+  last_callback: null,
 };
 
 test('paused prompts are a fault, told with their reason; without a pause all is as before', () => {
@@ -100,12 +100,12 @@ test('refunds are told of while one waits for a member', () => {
     detail: '1 that went back twice. See Orders.',
   });
   const limit_raise = {
-    by: 'grace@jani.example',
-    at: '2026-11-21T09:00:00Z',
-    from: 100_000,
-    to: 500_000,
-    counts_from: '2026-11-22T09:00:00Z',
-    limit: 100_000,
+    raised_by_email: 'grace@jani.example',
+    raised_at: '2026-11-21T09:00:00Z',
+    raised_from: 100_000,
+    raised_to: 500_000,
+    applies_from: '2026-11-22T09:00:00Z',
+    current_limit: 100_000,
   };
   expect(describeRefunds({ ...health, limit_raise })).toMatchObject({
     state: 'attention',
@@ -163,7 +163,7 @@ describe("M-PESA's statement", () => {
   });
 
   test('that was not read for more than 48 hours says what it missed', () => {
-    const missed = [{ from: '2026-11-15T08:00:00Z', to: '2026-11-16T09:00:00Z' }];
+    const missed = [{ starts_at: '2026-11-15T08:00:00Z', ends_at: '2026-11-16T09:00:00Z' }];
     expect(describeStatement({ ...facts, missed }, write)).toMatchObject({
       state: 'fault',
       detail: expect.stringContaining('11-15T08:00 to 11-16T09:00'),

@@ -107,7 +107,7 @@ export interface StatementFacts {
   statement_registered_at: string | null;
   covered_until: string | null;
   problem: string | null;
-  missed: readonly { from: string; to: string }[];
+  missed: readonly { starts_at: string; ends_at: string }[];
 }
 
 /** The statement is pulled every half hour; some failed pulls are no news. */
@@ -127,7 +127,7 @@ export function describeStatement(
     return {
       state: 'fault',
       value: 'Gap',
-      detail: `No statement tells of ${write(missed.from)} to ${write(missed.to)}: it was not read for more than 48 hours. Compare that time in M-PESA's portal.`,
+      detail: `No statement tells of ${write(missed.starts_at)} to ${write(missed.ends_at)}: it was not read for more than 48 hours. Compare that time in M-PESA's portal.`,
     };
   }
   if (!facts?.statement_registered_at || !facts.covered_until) return null;

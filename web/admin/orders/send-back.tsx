@@ -69,7 +69,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const { tables } = useMember().staff;
   const settings = useSettings().data;
   // A limit that was raised counts after a day.
-  const limit = usePaymentHealth().data?.limit_raise?.limit ?? settings?.refund_approval_above;
+  const limit = usePaymentHealth().data?.limit_raise?.current_limit ?? settings?.refund_approval_above;
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<string>();
   const form = useId();

@@ -33,12 +33,12 @@ export function LastHeard() {
           </Line>
           <Line term="Last prompt">
             {health.last_push
-              ? `${formatDateTime(health.last_push.at)}: ${outcomes[health.last_push.outcome ?? ''] ?? 'sent'}`
+              ? `${formatDateTime(health.last_push.received_at)}: ${outcomes[health.last_push.outcome ?? ''] ?? 'sent'}`
               : 'None yet'}
           </Line>
           <Line term="Last callback">
-            {health.last_notice
-              ? `${formatDateTime(health.last_notice.at)}, from ${senders[callbackSource(health.last_notice.address)]}`
+            {health.last_callback
+              ? `${formatDateTime(health.last_callback.received_at)}, from ${senders[callbackSource(health.last_callback.source_address)]}`
               : 'None yet. If customers pay and no callback arrives, test the public address below.'}
           </Line>
         </dl>

@@ -1,7 +1,13 @@
-// What the database knows of the way to M-PESA and back (`payment_health`).
+// Whether payments by M-PESA work, as the database reports it (`payment_health`).
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
+
+interface ReceivedMessage {
+  received_at: string;
+  outcome: string | null;
+  source_address: string | null;
+}
 
 /** Times are ISO, by the database's clock. */
 export interface PaymentHealth {
@@ -12,26 +18,26 @@ export interface PaymentHealth {
   refunds_stuck: number;
   /** Within the last 30 days. */
   refunds_sent_twice: number;
-  /** The last time somebody raised the refund limit, for a week; amounts in cents, `limit` is the one that binds now. */
+  /** The last time somebody raised the refund limit, for a week; amounts in cents, `current_limit` applies now. */
   limit_raise: {
-    by: string | null;
-    at: string;
-    from: number;
-    to: number;
-    counts_from: string;
-    limit: number;
+    raised_by_email: string | null;
+    raised_at: string;
+    raised_from: number;
+    raised_to: number;
+    applies_from: string;
+    current_limit: number;
   } | null;
   token_fresh_until: string | null;
-  last_push: { at: string; outcome: string | null } | null;
-  last_notice: { at: string; outcome: string | null; address: string | null } | null;
+  last_push: ReceivedMessage | null;
+  last_callback: ReceivedMessage | null;
 }
 
 export function usePaymentHealth() {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['payment-health'],
-    queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('payment_health').abortSignal(signal)) as unknown as PaymentHealth,
+    queryFn: async ({ signal }): Promise<PaymentHealth> =>
+      dataOf(await tables.rpc('payment_health').abortSignal(signal)),
     refetchInterval: 15_000,
     staleTime: 0,
   });

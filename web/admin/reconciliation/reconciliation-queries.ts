@@ -5,9 +5,10 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { type BookRow, type Decision, describeOutcome, isUnknown } from './difference-words.ts';
 
+/** A period that no statement covers. */
 export interface Missed {
-  from: string;
-  to: string;
+  starts_at: string;
+  ends_at: string;
 }
 
 export interface BookDay {
@@ -28,8 +29,8 @@ export interface StatementStatus {
   problem: string | null;
   missed: Missed[];
   unmatched: number;
-  /** Notices and confirmations that could not be settled yet. */
-  left: number;
+  /** Callbacks and confirmations that could not be settled yet. */
+  unsettled_messages: number;
 }
 
 /** Both books of a day in Nairobi. */
@@ -37,8 +38,8 @@ export function useBookDay(day: string) {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['reconciliation', 'day', day],
-    queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('reconciliation_day', { day }).abortSignal(signal)) as unknown as BookDay,
+    queryFn: async ({ signal }): Promise<BookDay> =>
+      dataOf(await tables.rpc('reconciliation_day', { day }).abortSignal(signal)),
     placeholderData: keepPreviousData,
   });
 }
@@ -59,8 +60,8 @@ export function useStatementStatus() {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['reconciliation', 'statement'],
-    queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('statement_status').abortSignal(signal)) as unknown as StatementStatus,
+    queryFn: async ({ signal }): Promise<StatementStatus> =>
+      dataOf(await tables.rpc('statement_status').abortSignal(signal)),
     refetchInterval: 60_000,
   });
 }
@@ -87,9 +88,7 @@ export function useCandidates(receipt: string, search: string, isWanted = true) 
     queryKey: ['reconciliation', 'candidates', receipt, search],
     queryFn: async ({ signal }): Promise<Candidate[]> =>
       search === ''
-        ? (dataOf(
-            await tables.rpc('suggest_orders', { receipt }).abortSignal(signal),
-          ) as unknown as Candidate[])
+        ? dataOf(await tables.rpc('suggest_orders', { receipt }).abortSignal(signal))
         : dataOf(
             await tables
               .rpc('search_orders', { search, page_size: 8 })
@@ -137,7 +136,7 @@ export function useResolve(onSaved?: () => void) {
   const { tables } = useMember().staff;
   const save = useSave<Resolution, string | null>({
     async write({ row, decision, orderId, note, isSure = false }) {
-      const answer = dataOf(
+      const { outcome }: { outcome: string | null } = dataOf(
         await tables.rpc('resolve_difference', {
           decision,
           // What only we have is named by its payment: its receipt is unknown to M-PESA's book.
@@ -148,7 +147,7 @@ export function useResolve(onSaved?: () => void) {
           is_sure: isSure,
         }),
       );
-      return (answer as { outcome?: string | null } | null)?.outcome ?? null;
+      return outcome;
     },
     success: (outcome, { decision }) => describeOutcome(decision, outcome),
     failure: 'Failed to save your decision',

@@ -30,10 +30,10 @@ export function StatementNotices({
           Without it nobody can tell what is missing at M-PESA. See the operating guide.
         </Notice>
       ) : null}
-      {status && status.left > 0 ? (
+      {status && status.unsettled_messages > 0 ? (
         <Notice
           tone="danger"
-          title={`${status.left === 1 ? 'One message' : `${status.left} messages`} of M-PESA could not be settled`}
+          title={`${status.unsettled_messages === 1 ? 'One message' : `${status.unsettled_messages} messages`} of M-PESA could not be settled`}
         >
           Nothing is lost: what M-PESA said is kept and tried again every half minute. Have somebody look at
           the shop's log, which tells the reason.
@@ -48,11 +48,11 @@ export function StatementNotices({
           M-PESA gives the last 48 hours; what is older by then is lost to this comparison.
         </Notice>
       ) : null}
-      {missed.map(({ from, to }) => (
+      {missed.map(({ starts_at, ends_at }) => (
         <Notice
-          key={from}
+          key={starts_at}
           tone="danger"
-          title={`No statement covers ${formatDateTime(from)} to ${formatDateTime(to)}`}
+          title={`No statement covers ${formatDateTime(starts_at)} to ${formatDateTime(ends_at)}`}
         >
           The shop was away for more than the 48 hours that M-PESA gives. Compare this time with the statement
           in M-PESA's own portal.

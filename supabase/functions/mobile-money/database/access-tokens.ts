@@ -35,12 +35,12 @@ export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings
   };
   return {
     async lease(stale) {
-      const { token, fresh_for_ms, lease } = (await call('lease_daraja_token', {
+      const { state, token, fresh_for_ms, lease } = await call('lease_daraja_token', {
         account: await accountKey(),
         stale_token: stale,
-      })) as { token?: string; fresh_for_ms?: number; lease?: string };
-      if (token) return { kind: 'fresh', token: { value: token, freshForMs: fresh_for_ms ?? 0 } };
-      return lease ? { kind: 'request', lease } : { kind: 'wait' };
+      });
+      if (state === 'fresh') return { kind: 'fresh', token: { value: token, freshForMs: fresh_for_ms } };
+      return state === 'request' ? { kind: 'request', lease } : { kind: 'wait' };
     },
     async store(lease, token) {
       await call('store_daraja_token', {
