@@ -456,7 +456,7 @@ declare
     where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
       and o.created_at <= stored_since
       and o.reserved_until is null
-      and not exists (select from public.payments as p where p.order_id = o.id)
+      and not exists (select from public.payments as p where p.order_id = o.id and p.status <> 'failed')
       and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
       and not exists (select from public.deliveries as d where d.order_id = o.id)
       and private.retention_reason(o.id) is null
@@ -471,7 +471,7 @@ begin
 end
 $$;
 comment on function private.reduce_abandoned_orders is
-  'Reduces cancelled orders without a payment to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
+  'Reduces cancelled orders whose payments all failed, or that had none, to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;

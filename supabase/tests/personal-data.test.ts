@@ -73,8 +73,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     return { ...payment, checkout };
   };
-  const pay = async (order: PlacedOrder, phone = order.customer_phone) => {
-    const { id, charge_cents, checkout } = await prompt(order, phone);
+  const settle = async (
+    { id, charge_cents, checkout }: { id: string; charge_cents: number; checkout: string },
+    phone: string,
+  ) => {
     const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
     await call(database, 'service', 'settle_payment', {
       payment_id: id,
@@ -88,6 +90,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     return receipt;
   };
+  const pay = async (order: PlacedOrder, phone = order.customer_phone) =>
+    settle(await prompt(order, phone), phone);
   const deliver = ({ id }: PlacedOrder, notes = 'Gate') =>
     database.query(
       `update public.deliveries set delivery_status = 'delivered', delivery_person = 'Otieno', delivery_notes = $2
@@ -185,16 +189,34 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await track(digits)).toMatchObject({ is_masked: true });
     });
 
-    test('a cancelled order that never had a payment shrinks to its row after 30 days', async () => {
+    test('cancelled orders without money are reduced to their row after 30 days', async () => {
       const { customer, needles } = makeCustomer();
-      const [abandoned, younger, prompted] = [await place(customer), await place(), await place()];
-      await prompt(prompted);
-      const cancel = `update public.orders set status = 'cancelled', expires_at = null where id = $1`;
-      for (const { id } of [abandoned, younger, prompted]) await database.query(cancel, [id]);
-      await database.query(
-        `update public.payments set status = 'failed', next_query_at = null where order_id = $1`,
-        [prompted.id],
-      );
+      const declined = makeCustomer();
+      const orders = {
+        unprompted: await place(customer),
+        declined: await place(declined.customer),
+        younger: await place(),
+        justDeclined: await place(),
+        underReview: await place(),
+      };
+      const attempt = await prompt(orders.declined);
+      await prompt(orders.justDeclined);
+      await prompt(orders.underReview);
+      for (const { id } of Object.values(orders)) {
+        await database.query(
+          `update public.orders set status = 'cancelled', expires_at = null where id = $1`,
+          [id],
+        );
+      }
+      const endPayment = ({ id }: PlacedOrder, status: string, interval: string) =>
+        database.query(
+          `update public.payments set status = $2, next_query_at = null, created_at = now() - $3::interval where order_id = $1`,
+          [id, status, interval],
+        );
+      await endPayment(orders.declined, 'failed', '31 days');
+      // M-PESA may still report money of this one.
+      await endPayment(orders.justDeclined, 'failed', '47 hours');
+      await endPayment(orders.underReview, 'review', '31 days');
       await call(database, 'service', 'expire_reservations');
       const rowsOf = async ({ id }: PlacedOrder) => {
         const { rows } = await database.query<Record<string, number>>(
@@ -206,23 +228,29 @@ describe.each(testDatabases())('on %s', (kind) => {
         return rows[0];
       };
       const complete = { items: 1, events: expect.any(Number), keys: 1 };
-      const before = await orderRow(abandoned);
-      await age(abandoned, '31 days');
-      await age(younger, '29 days');
-      await age(prompted, '31 days');
+      const reduced = { items: 0, events: 0, keys: 0 };
+      const before = await orderRow(orders.unprompted);
+      for (const [name, order] of Object.entries(orders))
+        await age(order, name === 'younger' ? '29 days' : '31 days');
       await forget();
-      expect(await rowsOf(abandoned)).toEqual({ items: 0, events: 0, keys: 0 });
-      expect(await heldIn(needles)).toEqual([]);
-      expect(await orderRow(abandoned)).toMatchObject({
+      expect(await rowsOf(orders.unprompted)).toEqual(reduced);
+      expect(await rowsOf(orders.declined)).toEqual(reduced);
+      expect(await heldIn([...needles, ...declined.needles])).toEqual([]);
+      expect(await orderRow(orders.unprompted)).toMatchObject({
         order_number: before?.order_number,
         total_amount: before?.total_amount,
         status: 'cancelled',
         anonymised_at: expect.anything(),
       });
-      expect(await rowsOf(younger)).toEqual(complete);
-      expect(await rowsOf(prompted)).toEqual(complete);
-      const track = { tracking_number: abandoned.tracking_number };
+      for (const name of ['younger', 'justDeclined', 'underReview'] as const)
+        expect(await rowsOf(orders[name]), name).toEqual(complete);
+      const track = { tracking_number: orders.unprompted.tracking_number };
       expect(await call(database, 'visitor', 'track_order', track)).toMatchObject({ status: 'cancelled' });
+      await expectBalancedBooks(database, units);
+
+      // Money that comes all the same is in the books, and staff decide about it.
+      await settle(attempt, orders.declined.customer_phone);
+      expect(await orderRow(orders.declined)).toMatchObject({ payment_status: 'needs_decision' });
       await expectBalancedBooks(database, units);
     });
 
