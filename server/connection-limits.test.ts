@@ -175,16 +175,63 @@ test('the largest unfinished bodies are disconnected beyond a bound, small ones 
       });
       request.on('end', () => response.end(String(received)));
     },
-    { receivedBytes: 500_000 },
+    { receivedBytes: 2_000_000 },
   );
   const small = await post(400, 399);
   const file = await post(4_000_000, 2_000_000);
-  for (let n = 0; n < 8; n += 1) await post(200_000, 100_000);
-  await expect.poll(countConnections, { timeout: 10_000 }).toBeLessThanOrEqual(6);
+  for (let n = 0; n < 26; n += 1) await post(200_000, 100_000);
+  await expect.poll(countConnections, { timeout: 10_000 }).toBeLessThanOrEqual(22);
   small.client.write('.');
   await expect.poll(small.received, { timeout: 10_000 }).toBeGreaterThan(0);
   file.client.write(Buffer.alloc(2_000_000));
   await expect.poll(file.received, { timeout: 10_000 }).toBeGreaterThan(0);
+});
+
+test('where unfinished bodies fill the memory for them, longer ones wait and short ones do not', async () => {
+  let total = 0;
+  await start(
+    (request, response) => {
+      request.on('data', (bytes) => {
+        total += bytes.length;
+      });
+      request.on('end', () => response.end('whole'));
+    },
+    { receivedBytes: 2_000_000 },
+  );
+  const flood: Awaited<ReturnType<typeof post>>[] = [];
+  for (let n = 0; n < 20; n += 1) flood.push(await post(1_000_000, 900_000));
+  await expect.poll(() => total).toBeGreaterThan(2_000_000);
+  const short = await post(2_000, 2_000);
+  await expect.poll(short.received).toBeGreaterThan(0);
+  // Twenty whole ones would be 18 MB. Each connection may bring one packet before the first check.
+  expect(total).toBeLessThan(3_000_000 + 20 * 2 * 65_536);
+  // Those that were waiting are read on when the largest have been disconnected.
+  const before = total;
+  await expect.poll(() => total, { timeout: 10_000 }).toBeGreaterThan(before);
+  for (const { client } of flood) client.destroy();
+  await expect.poll(countConnections, { timeout: 10_000 }).toBe(1);
+  const late = await post(900_000, 900_000);
+  await expect.poll(late.received, { timeout: 10_000 }).toBeGreaterThan(0);
+});
+
+test('a body that was answered before it was received takes no room', async () => {
+  await start(
+    (request, response) => {
+      if (request.url === '/') response.end('too long');
+      else request.resume().on('end', () => response.end('whole'));
+    },
+    { receivedBytes: 300_000 },
+  );
+  for (let n = 0; n < 8; n += 1) {
+    const refused = await post(900_000, 300_000);
+    await expect.poll(refused.received).toBeGreaterThan(0);
+    refused.client.destroy();
+  }
+  await expect.poll(countConnections, { timeout: 10_000 }).toBe(0);
+  const whole = await open(0);
+  whole.client.write('POST /whole HTTP/1.1\r\nhost: shop.example\r\ncontent-length: 300000\r\n\r\n');
+  whole.client.write(Buffer.alloc(300_000));
+  await expect.poll(whole.received, { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
 test('a body in tiny chunks is read no further, one in small chunks is', async () => {

@@ -20,7 +20,10 @@ export interface ConnectionLimits {
   queuedBytes: number;
   /** The same per network, counted as connections are. */
   queuedBytesPerNetwork: number;
-  /** Bytes of bodies whose requests are not complete, over all connections. Beyond, the largest are disconnected. */
+  /**
+   * Bytes of bodies whose requests are not complete, over all connections. Beyond, the largest are disconnected every second; in the
+   * meantime nothing is read of longer ones beyond half as much again.
+   */
   receivedBytes: number;
   /** The same per network, counted as connections are. */
   receivedBytesPerNetwork: number;
@@ -45,6 +48,8 @@ const bytesOfResponse = 4 * 1024;
 const bytesOfChunk = 256;
 /** No service holds a longer body in memory: one that is longer is written to disk as it comes. */
 const maxHeldBytes = 1024 * 1024;
+/** Bytes of a body that are received however much others hold: most forms and calls are shorter. */
+const freeBytes = 64 * 1024;
 /** Chunks of any size at the beginning of a body, such as those of a client that writes line by line. */
 const freeChunks = 64;
 /** Bytes of a chunk on average. Packets of a network carry at least some hundred, and each chunk is a turn of several streams. */
@@ -77,12 +82,22 @@ export class BoundedRequest extends IncomingMessage {
   declare private asked: boolean | null;
   #bytes = 0;
   #chunks = 0;
+  /** The room for unfinished bodies. Null before the server has the request. */
+  room: ReceivingRoom | null = null;
+  /** What is counted for it there. */
+  countedBytes = 0;
 
   get upgrade(): boolean {
-    return this.asked === true || this.socket?.destroyed === true;
+    return (this.asked === true && this.#asksForServedProtocol) || this.socket?.destroyed === true;
   }
   set upgrade(asked: boolean | null) {
     this.asked = asked;
+  }
+
+  /** An upgrade to a protocol that is not served, such as h2c, is ignored (RFC 9110, 7.8). */
+  get #asksForServedProtocol(): boolean {
+    const protocols = (this.headers.upgrade ?? '').toLowerCase().split(',');
+    return this.method === 'CONNECT' || protocols.some((protocol) => protocol.trim() === 'websocket');
   }
 
   /** Memory that the body takes until it is complete. */
@@ -91,14 +106,78 @@ export class BoundedRequest extends IncomingMessage {
   }
 
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
-    if (chunk === null) return super.push(chunk, encoding);
+    if (chunk === null) {
+      this.room?.count(this);
+      return super.push(chunk, encoding);
+    }
     if (this.socket.destroyed) return false;
     this.#bytes += chunk.length;
     this.#chunks += 1;
-    if (this.#chunks <= freeChunks + this.#bytes / minChunkBytes) return super.push(chunk, encoding);
+    if (this.#chunks <= freeChunks + this.#bytes / minChunkBytes) {
+      this.room?.count(this);
+      // Node stops reading from the socket after false, until the body is read from again.
+      return super.push(chunk, encoding) && !this.room?.isFullFor(this);
+    }
     this.socket.destroy();
     skipBody(this.socket);
     return false;
+  }
+
+  override _read(size: number): void {
+    if (this.room?.isFullFor(this)) this.room.wait(this);
+    else super._read(size);
+  }
+
+  /** Reads on from the socket after waiting for room. */
+  readOn(): void {
+    if (!this.destroyed) super._read(0);
+  }
+}
+
+/** Memory for unfinished bodies: where it is full, longer ones are read no further until others are complete or disconnected. */
+class ReceivingRoom {
+  readonly #maxBytes: number;
+  readonly #waiting = new Set<BoundedRequest>();
+  #total = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Counts what a body holds now. */
+  count(request: BoundedRequest): void {
+    const { heldBytes } = request;
+    this.#total += heldBytes - request.countedBytes;
+    request.countedBytes = heldBytes;
+    this.readOn();
+  }
+
+  /** Gives back what a request holds that receives no more. */
+  forget(request: BoundedRequest): void {
+    this.#total -= request.countedBytes;
+    request.countedBytes = 0;
+    request.room = null;
+    this.#waiting.delete(request);
+    this.readOn();
+  }
+
+  isFullFor({ heldBytes }: BoundedRequest): boolean {
+    return this.#total > this.#maxBytes && heldBytes > freeBytes;
+  }
+
+  wait(request: BoundedRequest): void {
+    this.#waiting.add(request);
+  }
+
+  /** Reads as many on as have room for a packet each, those first that have waited longest. */
+  readOn(): void {
+    let room = this.#maxBytes - this.#total;
+    for (const request of this.#waiting) {
+      if (room <= 0) return;
+      room -= freeBytes;
+      this.#waiting.delete(request);
+      request.readOn();
+    }
   }
 }
 
@@ -196,6 +275,8 @@ export function limitConnections(
     queuedBytes: limits.receivedBytes,
     queuedBytesPerNetwork: limits.receivedBytesPerNetwork,
   });
+  // Disconnecting the largest down to the bound makes room for those that wait.
+  const room = new ReceivingRoom(1.5 * limits.receivedBytes);
   const connections = new Map<Socket, Connection>();
   const byNetwork = new Networks();
   const takePlace = (networks: readonly string[]): (() => void) | null => {
@@ -223,6 +304,8 @@ export function limitConnections(
       byNetwork.delete(connection);
       backlog.forget(connection);
       received.forget(connection.sender);
+      // A request whose response was complete before its body is not closed with its connection.
+      if (connection.request instanceof BoundedRequest) room.forget(connection.request);
       giveBack();
     });
   });
@@ -247,7 +330,9 @@ export function limitConnections(
     const handle = () => {
       for (const listener of listeners) listener(request, response);
     };
+    if (connection.request instanceof BoundedRequest) room.forget(connection.request);
     connection.request = request;
+    if (request instanceof BoundedRequest) request.room = room;
     responses.add(response);
     response.once('close', () => {
       responses.delete(response);
@@ -273,6 +358,7 @@ export function limitConnections(
     }
     backlog.enforce();
     received.enforce();
+    room.readOn();
   }, checkMilliseconds);
   check.unref();
   server.once('close', () => clearInterval(check));

@@ -325,6 +325,20 @@ test('a connection is not left open behind a body that nobody reads to its end',
   await new Promise((done) => impatient.close(done));
 });
 
+test.each([
+  'GET /healthz HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n',
+  'POST /healthz HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade\r\nUpgrade: TLS/1.0\r\nContent-Length: 2\r\n\r\nab',
+])('a request is answered although it offers another protocol: %j', async (request) => {
+  const socket = await open();
+  // The connection serves further requests.
+  for (const _ of [1, 2]) {
+    const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));
+    socket.write(request);
+    expect(await answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*ok\n$/);
+  }
+  socket.destroy();
+});
+
 test('a client that breaks off while it asks for a WebSocket brings nothing down', async () => {
   const answered = new Promise<number>((done) => {
     server.once('upgrade', (_request, socket) => {
