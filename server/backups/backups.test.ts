@@ -229,7 +229,7 @@ describe('the embedded database', () => {
   });
 });
 
-test.runIf(testDatabases().includes('postgresql'))(
+test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
   'a PostgreSQL is not restored over unless told, and then all of it is',
   async () => {
     const database = await openShopData('postgresql');
