@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../server/config.ts';
+import { allocatorSettings } from './allocator.mjs';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -90,4 +91,28 @@ test.runIf(hasSystemd)('systemd knows every line of the unit', () => {
   const unit = join(root, 'deploy/jani.service');
   const { stderr } = spawnSync('systemd-analyze', ['verify', unit], { encoding: 'utf8' });
   expect(stderr).not.toMatch(/Unknown|Failed to parse|Invalid/i);
+});
+
+test('the unit gives freed memory back, as the start does where Node can replace its process', () => {
+  const unit = read('deploy/jani.service');
+  for (const [name, value] of Object.entries(allocatorSettings)) expect(unit).toContain(`${name}=${value}`);
+  const module = JSON.stringify(new URL('allocator.mjs', import.meta.url).href);
+  const script = `
+    const { applyAllocatorSettings } = await import(${module});
+    applyAllocatorSettings();
+    console.log(JSON.stringify({ pid: process.pid, arenas: process.env.MALLOC_ARENA_MAX }));
+  `;
+  const run = (environment: Record<string, string>) => {
+    const child = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+      env: { PATH: process.env.PATH, ...environment },
+      encoding: 'utf8',
+    });
+    expect(child.stderr).toBe('');
+    return { ...JSON.parse(child.stdout), started: child.pid };
+  };
+  const { pid, started, arenas } = run({});
+  expect(pid).toBe(started);
+  const canReplace = process.platform === 'linux' && 'execve' in process;
+  expect(arenas).toBe(canReplace ? '2' : undefined);
+  expect(run({ MALLOC_ARENA_MAX: '7' }).arenas).toBe('7');
 });

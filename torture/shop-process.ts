@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { allocatorSettings } from '../scripts/allocator.mjs';
 import { freePort } from '../scripts/free-port.ts';
 
 export const root = join(import.meta.dirname, '..');
@@ -45,7 +46,13 @@ export async function makeShopProcess(
     await ended;
     const script = `const { main } = await import(${JSON.stringify(main)}); await main(${JSON.stringify(root)});`;
     const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
-      env: { ...process.env, NODE_ENV: 'production', PORT: String(port), ...environment },
+      env: {
+        ...allocatorSettings,
+        ...process.env,
+        NODE_ENV: 'production',
+        PORT: String(port),
+        ...environment,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     child = started;

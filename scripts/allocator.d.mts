@@ -1,0 +1,2 @@
+export const allocatorSettings: Readonly<Record<string, string>>;
+export function applyAllocatorSettings(): void;
