@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { slowestFirst } from './scripts/slowest-first.ts';
-import { findUnitTests, longTests, sqlTests } from './scripts/test-levels.ts';
+import { findUnitTests, longTests, screenTests, sqlTests } from './scripts/test-levels.ts';
 
 const exclude = ['node_modules', 'build', 'data', 'e2e/**', '.react-router'];
 const units = findUnitTests();
@@ -47,8 +47,25 @@ export default defineConfig({
         test: {
           name: 'services',
           include: ['**/*.test.ts', '**/*.test.tsx'],
-          exclude: [...exclude, ...units, ...sqlTests, ...longTests],
+          exclude: [...exclude, ...units, ...sqlTests, ...screenTests, ...longTests],
           pool: 'forks',
+          ...timeouts,
+        },
+      },
+      {
+        // Staff screens in a DOM, before one shop for all files. They leave nothing behind, too. As in the shop, React is the
+        // one for production, which needs half the time.
+        oxc: { jsx: { runtime: 'automatic', development: false } },
+        test: {
+          name: 'screens',
+          env: { NODE_ENV: 'production' },
+          include: screenTests,
+          exclude: [...exclude],
+          environment: './web/testing/dom-environment.ts',
+          globalSetup: ['web/testing/open-shop-for-screens.ts'],
+          setupFiles: ['web/testing/prepare-dom.ts'],
+          pool: 'threads',
+          isolate: false,
           ...timeouts,
         },
       },

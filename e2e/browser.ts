@@ -95,14 +95,6 @@ function noteMessages(): void {
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
-/** Words of databases, protocols and programs, which no person is shown. */
-const technicalWords =
-  /row-level|\bviolates?\b|\bconstraint\b|\brelation\b|null value|duplicate key|PGRST|\bJWT\b|TOTP|\bfunction\b|\bundefined\b|\bNaN\b|Failed to fetch(?! order details)|TypeError|\[object /i;
-
-/** The messages that hold such words. */
-export const technicalMessages = (messages: readonly string[]): string[] =>
-  messages.filter((text) => technicalWords.test(text));
-
 /** Waits until the scripts have taken hold of the page: before, forms and links work as they do without scripts. */
 export async function awake(page: Page): Promise<void> {
   await page.waitForFunction(() =>

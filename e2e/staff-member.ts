@@ -3,6 +3,9 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';
 
+/** What these helpers need of a shop. */
+type Shop = Pick<OpenShop, 'url' | 'keys'>;
+
 export interface Account {
   id: string;
   email: string;
@@ -10,12 +13,7 @@ export interface Account {
 }
 
 /** Asks the shop's services with the secret key, as its owner's own programs may. */
-export async function asOwner(
-  shop: OpenShop,
-  path: string,
-  method: string,
-  body?: unknown,
-): Promise<Response> {
+export async function asOwner(shop: Shop, path: string, method: string, body?: unknown): Promise<Response> {
   const { secret } = await shop.keys();
   const answer = await fetch(`${shop.url}${path}`, {
     method,
@@ -34,7 +32,7 @@ export async function asOwner(
 let made = 0;
 
 /** An account of its own for a story. */
-export async function makeAccount(shop: OpenShop, kind: 'staff' | 'customer' = 'staff'): Promise<Account> {
+export async function makeAccount(shop: Shop, kind: 'staff' | 'customer' = 'staff'): Promise<Account> {
   made += 1;
   const email = `${kind}-${made}@jani.example`;
   const password = `correct horse ${made}`;
@@ -60,7 +58,7 @@ export async function fillSignIn(
 }
 
 /** Leads to the dashboard. */
-export async function signIn(shop: OpenShop, page: Page, account: Account): Promise<void> {
+export async function signIn(shop: Shop, page: Page, account: Account): Promise<void> {
   await page.goto(`${shop.url}/admin/login`);
   await fillSignIn(page, account);
   await page.waitForURL('**/admin/dashboard');
@@ -68,10 +66,7 @@ export async function signIn(shop: OpenShop, page: Page, account: Account): Prom
 }
 
 /** What the sign-in form would get: for stories that are not about signing in. */
-export async function sessionOf(
-  shop: OpenShop,
-  { email, password }: Account,
-): Promise<{ access_token: string }> {
+export async function sessionOf(shop: Shop, { email, password }: Account): Promise<{ access_token: string }> {
   const { publishable } = await shop.keys();
   const answer = await fetch(`${shop.url}/auth/v1/token?grant_type=password`, {
     method: 'POST',
@@ -86,7 +81,7 @@ export async function sessionOf(
  * Makes a member of staff, who is signed in when the page is opened next.
  * @param path opens a screen of the panel at once
  */
-export async function enterAsStaff(shop: OpenShop, page: Page, path?: string): Promise<Account> {
+export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promise<Account> {
   const account = await makeAccount(shop);
   const session = await sessionOf(shop, account);
   await page.addInitScript((kept) => {
@@ -101,7 +96,7 @@ export async function enterAsStaff(shop: OpenShop, page: Page, path?: string): P
 
 /** Calls a procedure with the rights of a member of staff. */
 export async function askAsStaff(
-  shop: OpenShop,
+  shop: Shop,
   procedure: string,
   given: Record<string, unknown> = {},
 ): Promise<void> {

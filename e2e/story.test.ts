@@ -1,7 +1,8 @@
 // The checks that every story makes by itself find what they look for.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openBrowser, technicalMessages, visit } from './browser.ts';
+import { openBrowser, visit } from './browser.ts';
+import { technicalMessages } from './technical-messages.ts';
 
 let browser: Browser;
 beforeAll(async () => {

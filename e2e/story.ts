@@ -1,7 +1,8 @@
 // A story: a test whose visitors are its own, also beside others, and whose browser consoles and messages must stay clean.
 import type { Browser } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { technicalMessages, type Visitor, visit } from './browser.ts';
+import { type Visitor, visit } from './browser.ts';
+import { technicalMessages } from './technical-messages.ts';
 
 type VisitOptions = Parameters<typeof visit>[1];
 

@@ -124,7 +124,10 @@ const rules: Record<string, Rule> = {
       'react-router',
       'recharts',
     ],
+    inTests: ['web/testing', 'e2e'],
   },
+  // The kit of the component tests.
+  'web/testing': { modules: ['backend', 'scripts', 'server', 'web', 'e2e'], packages: 'any' },
   'web/service-worker': {
     modules: [],
     packages: ['workbox-core', 'workbox-expiration', 'workbox-routing', 'workbox-strategies'],

@@ -25,6 +25,9 @@ export const sqlTests = [
   'conformance/{auth-,storage,one-request,shop-calls}*.test.ts',
 ];
 
+/** Component tests of staff screens (`web/testing/`). */
+export const screenTests = ['web/**/*.test.tsx'];
+
 const opensDatabase = new Set([
   'backend/database/pglite.ts',
   'backend/database/postgresql.ts',
@@ -60,5 +63,5 @@ export function findUnitTests(): string[] {
         join(folder, path),
       ),
     )
-    .filter((file) => /\.test\.tsx?$/.test(file) && !reachesDatabase(file));
+    .filter((file) => /\.test\.ts$/.test(file) && !reachesDatabase(file));
 }

@@ -106,7 +106,9 @@ const levels = {
   },
   usual() {
     checkSource();
-    suite('units, services and SQL', 'vitest.config.ts', { projects: ['units', 'services', 'sql'] });
+    suite('units, services, SQL and screens', 'vitest.config.ts', {
+      projects: ['units', 'services', 'sql', 'screens'],
+    });
     if (chromium) suite('stories in a browser', 'vitest.browser.config.ts');
     else failed.push('stories in a browser: there is no browser');
   },
