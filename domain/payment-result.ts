@@ -1,6 +1,6 @@
 // M-PESA's result codes: which are final, and their messages for customers.
 
-export type PaymentVerdict = 'succeeded' | 'failed' | 'pending';
+export type PaymentResult = 'succeeded' | 'failed' | 'pending';
 
 const messages: Record<string, string> = {
   '1037': 'Customer not reachable. Please ensure phone is on and has network. 📵',
@@ -42,7 +42,7 @@ const finalFailures = new Set(
  * @param code ResultCode of a callback or a query, number or string
  * @param source a callback is sent once, so an unknown code in it ends the payment; in a query it means "no answer"
  */
-export function judgeResultCode(code: unknown, source: 'callback' | 'query'): PaymentVerdict {
+export function judgeResultCode(code: unknown, source: 'callback' | 'query'): PaymentResult {
   if (typeof code !== 'string' && typeof code !== 'number') return 'pending';
   const key = String(code).trim();
   if (key === '0') return 'succeeded';

@@ -247,9 +247,9 @@ describe('an impatient visitor', () => {
       method: 'POST',
       body: JSON.stringify({
         payment_id: payment?.id,
-        source: 'notice',
+        source: 'callback',
         body: '{}',
-        verdict: 'failed',
+        result: 'failed',
         result_code: '17',
       }),
     });

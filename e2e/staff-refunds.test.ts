@@ -188,7 +188,7 @@ describe.each([
         refund_id: failed?.id,
         source: 'reversal_result',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         result_code: '0',
         refund_cents: failed?.refund_cents,
         refund_receipt: `UKL${randomUUID().slice(0, 7).toUpperCase()}`,
@@ -266,7 +266,7 @@ describe.each([
         order_id: order.id,
         tracking_number: order.tracking_number,
         phone: `${payer}35555`,
-        notice_secret: randomUUID(),
+        callback_secret: randomUUID(),
       })
     ).json()) as { payment: { id: string } };
     await asOwner(shop, '/rest/v1/rpc/record_push', 'POST', {

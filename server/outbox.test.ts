@@ -77,7 +77,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: order.id,
       tracking_number: order.tracking_number,
       phone: order.customer_phone,
-      notice_secret: randomUUID(),
+      callback_secret: randomUUID(),
     });
     return order;
   };
@@ -336,7 +336,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     onSend = (message) => ('subject' in message ? hanging : undefined);
     const turn = sendDueMessages(options);
-    await vi.waitFor(() => expect(texts).toHaveLength(1));
+    await vi.waitFor(() => expect(texts).toHaveLength(1), { timeout: 20_000 });
     // Texts that come meanwhile leave with the next turn of whoever is free.
     const next = await promptOrder();
     onSend = (message) => ('subject' in message ? hanging : undefined);

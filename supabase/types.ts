@@ -82,16 +82,16 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { accepted_terms: Json | null; anonymised_at: string | null; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
-        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
-        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
+        Row: { accepted_terms: Json | null; anonymised_at: string | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
+        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
       outbox_messages: {
-        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: string; next_attempt_at: string | null; occasion: string; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
-        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: string; next_attempt_at?: string | null; occasion?: string; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
-        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: string; next_attempt_at?: string | null; occasion?: string; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
+        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; event_key: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: string; next_attempt_at: string | null; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
+        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: string; next_attempt_at?: string | null; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
+        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: string; next_attempt_at?: string | null; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -165,9 +165,9 @@ export type Database = {
         ];
       };
       statement_pulls: {
-        Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; news: number | null; outcome: string; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
-        Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; news?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
-        Update: { finished_at?: string | null; id?: never; leased_until?: string; missed_since?: string | null; news?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from?: string; window_to?: string; };
+        Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; new_payments: number | null; outcome: string; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
+        Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; new_payments?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
+        Update: { finished_at?: string | null; id?: never; leased_until?: string; missed_since?: string | null; new_payments?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from?: string; window_to?: string; };
         Relationships: [
         ];
       };
@@ -185,8 +185,8 @@ export type Database = {
       approve_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
-      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; notice_secret: string; expected_cents?: number | null; }; Returns: Json };
-      begin_payment_test: { Args: { phone: string; notice_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; }; Returns: Json };
+      begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
@@ -205,16 +205,15 @@ export type Database = {
       export_person: { Args: { identifier: string; }; Returns: Json };
       extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };
-      find_payment_by_secret: { Args: { notice_secret: string; }; Returns: string };
-      find_refund_by_secret: { Args: { notice_secret: string; }; Returns: string };
+      find_payment_by_secret: { Args: { callback_secret: string; }; Returns: string };
+      find_refund_by_secret: { Args: { result_secret: string; }; Returns: string };
       finish_failed_callback: { Args: { message_id: number; }; Returns: undefined };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
-      finish_statement_pull: { Args: { pull_id: number; payments?: number | null; news?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
+      finish_statement_pull: { Args: { pull_id: number; payments?: number | null; new_payments?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: { confirm: string; unsubscribe: string; }[] };
-      judge_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Database['public']['CompositeTypes']['daraja_token_lease'] };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Database['public']['CompositeTypes']['leased_message'][] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
@@ -226,8 +225,7 @@ export type Database = {
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; }[] };
-      note_refund_by_hand: { Args: { payment_id: string; refund_receipt: string; reason: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
-      note_transaction_refund_by_hand: { Args: { receipt: string; refund_receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
@@ -246,8 +244,7 @@ export type Database = {
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       register_storefront: { Args: { token_hash: string; }; Returns: undefined };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
-      request_refund: { Args: { payment_id: string; reason: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
-      request_transaction_refund: { Args: { receipt: string; reason: string; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
@@ -258,8 +255,8 @@ export type Database = {
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
-      settle_payment: { Args: { payment_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
-      settle_reversal: { Args: { refund_id: string; source: string; body: string; verdict: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };
+      settle_payment: { Args: { payment_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
+      settle_reversal: { Args: { refund_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       shop_page: { Args: { search?: string | null; brand?: string | null; category?: string | null; sort?: string | null; page?: number | null; }; Returns: Json };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
@@ -273,6 +270,7 @@ export type Database = {
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
+      validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
     };
     Enums: { [name in never]: never };

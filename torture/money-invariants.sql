@@ -131,7 +131,7 @@ where p.status in ('completed', 'failed', 'review') and not exists (
 -- the customer of a paid order is told so, once by mail and once as a text
 select o.id::text as subject, count(m.id)::text as found
 from public.orders as o
-left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and m.occasion = ''
+left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and m.event_key = ''
 where o.payment_status = 'paid'
 group by o.id having count(m.id) <> 2;
 

@@ -52,7 +52,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       [payment, id, receipt, checkoutRequestId],
     );
     await database.query(
-      `insert into public.payment_messages (payment_id, source, body, outcome) values ($1, 'notice', '{}', 'paid')`,
+      `insert into public.payment_messages (payment_id, source, body, outcome) values ($1, 'callback', '{}', 'paid')`,
       [payment],
     );
     await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);

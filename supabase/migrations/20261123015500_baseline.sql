@@ -60,6 +60,14 @@ end
 $$;
 comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
 
+create function private.refuse_change() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = tg_argv[0];
+end
+$$;
+comment on function private.refuse_change is 'Trigger of append-only tables. Its argument is the message.';
+
 create function private.has_control_characters(written text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -103,6 +111,11 @@ end
 $$;
 comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
+
+create function private.is_whole_shillings(cents bigint) returns boolean
+language sql immutable set search_path = ''
+return cents >= 100 and cents % 100 = 0;
+comment on function private.is_whole_shillings is 'Whether M-PESA can charge or refund an amount: whole shillings, at least one.';
 
 create function private.nairobi_day(moment timestamptz) returns date
 language sql immutable set search_path = ''
@@ -244,7 +257,6 @@ comment on function private.count_hit is
 
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 begin
   return coalesce((
     select known.hits
@@ -347,7 +359,6 @@ comment on function private.allowance_factor is
 
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   rule private.limits;
 begin
@@ -398,7 +409,6 @@ comment on function private.count_call is
 
 create function private.delete_old_limits() returns void
 language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 begin
   delete from private.rate_limits as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
@@ -1422,6 +1432,8 @@ create table public.orders (
   status text not null default 'pending',
   delivery_fee integer not null,
   total_amount integer not null,
+  -- M-PESA takes whole shillings: a fraction is rounded up.
+  charge_cents integer not null generated always as ((total_amount + 99) / 100 * 100) stored,
   payment_method text not null default 'pending',
   payment_status text not null default 'unpaid',
   reserved_until timestamptz,
@@ -1554,7 +1566,6 @@ comment on function private.draw_tracking_number is
 
 create function private.placed_order(order_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return (
     select jsonb_build_object(
@@ -1565,8 +1576,7 @@ begin
       'payment_status', o.payment_status,
       'delivery_fee', o.delivery_fee,
       'total_amount', o.total_amount,
-      -- M-PESA takes whole shillings only: a fraction is rounded up.
-      'charge_cents', (o.total_amount + 99) / 100 * 100,
+      'charge_cents', o.charge_cents,
       'customer_phone', o.customer_phone,
       'reserved_until', o.reserved_until,
       'expires_at', o.expires_at,
@@ -1589,6 +1599,70 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function public.count_product_orders is
   'Number of orders that contain a product, and of those that hold units for a payment. Counts orders that the caller may read.';
+
+create type private.order_details as (name text, email text, phone text, address text, notes text);
+
+create function private.read_order_details(
+  customer_name text, customer_email text, customer_phone text, delivery_location text, building text, unit text,
+  delivery_notes text
+) returns private.order_details
+language plpgsql immutable set search_path = '' as $$
+declare
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+begin
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(read_order_details.customer_name) > 4000 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(read_order_details.customer_email) > 4000 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(
+    octet_length(read_order_details.delivery_location), octet_length(read_order_details.building), octet_length(read_order_details.unit)
+  ) > 4000 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(read_order_details.delivery_notes) > 4000 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(read_order_details.customer_name);
+  email := trim(read_order_details.customer_email);
+  phone := private.normalised_phone(read_order_details.customer_phone);
+  location := trim(read_order_details.delivery_location);
+  building_name := nullif(trim(read_order_details.building), '');
+  unit_name := nullif(trim(read_order_details.unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(read_order_details.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  elsif char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif not private.is_email(email) or private.has_control_characters(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or char_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  return (
+    name, email, phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
+  )::private.order_details;
+end
+$$;
+comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
 
 create function public.place_order(
   idempotency_key uuid,
@@ -1615,14 +1689,7 @@ as $$
 declare
   -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := private.count_call('place_order');
-  name text;
-  email text;
-  phone text;
-  location text;
-  building_name text;
-  unit_name text;
-  notes text;
-  address text;
+  customer private.order_details;
   fingerprint text;
   earlier private.order_keys;
   settings public.store_settings;
@@ -1650,56 +1717,16 @@ begin
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
 
-  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
-  if octet_length(place_order.customer_name) > 4000 then
-    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif octet_length(place_order.customer_email) > 4000 then
-    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif greatest(
-    octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
-  ) > 4000 then
-    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif octet_length(place_order.delivery_notes) > 4000 then
-    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
-  end if;
-  name := trim(place_order.customer_name);
-  email := trim(place_order.customer_email);
-  phone := private.normalised_phone(place_order.customer_phone);
-  location := trim(place_order.delivery_location);
-  building_name := nullif(trim(place_order.building), '');
-  unit_name := nullif(trim(place_order.unit), '');
-  -- Line feeds stay; other control characters become spaces.
-  notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
-
-  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
-  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
-    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
-  elsif char_length(name) > 120 then
-    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif char_length(email) > 254 then
-    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif not private.is_email(email) or private.has_control_characters(email) then
-    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
-  elsif phone is null then
-    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
-  elsif location is null or char_length(location) < 3
-    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
-  then
-    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
-  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
-    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif char_length(notes) > 500 then
-    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
-  elsif place_order.quantity is null or place_order.quantity < 1 then
+  customer := private.read_order_details(
+    place_order.customer_name, place_order.customer_email, place_order.customer_phone, place_order.delivery_location,
+    place_order.building, place_order.unit, place_order.delivery_notes
+  );
+  if place_order.quantity is null or place_order.quantity < 1 then
     perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
   end if;
-
-  address := location
-    || coalesce(', Building: ' || building_name, '')
-    || coalesce(', Unit: ' || unit_name, '');
   fingerprint := encode(sha256(convert_to(
-    jsonb_build_array(place_order.product_id, place_order.quantity, name, email, phone, address, notes, place_order.expected_total)::text,
-    'UTF8'
+    jsonb_build_array(place_order.product_id, place_order.quantity, customer.name, customer.email, customer.phone, customer.address,
+      customer.notes, place_order.expected_total)::text, 'UTF8'
   )), 'hex');
 
   -- The first request with a key places the order; concurrent ones with the same key wait here.
@@ -1718,7 +1745,7 @@ begin
   if settings.requires_terms_tick and place_order.accepts_terms is not true then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
-  perform private.refuse_too_many_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings.unpaid_orders_per_phone);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
   if not found then
@@ -1750,7 +1777,7 @@ begin
       tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
     ) values (
-      number, name, email, phone, address, notes,
+      number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
       now() + 2 * make_interval(mins => settings.reservation_minutes),
       case when place_order.accepts_terms then now() end,
@@ -1850,7 +1877,6 @@ set enable_mergejoin = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
-#variable_conflict use_column
 declare
   due uuid[];
   ended public.orders;
@@ -1920,7 +1946,7 @@ $$;
 comment on function public.expire_reservations is
   'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
-create function private.take_units(order_id uuid) returns void
+create function private.take_units(order_id uuid) returns boolean
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
@@ -1934,16 +1960,17 @@ begin
     group by p.id
     having p.stock_quantity < sum(i.quantity)
   ) then
-    perform private.refuse(409, 'units_sold_meanwhile',
-      'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    return false;
   end if;
   update public.products as p
   set stock_quantity = p.stock_quantity - i.quantity
   from public.order_items as i
   where i.order_id = take_units.order_id and p.id = i.product_id;
+  return true;
 end
 $$;
-comment on function private.take_units is 'Takes an order''s units out of stock again. The caller has locked the order.';
+comment on function private.take_units is
+  'Takes an order''s units out of stock again. False: there are not enough, and none was taken. The caller has locked the order.';
 
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
@@ -1956,11 +1983,18 @@ begin
       perform private.return_units(new.id);
       new.units_returned_at := now();
     end if;
-  elsif new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null then
-    perform private.take_units(new.id);
+    return new;
+  end if;
+  if (new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null)
+    or (new.payment_status = 'unpaid' and new.reserved_until is null)
+  then
+    if not private.take_units(new.id) then
+      perform private.refuse(409, 'units_sold_meanwhile',
+        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    end if;
     new.units_returned_at := null;
-  elsif new.payment_status = 'unpaid' and new.reserved_until is null then
-    perform private.take_units(new.id);
+  end if;
+  if new.payment_status = 'unpaid' and new.reserved_until is null then
     select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
     new.expires_at := now() + minutes;
     new.reserved_until := new.expires_at;
@@ -1978,7 +2012,6 @@ set search_path = ''
 set enable_sort = on
 set enable_bitmapscan = on
 as $$
-#variable_conflict use_column
 declare
   reviewed record;
   minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
@@ -2156,7 +2189,6 @@ comment on function private.may_hold_units is
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
-#variable_conflict use_column
 declare
   prompt_time constant interval := '5 minutes';
   waiting public.orders;
@@ -2224,7 +2256,6 @@ comment on function private.reserve_for_prompt is
 
 create function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return exists (
     select from public.payments as p
@@ -2243,7 +2274,6 @@ create trigger order_items_after_insert after insert on public.order_items
 
 create function private.reduce_abandoned_orders() returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (
@@ -2256,7 +2286,7 @@ declare
     where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
       and o.created_at <= stored_since
       and o.reserved_until is null
-      and not exists (select from public.payments as p where p.order_id = o.id)
+      and not exists (select from public.payments as p where p.order_id = o.id and p.status <> 'failed')
       and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
       and not exists (select from public.deliveries as d where d.order_id = o.id)
       and private.retention_reason(o.id) is null
@@ -2271,7 +2301,7 @@ begin
 end
 $$;
 comment on function private.reduce_abandoned_orders is
-  'Reduces cancelled orders without a payment to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
+  'Reduces cancelled orders whose payments all failed, or that had none, to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
 -- Who may call these functions
 grant execute on function public.expire_reservations to service_role;
@@ -2287,7 +2317,6 @@ comment on function private.shown_status is 'The order status that the storefron
 create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   opened record;
 begin
@@ -2308,7 +2337,6 @@ comment on function public.track_order is
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   opened record;
   receipt_of public.orders;
@@ -2378,7 +2406,6 @@ comment on function private.notify_order_followers is
 
 create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
 begin
@@ -2692,8 +2719,8 @@ create index payments_to_send_back on public.payments (order_id) where needs_ref
 
 create table private.payment_secrets (
   payment_id uuid primary key references public.payments (id) on delete cascade,
-  notice_secret text not null,
-  constraint "a notice secret opens one payment" unique (notice_secret)
+  callback_secret text not null,
+  constraint "a callback secret opens one payment" unique (callback_secret)
 );
 comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
 alter table private.payment_secrets enable row level security;
@@ -2719,7 +2746,6 @@ $$;
 
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   unanswered constant integer := 20;
 begin
@@ -2751,15 +2777,13 @@ comment on function private.may_prompt_phone is
   'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
 
 create function public.begin_payment(
-  order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
+  order_id uuid, tracking_number text, phone text, callback_secret text, expected_cents integer default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
   paid_order public.orders;
   current_attempt public.payments;
-  charge integer;
   detail text;
   hint text;
 begin
@@ -2779,7 +2803,7 @@ begin
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = (paid_order.total_amount + 99) / 100 * 100)
+      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = paid_order.charge_cents)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -2795,10 +2819,9 @@ begin
   elsif paid_order.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
-  if charge < 100 then
+  if paid_order.charge_cents < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
-  elsif begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
+  elsif begin_payment.expected_cents not in (paid_order.total_amount, paid_order.charge_cents) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
@@ -2824,10 +2847,10 @@ begin
   -- Refusals from here on return, so that the calls stay counted.
   begin
     insert into public.payments (order_id, phone, charge_cents, next_query_at)
-    values (paid_order.id, payer, charge, null)
+    values (paid_order.id, payer, paid_order.charge_cents, null)
     returning * into current_attempt;
-    insert into private.payment_secrets (payment_id, notice_secret)
-    values (current_attempt.id, begin_payment.notice_secret);
+    insert into private.payment_secrets (payment_id, callback_secret)
+    values (current_attempt.id, begin_payment.callback_secret);
     -- Products are locked last, as everywhere.
     perform private.reserve_for_prompt(paid_order.id);
   exception when sqlstate 'PT000' then
@@ -2842,9 +2865,8 @@ $$;
 comment on function public.begin_payment is
   'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
 
-create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
+create function public.begin_payment_test(phone text, callback_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   payer text := private.normalised_phone(begin_payment_test.phone);
   test public.payments;
@@ -2868,7 +2890,7 @@ begin
     (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
   )
   returning * into test;
-  insert into private.payment_secrets (payment_id, notice_secret) values (test.id, begin_payment_test.notice_secret);
+  insert into private.payment_secrets (payment_id, callback_secret) values (test.id, begin_payment_test.callback_secret);
   return test;
 end
 $$;
@@ -2882,7 +2904,7 @@ grant execute on function public.begin_payment, public.begin_payment_test to ser
 
 create type private.payment_report as (
   source text,
-  verdict text,
+  result text,
   result_code text,
   result_description text,
   received_cents integer,
@@ -2891,7 +2913,7 @@ create type private.payment_report as (
   checkout_request_id text
 );
 comment on type private.payment_report is
-  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
+  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount.';
 
 create type private.settlement as (
   decision text,
@@ -2907,7 +2929,7 @@ create type public.settled_payment as (
 comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
 
 create function public.settle_payment(
-  payment_id uuid, source text, body text, verdict text, result_code text default null,
+  payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
 ) returns public.settled_payment
@@ -2915,7 +2937,7 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   report private.payment_report := (
-    settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
+    settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
     settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
   );
   message_id bigint;
@@ -2925,8 +2947,8 @@ declare
   outcome text;
   settled_id uuid;
 begin
-  if report.verdict not in ('succeeded', 'failed', 'pending') then
-    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  if report.result not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
   end if;
   -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
   -- lock, which two concurrent settlements could not upgrade.
@@ -2980,7 +3002,7 @@ begin
         format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
       perform private.store_mismatched_money(attempt, report);
     when 'superseded' then
-      if report.verdict = 'succeeded' then
+      if report.result = 'succeeded' then
         perform private.store_mismatched_money(attempt, report);
       end if;
     when 'confirmed_by_hand' then
@@ -3002,7 +3024,7 @@ begin
     -- The attempt, or the one that its money was joined to.
     select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
   end if;
-  if report.verdict = 'succeeded' and attempt.purpose = 'order' then
+  if report.result = 'succeeded' and attempt.purpose = 'order' then
     perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
@@ -3014,46 +3036,32 @@ comment on function public.settle_payment is
 
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
-  is_short boolean;
+  needs_review boolean := false;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
   -- Another amount than the charge needs review; such an order holds no units.
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
-      and p.charge_cents <> (paid_order.total_amount + 99) / 100 * 100
+      and p.charge_cents <> paid_order.charge_cents
   ) then
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id);
     end if;
+    needs_review := true;
+  elsif paid_order.reserved_until is null then
+    -- Late money: the units were returned. They are taken again, unless too few are left or a product was deleted.
+    needs_review := not exists (
+      select from public.order_items as i where i.order_id = paid_order.id having bool_and(i.product_id is not null)
+    ) or not private.take_units(paid_order.id);
+  end if;
+  if needs_review then
     update public.orders as o
     set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
     where o.id = paid_order.id;
     return 'paid_needs_decision';
-  end if;
-  if paid_order.reserved_until is null then
-    -- Late money: the units were returned. Take them again if they are available, else the order needs review.
-    perform from public.products as p
-    join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
-    order by p.id
-    for update of p;
-    select coalesce(bool_or(p.id is null or p.stock_quantity < i.quantity), true) into is_short
-    from public.order_items as i
-    left join public.products as p on p.id = i.product_id
-    where i.order_id = paid_order.id;
-    if is_short then
-      update public.orders as o
-      set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
-      where o.id = paid_order.id;
-      return 'paid_needs_decision';
-    end if;
-    update public.products as p
-    set stock_quantity = p.stock_quantity - i.quantity
-    from public.order_items as i
-    where i.order_id = paid_order.id and p.id = i.product_id;
   end if;
   update public.orders as o
   set payment_status = 'paid', payment_method = 'mpesa',
@@ -3065,6 +3073,23 @@ begin
 end
 $$;
 
+create function private.hold_paid_order(order_id uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  update public.orders as o
+  set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+  where o.id = hold_paid_order.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+  if not found then
+    return false;
+  end if;
+  perform private.return_units(hold_paid_order.order_id);
+  delete from public.deliveries as d where d.order_id = hold_paid_order.order_id;
+  return true;
+end
+$$;
+comment on function private.hold_paid_order is
+  'Puts a paid order under review, because less than its charge was received. False: it was handed over, or is not paid.';
+
 create function private.decide_settlement(
   attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
   attempt_is_refunded boolean, owner_is_refunded boolean
@@ -3072,7 +3097,7 @@ create function private.decide_settlement(
 language plpgsql immutable set search_path = '' as $$
 declare
   is_completed boolean := attempt.status = 'completed';
-  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
+  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'callback');
   -- Anyone can type a reference, so it disproves nothing.
   is_by_reference boolean := report.source in ('confirmation', 'statement');
   splits_receipt boolean := coalesce(
@@ -3083,13 +3108,13 @@ declare
   own_receipt text := case when not splits_receipt then attempt.receipt end;
   decision text := case
     when is_other_request then 'other_request'
-    when report.verdict = 'pending' then 'pending'
+    when report.result = 'pending' then 'pending'
     -- Also an attempt completed by presumption: the money was not this prompt's.
-    when report.verdict = 'failed' and (
+    when report.result = 'failed' and (
       attempt.status in ('initiating', 'processing', 'unresolved')
       or (is_completed and attempt.presumption = 'attempt' and not attempt_is_refunded)
     ) then 'failed'
-    when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
+    when report.result = 'failed' or (names_other_amount and is_completed) then 'superseded'
     when names_other_amount then 'wrong_amount'
     -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
     when attempt.status = 'review' and report.received_cents is null then 'needs_review'
@@ -3180,7 +3205,6 @@ comment on function private.merge_receipt_owner is
 
 create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   own_id uuid;
 begin
@@ -3234,7 +3258,6 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   paid_order public.orders;
-  charge integer;
   part integer;
   -- Money that is being refunded, or was refunded, pays nothing.
   is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
@@ -3243,13 +3266,13 @@ declare
   outcome text;
 begin
   select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
   pays_order := is_free and paid_order.payment_status = 'unpaid';
   if is_free and paid_order.payment_status = 'needs_decision' and not exists (
     select from public.payments as p
-    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.charge_cents = charge
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+      and p.charge_cents = paid_order.charge_cents
   ) then
-    if attempt.charge_cents = charge then
+    if attempt.charge_cents = paid_order.charge_cents then
       -- The exact charge pays an order that needed review; earlier money is refunded.
       pays_order := true;
       update public.payments as p
@@ -3263,14 +3286,14 @@ begin
       from public.payments as p
       where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
         and not private.is_being_refunded(p.id);
-      pays_order := part = charge and not exists (
+      pays_order := part = paid_order.charge_cents and not exists (
         select from public.payments as p
         where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
           and private.is_being_refunded(p.id)
       );
     end if;
   end if;
-  is_extra := not pays_order and coalesce(part, charge) >= charge;
+  is_extra := not pays_order and coalesce(part, paid_order.charge_cents) >= paid_order.charge_cents;
   perform private.mark_attempt_completed(attempt.id, report, is_extra);
   outcome := case
     when pays_order then private.mark_order_paid(paid_order.id)
@@ -3305,7 +3328,6 @@ create function public.record_push(
   refusal_code text default null, refusal_description text default null
 ) returns public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   attempt public.payments;
 begin
@@ -3352,7 +3374,6 @@ comment on function public.record_push is
 
 create function public.find_payment(reference text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   wanted text := left(find_payment.reference, 200);
   own_id uuid := case
@@ -3381,16 +3402,15 @@ $$;
 comment on function public.find_payment is
   'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
-create function public.find_payment_by_secret(notice_secret text) returns uuid
+create function public.find_payment_by_secret(callback_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
-  select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
+  select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
 $$;
 
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
 returns setof public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
   -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports
@@ -3507,7 +3527,7 @@ begin
       'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
       'email', (select u.email from auth.users as u where u.id = member)
     )::text,
-    verdict => 'succeeded',
+    result => 'succeeded',
     received_cents => received,
     receipt => code
   );
@@ -3540,22 +3560,22 @@ $$;
 comment on function public.list_unprocessed_confirmations is
   'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
 
-create function public.judge_till_payment(reference text, offered_cents integer) returns text
+create function public.validate_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer set search_path = '' as $$
   select case
     when not s.refuses_unknown_payments then 'accepted'
-    when coalesce(judge_till_payment.offered_cents, 0) < 100 or judge_till_payment.offered_cents % 100 <> 0 then 'amount'
-    when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
+    when private.is_whole_shillings(validate_till_payment.offered_cents) is not true then 'amount'
+    when private.order_of_reference(validate_till_payment.reference) is null then 'reference'
     when exists (
       select from public.orders as o
-      where o.id = private.order_of_reference(judge_till_payment.reference)
-        and judge_till_payment.offered_cents <> (o.total_amount + 99) / 100 * 100
+      where o.id = private.order_of_reference(validate_till_payment.reference)
+        and validate_till_payment.offered_cents <> o.charge_cents
     ) then 'amount'
     else 'accepted'
   end
   from public.store_settings as s;
 $$;
-comment on function public.judge_till_payment is
+comment on function public.validate_till_payment is
   'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
 
 create function public.read_till_secret() returns text
@@ -3572,7 +3592,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  elsif received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
+  elsif private.is_whole_shillings(received_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
 end
@@ -3583,7 +3603,7 @@ create function private.reported_amount(receipt text, typed_cents integer) retur
 language sql stable set search_path = '' as $$
   select coalesce((
     select t.received_cents from public.mpesa_transactions as t
-    where t.receipt = reported_amount.receipt and t.received_cents >= 100 and t.received_cents % 100 = 0
+    where t.receipt = reported_amount.receipt and private.is_whole_shillings(t.received_cents)
       and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
   ), typed_cents);
 $$;
@@ -3615,7 +3635,6 @@ declare
   paid_order public.orders;
   known public.payments;
   received integer := correct_till_payment.received_cents;
-  charge integer;
 begin
   perform private.expect_staff();
   perform private.check_till_receipt(code, received);
@@ -3632,7 +3651,6 @@ begin
   elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
     perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
   end if;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
   if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
     or private.is_being_refunded(known.id)
     or exists (
@@ -3673,20 +3691,14 @@ begin
     'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and received = charge and known.charge_cents <> charge then
+  if paid_order.payment_status = 'needs_decision' and received = paid_order.charge_cents
+    and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
-    -- As when M-PESA reports less than staff typed: an order that was not handed over needs review.
-    update public.orders as o
-    set payment_status = 'needs_decision', status = 'pending', updated_at = now()
-    where o.id = paid_order.id;
-    perform private.return_units(paid_order.id);
-    delete from public.deliveries as d where d.order_id = paid_order.id;
+    perform private.hold_paid_order(paid_order.id);
   end if;
   perform set_config('private.is_typed_by_staff', '', true);
-  -- Unsent messages that are no longer true; a later change queues them again.
-  delete from public.outbox_messages as m
-  where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.withdraw_messages(paid_order.id);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
   select * into known from public.payments as p where p.id = known.id;
@@ -3698,7 +3710,7 @@ comment on function public.correct_till_payment is
 
 -- Who may call these functions
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
-grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.judge_till_payment,
+grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
   public.read_till_secret
   to service_role;
 
@@ -3789,7 +3801,6 @@ $$;
 
 create function private.is_being_refunded(payment_id uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return exists (
     select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
@@ -3816,7 +3827,6 @@ comment on function private.withdraw_unsent_transaction_refunds is
 
 create function private.correct_message_outcomes(payment_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   money public.payments;
   completing_message bigint;
@@ -3848,7 +3858,6 @@ comment on function private.correct_message_outcomes is
 
 create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   attempt public.payments;
   own_id uuid;
@@ -3900,7 +3909,6 @@ comment on function private.separate_receipt is
 
 create function private.merge_payments(own_id uuid, attempt_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   by_hand public.payments;
   attempt public.payments;
@@ -3959,7 +3967,6 @@ comment on function private.orders_missing_receipt is
 
 create function private.match_receipts(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   own record;
   attempt public.payments;
@@ -3991,7 +3998,6 @@ create function private.store_message_outcome(
   message_id bigint, source text, body text, payment_id uuid, receipt text, outcome text
 ) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   if store_message_outcome.message_id is null then
     insert into public.payment_messages (payment_id, source, body, receipt, outcome)
@@ -4008,6 +4014,88 @@ begin
 end
 $$;
 comment on function private.store_message_outcome is 'Stores the outcome of a message, which may be stored already (message_id).';
+
+create function private.store_transaction(
+  source text, receipt text, received_cents integer, reference text, transacted_at timestamptz, payer_phone text, payer_name text
+) returns public.mpesa_transactions
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  is_confirmation constant boolean := store_transaction.source = 'confirmation';
+  stored public.mpesa_transactions;
+begin
+  insert into public.mpesa_transactions as t (
+    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at,
+    payment_id
+  ) values (
+    store_transaction.receipt, store_transaction.received_cents, coalesce(trim(store_transaction.reference), ''),
+    nullif(trim(store_transaction.payer_phone), ''), nullif(trim(store_transaction.payer_name), ''), store_transaction.transacted_at,
+    case when is_confirmation then now() end, case when not is_confirmation then now() end,
+    (select p.id from public.payments as p where p.receipt = store_transaction.receipt)
+  )
+  on conflict (receipt) do update set
+    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
+    received_cents = case
+      when is_confirmation and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.received_cents
+      else excluded.received_cents
+    end,
+    transacted_at = case
+      when is_confirmation and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.transacted_at
+      else excluded.transacted_at
+    end,
+    reference = case
+      when t.reference <> '' and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.reference
+      else excluded.reference
+    end,
+    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
+    payer_name = coalesce(t.payer_name, excluded.payer_name),
+    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
+    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
+    updated_at = now()
+  returning * into stored;
+  return stored;
+end
+$$;
+comment on function private.store_transaction is
+  'Stores what a confirmation or the statement reports about a receipt, each receipt once. The caller has locked the receipt.';
+
+create function private.add_receipt_to_test(reported public.mpesa_transactions) returns void
+language sql set search_path = '' as $$
+  with lacking as (
+    select p.id from public.payments as p
+    where upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null
+      and p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
+      and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
+  )
+  update public.payments as p set receipt = reported.receipt, updated_at = now()
+  from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
+$$;
+comment on function private.add_receipt_to_test is 'Adds the receipt to the only KSh 1 test of that time that a query completed without one.';
+
+create function private.apply_reported_amount(known public.payments, reported public.mpesa_transactions) returns void
+language plpgsql set search_path = '' as $$
+declare
+  of_order public.orders;
+begin
+  if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
+    return;
+  end if;
+  select * into of_order from public.orders as o where o.id = known.order_id;
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_decision') then
+    -- Nothing was decided by the typed amount.
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    if not known.needs_refund and reported.received_cents = of_order.charge_cents then
+      perform private.mark_order_paid(of_order.id);
+    end if;
+  elsif reported.received_cents < known.charge_cents and not known.needs_refund then
+    if private.hold_paid_order(of_order.id) and private.is_whole_shillings(reported.received_cents) then
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    end if;
+  end if;
+end
+$$;
+comment on function private.apply_reported_amount is
+  'Replaces the amount that staff typed for a receipt by the one that M-PESA reports, and updates the order. The caller has locked the order.';
 
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
@@ -4051,48 +4139,11 @@ begin
     end;
   end loop;
 
-  insert into public.mpesa_transactions as t (
-    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at, payment_id
-  ) values (
-    code, receive_mpesa_transaction.received_cents, coalesce(trim(receive_mpesa_transaction.reference), ''),
-    nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
-    case when receive_mpesa_transaction.source = 'confirmation' then now() end,
-    case when receive_mpesa_transaction.source = 'statement' then now() end,
-    (select p.id from public.payments as p where p.receipt = code)
-  )
-  on conflict (receipt) do update set
-    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
-    received_cents = case
-      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
-        and t.reported_by_confirmation_at is null then excluded.received_cents
-      else t.received_cents
-    end,
-    reference = case
-      when t.reference = '' or t.reported_by_confirmation_at is null and t.reported_by_statement_at is null then excluded.reference
-      else t.reference
-    end,
-    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
-    payer_name = coalesce(t.payer_name, excluded.payer_name),
-    transacted_at = case
-      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
-        and t.reported_by_confirmation_at is null then excluded.transacted_at
-      else t.transacted_at
-    end,
-    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
-    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
-    updated_at = now()
-  returning * into reported;
-
-  -- A payment test that only a query completed has no receipt yet.
-  if upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null then
-    with lacking as (
-      select p.id from public.payments as p
-      where p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
-        and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
-    )
-    update public.payments as p set receipt = code, updated_at = now()
-    from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
-  end if;
+  reported := private.store_transaction(
+    receive_mpesa_transaction.source, code, receive_mpesa_transaction.received_cents, receive_mpesa_transaction.reference, moment,
+    receive_mpesa_transaction.payer_phone, receive_mpesa_transaction.payer_name
+  );
+  perform private.add_receipt_to_test(reported);
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
     outcome := 'already_completed';
@@ -4100,42 +4151,19 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       known.id, code, outcome
     );
-    if known.method = 'till' and known.charge_cents <> reported.received_cents and reported.received_cents >= 100 and reported.received_cents % 100 = 0
-      and not private.is_being_refunded(known.id)
-      and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
-    then
-      -- Staff typed another amount and nothing was decided by it: M-PESA's amount replaces it.
-      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
-      if not known.needs_refund and reported.received_cents = (
-        select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
-      ) then
-        perform private.mark_order_paid(known.order_id);
-      end if;
-    elsif known.method = 'till' and reported.received_cents < known.charge_cents and not known.needs_refund
-      and not private.is_being_refunded(known.id)
-    then
-      -- M-PESA reports less than staff typed: an order that was not handed over needs review.
-      update public.orders as o
-      set payment_status = 'needs_decision', status = 'pending', updated_at = now()
-      where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
-      if found then
-        perform private.return_units(known.order_id);
-        delete from public.deliveries as d where d.order_id = known.order_id;
-        if reported.received_cents >= 100 and reported.received_cents % 100 = 0 then
-          update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
-        end if;
-      end if;
-    end if;
+    perform private.apply_reported_amount(known, reported);
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
     return (outcome, known)::public.settled_payment;
   end if;
 
   -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
-  is_part := reported.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  is_part := reported.received_cents < (select o.charge_cents from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
-  if for_order is null or is_part or reported.resolution is not null or reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+  if for_order is null or is_part or reported.resolution is not null
+    or not private.is_whole_shillings(reported.received_cents)
+  then
     outcome := 'unmatched';
     perform private.store_message_outcome(
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
@@ -4153,7 +4181,7 @@ begin
   end if;
   settled := public.settle_payment(
     payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
-    verdict => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
+    result => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
   );
   -- The settlement stored the message again, with its payment.
   if receive_mpesa_transaction.message_id is not null then
@@ -4298,8 +4326,8 @@ create index refunds_sent_twice_and_not_seen on public.refunds (sent_twice_at)
 
 create table private.refund_secrets (
   refund_id uuid primary key references public.refunds (id) on delete cascade,
-  notice_secret text not null,
-  constraint "a notice secret opens one refund" unique (notice_secret)
+  result_secret text not null,
+  constraint "a result secret opens one refund" unique (result_secret)
 );
 comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
 alter table private.refund_secrets enable row level security;
@@ -4437,7 +4465,6 @@ $$;
 -- Refuses payments that cannot be refunded. Locks the order first.
 create function private.lock_refundable_payment(payment_id uuid) returns public.payments
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
   paid public.payments;
@@ -4496,21 +4523,58 @@ $$;
 comment on function private.open_refund is
   'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
 
--- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
-create function public.request_refund(payment_id uuid, reason text) returns public.refunds
-language plpgsql security definer set search_path = '' as $$
+create function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
-  paid public.payments := private.lock_refundable_payment(request_refund.payment_id);
-  reported_cents integer;
+  code text := upper(trim(lock_refundable_transaction.receipt));
+  reported public.mpesa_transactions;
 begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or not private.is_whole_shillings(reported.received_cents)
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  elsif not coalesce(lock_refundable_transaction.is_sure, false) and exists (select private.orders_missing_receipt(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_missing_receipt(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return reported;
+end
+$$;
+
+create function public.request_refund(
+  reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
+) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+declare
+  member uuid := private.expect_staff_member();
+  paid public.payments;
+  reported public.mpesa_transactions;
+begin
+  if request_refund.payment_id is null then
+    reported := private.lock_refundable_transaction(request_refund.receipt, request_refund.is_sure);
+    return private.open_refund(
+      null, reported.receipt, reported.receipt, reported.received_cents, request_refund.reason, member
+    );
+  end if;
+  paid := private.lock_refundable_payment(request_refund.payment_id);
   if paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  select t.received_cents into reported_cents from public.mpesa_transactions as t where t.receipt = paid.receipt;
-  if reported_cents < paid.charge_cents then
+  -- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
+  select * into reported from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if reported.received_cents < paid.charge_cents then
     perform private.refuse(409, 'amount_differs',
       'M-PESA reported less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
@@ -4518,11 +4582,10 @@ begin
 end
 $$;
 comment on function public.request_refund is
-  'Requests the full refund of a payment by M-PESA. Above the refund limit it waits for a second staff member.';
+  'Requests the full refund by M-PESA of a payment, or of unassigned money by its receipt. Above the refund limit it waits for a second staff member. Money that may be an order''s, whose prompt lacks a receipt, is refunded only when is_sure.';
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   approved public.refunds := private.lock_refund(approve_refund.refund_id);
@@ -4544,7 +4607,6 @@ comment on function public.approve_refund is 'Approves, as a second staff member
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   withdrawn public.refunds := private.lock_refund(withdraw_refund.refund_id);
@@ -4561,21 +4623,7 @@ end
 $$;
 comment on function public.withdraw_refund is 'Withdraws a refund that was not sent to M-PESA yet.';
 
-create function private.record_transaction_refund(receipt text, note text, member uuid) returns void
-language plpgsql set search_path = '' as $$
-#variable_conflict use_column
-begin
-  insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
-  values (
-    record_transaction_refund.receipt, 'refund', record_transaction_refund.note, record_transaction_refund.member,
-    (select u.email from auth.users as u where u.id = record_transaction_refund.member)
-  );
-end
-$$;
-comment on function private.record_transaction_refund is
-  'Records a refund of unassigned money. If the money turns out to be an order''s, an unsent refund is withdrawn.';
-
--- The reconciliation lists every refund of a payment, wherever it was requested.
+-- The reconciliation lists every refund, wherever it was requested.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -4584,17 +4632,13 @@ begin
     case when new.method = 'by_hand' and new.refund_receipt is not null
       then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
     new.requested_by, new.requested_by_email
-  from public.payments as p
-  where p.id = new.payment_id and p.purpose = 'order';
+  from (select) as one
+  left join public.payments as p on p.id = new.payment_id
+  where p.purpose is distinct from 'test';
 end
 $$;
 
--- Who may call these functions
-grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;
-
--- schemas/17_refunds_of_transactions.sql
--- Refunds of unassigned money.
-
+-- A refund that ended without sending money: staff decide again about unassigned money.
 create function private.reopen_transaction_of_refund(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -4619,93 +4663,14 @@ begin
 end
 $$;
 
-create function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
-language plpgsql set search_path = '' as $$
-#variable_conflict use_column
-declare
-  code text := upper(trim(lock_refundable_transaction.receipt));
-  reported public.mpesa_transactions;
-begin
-  -- Settlements and reconciliation take the same lock for a receipt.
-  perform pg_advisory_xact_lock(hashtext('settle ' || code));
-  select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
-  if not found then
-    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
-    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-  elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
-    or reported.received_cents < 100 or reported.received_cents % 100 <> 0
-  then
-    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
-  elsif not coalesce(lock_refundable_transaction.is_sure, false) and exists (select private.orders_missing_receipt(code)) then
-    perform private.refuse(409, 'may_be_of_order', format(
-      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
-      (select o.order_number from public.orders as o
-       where o.id in (select private.orders_missing_receipt(code)) order by o.created_at desc limit 1)
-    ));
-  end if;
-  return reported;
-end
-$$;
-
-create function public.request_transaction_refund(receipt text, reason text, is_sure boolean default false) returns public.refunds
-language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  member uuid := private.expect_staff_member();
-  reported public.mpesa_transactions := private.lock_refundable_transaction(
-    request_transaction_refund.receipt, request_transaction_refund.is_sure
-  );
-  requested public.refunds := private.open_refund(
-    null, reported.receipt, reported.receipt, reported.received_cents, request_transaction_refund.reason, member
-  );
-begin
-  perform private.record_transaction_refund(reported.receipt, requested.reason, member);
-  return requested;
-end
-$$;
-comment on function public.request_transaction_refund is
-  'Requests the refund of unassigned money by its receipt, by the rules of request_refund. Money that may be an order''s, whose prompt lacks a receipt, only when is_sure.';
-
-create function public.note_transaction_refund_by_hand(
-  receipt text, refund_receipt text, reason text, is_sure boolean default false
-) returns public.refunds
-language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  member uuid := private.expect_staff_member();
-  reported public.mpesa_transactions;
-  noted public.refunds;
-begin
-  select r.* into noted from public.refunds as r
-  where r.transaction_receipt = upper(trim(note_transaction_refund_by_hand.receipt)) and r.method = 'by_hand'
-    and r.refund_receipt = upper(regexp_replace(note_transaction_refund_by_hand.refund_receipt, '\s', '', 'g'));
-  if found then
-    return noted;
-  end if;
-  reported := private.lock_refundable_transaction(
-    note_transaction_refund_by_hand.receipt, note_transaction_refund_by_hand.is_sure
-  );
-  noted := private.open_refund(
-    null, reported.receipt, reported.receipt, reported.received_cents, note_transaction_refund_by_hand.reason, member,
-    coalesce(note_transaction_refund_by_hand.refund_receipt, '')
-  );
-  perform private.record_transaction_refund(reported.receipt, format('By hand, receipt %s: %s', noted.refund_receipt, noted.reason), member);
-  return noted;
-end
-$$;
-comment on function public.note_transaction_refund_by_hand is
-  'Records that unassigned money was refunded outside the shop. Idempotent by receipt.';
-
 -- Who may call these functions
-grant execute on function public.request_transaction_refund, public.note_transaction_refund_by_hand to authenticated;
+grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;
 
 -- schemas/18_sending_refunds.sql
 -- Sending refunds: reversal requests to M-PESA, and their results.
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   done public.refunds;
 begin
@@ -4728,7 +4693,6 @@ comment on function private.complete_refund is
 -- mpesa_transactions), the payment, the refund; last the products, by id.
 create function private.lock_refund(refund_id uuid) returns public.refunds
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   seen public.refunds;
   locked public.refunds;
@@ -4778,19 +4742,28 @@ begin
 end
 $$;
 
-create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
+create function public.note_refund_by_hand(
+  refund_receipt text, reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
+) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   paid public.payments;
+  reported public.mpesa_transactions;
   noted public.refunds;
 begin
   select r.* into noted from public.refunds as r
-  where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
-    and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  where r.method = 'by_hand' and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'))
+    and case when note_refund_by_hand.payment_id is null
+      then r.transaction_receipt = upper(trim(note_refund_by_hand.receipt)) else r.payment_id = note_refund_by_hand.payment_id end;
   if found then
     return noted;
+  elsif note_refund_by_hand.payment_id is null then
+    reported := private.lock_refundable_transaction(note_refund_by_hand.receipt, note_refund_by_hand.is_sure);
+    return private.open_refund(
+      null, reported.receipt, reported.receipt, reported.received_cents, note_refund_by_hand.reason, member,
+      coalesce(note_refund_by_hand.refund_receipt, '')
+    );
   end if;
   paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
   noted := private.open_refund(
@@ -4801,11 +4774,10 @@ begin
 end
 $$;
 comment on function public.note_refund_by_hand is
-  'Records that a payment was refunded outside the shop, with M-PESA''s receipt. Idempotent by receipt.';
+  'Records that a payment, or unassigned money by its receipt, was refunded outside the shop, with M-PESA''s receipt of the refund. Idempotent by that receipt. is_sure: as in request_refund.';
 
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
@@ -4850,7 +4822,7 @@ begin
     perform private.lock_refund(excessive.id);
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(),
-        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', excessive.received_cents, r.refund_cents)
+        result_description = format('M-PESA reported %s cents under this receipt, %s were to be refunded', excessive.received_cents, r.refund_cents)
     where r.id = excessive.id and r.status in ('requested', 'approved') and excessive.received_cents < r.refund_cents;
   end loop;
 
@@ -4862,10 +4834,10 @@ begin
     order by r.created_at limit remaining for update skip locked
   loop
     remaining := remaining - 1;
-    insert into private.refund_secrets (refund_id, notice_secret)
+    insert into private.refund_secrets (refund_id, result_secret)
     values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
     on conflict (refund_id) do nothing;
-    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    select s.result_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
     update public.refunds as r
     set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
     where r.id = leased.id returning * into leased;
@@ -4894,15 +4866,15 @@ begin
         updated_at = now()
     where r.id = leased.id
     returning * into leased;
-    work := 'ask';
+    work := 'query';
     refund := leased;
-    select s.notice_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
+    select s.result_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
     return next;
   end loop;
 end
 $$;
 comment on function public.lease_refunds is
-  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = ask), with the secret of their URLs.';
+  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = query), with the secret of their URLs.';
 
 create function public.record_reversal_push(
   refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
@@ -4953,16 +4925,63 @@ $$;
 comment on function public.record_reversal_push is
   'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
 
--- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
--- of a refund.
 create type public.settled_refund as (
   outcome text,
   refund public.refunds
 );
 comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
 
+create function private.decide_reversal(
+  refund public.refunds, source text, result text, refund_receipt text, refund_cents integer, originator_conversation_id text
+) returns text
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  is_success constant boolean := decide_reversal.result = 'succeeded';
+  code constant text := nullif(decide_reversal.refund_receipt, '');
+begin
+  return case
+    when exists (select from public.refunds as r where r.refund_receipt = code and r.id <> refund.id) then 'receipt_replayed'
+    when is_success and (
+      code = refund.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then 'receipt_of_payment'
+    -- Reversal results include the amount; a status with another amount may be about another payment.
+    when is_success and code is not null and decide_reversal.source = 'status_result'
+      and decide_reversal.refund_cents is distinct from refund.refund_cents then 'pending'
+    when decide_reversal.originator_conversation_id <> refund.originator_conversation_id then 'other_request'
+    when decide_reversal.result = 'pending' then 'pending'
+    when is_success and refund.status = 'completed' then 'already_completed'
+    when is_success and refund.tries = 0 then 'not_sent'
+    when is_success and decide_reversal.refund_cents <> refund.refund_cents then 'wrong_amount'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt and r.status = 'completed'
+        and (r.method = 'by_hand' or r.refund_receipt <> code)
+    ) then 'sent_twice'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt
+        and r.status not in ('failed', 'withdrawn', 'requested', 'approved')
+    ) then 'sent_by_another'
+    when is_success then 'completed'
+    when refund.status not in ('sending', 'sent', 'unknown') then 'superseded'
+    when decide_reversal.result = 'already_reversed' then 'already_reversed'
+    when decide_reversal.result = 'not_reversed' and (
+      -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
+      refund.sent_at > now() - interval '10 minutes' or refund.originator_conversation_id is not null
+      or refund.result_code is not distinct from 'R000001'
+    ) then 'pending'
+    else 'failed'
+  end;
+end
+$$;
+comment on function private.decide_reversal is
+  'Decides what a message means for a refund. A receipt of incoming money is no receipt of a refund. not_reversed proves that nothing was sent only if M-PESA never accepted the request. The caller has locked the refund.';
+
 create function public.settle_reversal(
-  refund_id uuid, source text, body text, verdict text, result_code text default null,
+  refund_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
   originator_conversation_id text default null, source_address text default null
 ) returns public.settled_refund
@@ -4972,10 +4991,10 @@ declare
   settled public.refunds;
   message_id bigint;
   outcome text;
-  code text := nullif(settle_reversal.refund_receipt, '');
+  code constant text := nullif(settle_reversal.refund_receipt, '');
 begin
-  if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
-    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  if settle_reversal.result not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
+    perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
   end if;
   settled := private.lock_refund(settle_reversal.refund_id);
   insert into public.payment_messages (refund_id, source, source_address, body)
@@ -4983,121 +5002,89 @@ begin
   returning id into message_id;
   if code is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || code));
-    if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
-      outcome := 'receipt_replayed';
-    elsif settle_reversal.verdict = 'succeeded' and (
-      code = settled.receipt
-      or exists (select from public.payments as p where p.receipt = code)
-      or exists (select from public.mpesa_transactions as t where t.receipt = code)
-    ) then
-      outcome := 'receipt_of_payment';
-    -- Reversal results include the amount; a status with another amount may be about another payment.
-    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
-      and settle_reversal.refund_cents is distinct from settled.refund_cents then
-      outcome := 'pending';
-    end if;
   end if;
+  outcome := private.decide_reversal(
+    settled, settle_reversal.source, settle_reversal.result, code, settle_reversal.refund_cents,
+    settle_reversal.originator_conversation_id
+  );
 
-  if outcome is not null then
-    null;
-  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
-    outcome := 'other_request';
-  elsif settle_reversal.verdict = 'pending' then
-    outcome := 'pending';
-  elsif settle_reversal.verdict = 'succeeded' then
-    if settled.status = 'completed' then
-      outcome := 'already_completed';
+  if outcome in ('completed', 'sent_twice', 'sent_by_another') then
+    -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now()
+    where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+  end if;
+  case outcome
+    when 'completed' then
+      update public.refunds as r
+      set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
+      where r.id = settled.id;
+      settled := private.complete_refund(settled.id, code);
+    when 'already_completed' then
       -- A result with another amount does not have this refund's receipt.
       if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
         settled := private.complete_refund(settled.id, code);
       end if;
-    elsif settled.tries = 0 then
-      outcome := 'not_sent';
-    elsif settle_reversal.refund_cents <> settled.refund_cents then
-      outcome := 'wrong_amount';
+    when 'sent_twice' then
+      settled := private.mark_sent_twice(settled, code, settle_reversal.result_code, settle_reversal.result_description);
+    when 'wrong_amount', 'already_reversed', 'failed' then
       update public.refunds as r
-      set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
+      set status = case
+            when outcome = 'failed' then 'failed'
+            when r.status in ('sending', 'sent', 'unknown') then 'unknown'
+            else r.status
+          end,
           result_code = settle_reversal.result_code,
-          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.refund_cents, r.refund_cents),
-          next_check_at = null, updated_at = now()
+          result_description = case
+            when outcome = 'wrong_amount'
+              then format('M-PESA reported %s cents, %s were to be refunded', settle_reversal.refund_cents, r.refund_cents)
+            else settle_reversal.result_description
+          end,
+          next_check_at = case when outcome = 'already_reversed' then now() end, updated_at = now()
       where r.id = settled.id
       returning * into settled;
     else
-      -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
-      update public.refunds as r
-      set status = 'withdrawn', updated_at = now()
-      where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
-      if exists (
-        select from public.refunds as r
-        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
-          and (r.method = 'by_hand' or r.refund_receipt <> code)
-      ) then
-        outcome := 'sent_twice';
-        if settled.sent_twice_at is null then
-          update public.refunds as r
-          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
-              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-              next_check_at = null, updated_at = now()
-          where r.id = settled.id
-          returning * into settled;
-          if settled.payment_id is not null then
-            perform private.record_order_event(
-              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
-              jsonb_build_object('refund_id', settled.id, 'refund_cents', settled.refund_cents, 'receipt', settled.refund_receipt)
-            );
-          end if;
-        end if;
-      elsif exists (
-        select from public.refunds as r
-        where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
-      ) then
-        outcome := 'sent_by_another';
-      else
-        outcome := 'completed';
-        update public.refunds as r
-        set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
-        where r.id = settled.id;
-        settled := private.complete_refund(settled.id, code);
-      end if;
-    end if;
-  elsif settled.status not in ('sending', 'sent', 'unknown') then
-    outcome := 'superseded';
-  elsif settle_reversal.verdict = 'already_reversed' then
-    outcome := 'already_reversed';
-    update public.refunds as r
-    set status = 'unknown', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-        next_check_at = now(), updated_at = now()
-    where r.id = settled.id
-    returning * into settled;
-  elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
-    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
-    or settled.result_code is not distinct from 'R000001'
-  ) then
-    outcome := 'pending';
-  else
-    outcome := 'failed';
-    update public.refunds as r
-    set status = 'failed', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-        next_check_at = null, updated_at = now()
-    where r.id = settled.id
-    returning * into settled;
-  end if;
+      null;
+  end case;
   update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
   return (outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is
-  'Settles a refund by a message of M-PESA: stores the message and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
+  'Settles a refund by a message of M-PESA: stores the message, decides what it means (decide_reversal) and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
 
-create function public.find_refund_by_secret(notice_secret text) returns uuid
+create function private.mark_sent_twice(refund public.refunds, receipt text, result_code text, result_description text)
+returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  marked public.refunds := refund;
+begin
+  if refund.sent_twice_at is not null then
+    return refund;
+  end if;
+  update public.refunds as r
+  set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, mark_sent_twice.receipt),
+      result_code = mark_sent_twice.result_code, result_description = mark_sent_twice.result_description,
+      next_check_at = null, updated_at = now()
+  where r.id = refund.id
+  returning * into marked;
+  perform private.record_order_event(p.order_id, 'refund_sent_twice', 'mpesa', jsonb_build_object(
+    'refund_id', marked.id, 'refund_cents', marked.refund_cents, 'receipt', marked.refund_receipt
+  ))
+  from public.payments as p where p.id = marked.payment_id;
+  return marked;
+end
+$$;
+comment on function private.mark_sent_twice is 'Marks a refund whose money was refunded in another way, too.';
+
+create function public.find_refund_by_secret(result_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
-  select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
+  select s.refund_id from private.refund_secrets as s where s.result_secret = find_refund_by_secret.result_secret;
 $$;
 
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
@@ -5176,7 +5163,6 @@ comment on type public.daraja_token_lease is
 
 create function public.lease_daraja_token(account text, stale_token text default null) returns public.daraja_token_lease
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   known private.daraja_tokens;
 begin
@@ -5201,7 +5187,6 @@ comment on function public.lease_daraja_token is
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   update private.daraja_tokens as t
   set token = coalesce(store_daraja_token.token, t.token),
@@ -5366,7 +5351,7 @@ begin
   );
   health.last_callback := (
     select (m.received_at, m.outcome, m.source_address)::public.received_message
-    from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+    from public.payment_messages as m where m.source in ('callback', 'confirmation', 'reversal_result') order by m.id desc limit 1
   );
   return health;
 end
@@ -5392,8 +5377,8 @@ create table public.payment_messages (
   receipt text,
   refund_id uuid references public.refunds (id) on delete cascade,
   constraint "a message has a known source" check (source in (
-    'push', 'notice', 'query', 'till', 'confirmation', 'statement',
-    'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
+    'push', 'callback', 'query', 'till', 'confirmation', 'statement',
+    'reversal', 'reversal_result', 'reversal_timeout', 'status_query', 'status_result'
   ))
 );
 comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
@@ -5415,7 +5400,7 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
+  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'fault')
   returning id;
 $$;
 comment on function public.store_failed_callback is
@@ -5450,7 +5435,7 @@ create table public.statement_pulls (
   missed_since timestamptz,
   outcome text not null default 'running',
   payments integer,
-  news integer,
+  new_payments integer,
   unreadable integer,
   problem text,
   started_at timestamptz not null default now(),
@@ -5462,7 +5447,7 @@ create table public.statement_pulls (
 );
 comment on table public.statement_pulls is
   'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
-comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
+comment on column public.statement_pulls.new_payments is 'Payments that no earlier statement listed.';
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
 grant select (id) on public.statement_pulls to anon;
@@ -5511,7 +5496,6 @@ comment on function public.lease_statement_pull is
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   update public.statement_pulls as s
   set leased_until = now() + interval '10 minutes'
@@ -5522,13 +5506,13 @@ $$;
 comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
 
 create function public.finish_statement_pull(
-  pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
+  pull_id bigint, payments integer default null, new_payments integer default null, unreadable integer default null,
   problem text default null
 ) returns void
 language sql volatile security definer set search_path = '' as $$
   update public.statement_pulls as s
   set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
-      payments = finish_statement_pull.payments, news = finish_statement_pull.news,
+      payments = finish_statement_pull.payments, new_payments = finish_statement_pull.new_payments,
       unreadable = finish_statement_pull.unreadable, problem = finish_statement_pull.problem, finished_at = now()
   where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
   -- Pulls are stored for half a year, those with gaps forever.
@@ -5620,13 +5604,6 @@ create policy "staff read every decision" on public.reconciliation_events
 create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
 create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
 
-create function private.refuse_reconciliation_change() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
-end
-$$;
-
 create type public.reconciliation_row as (
   id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
@@ -5693,7 +5670,7 @@ begin
       p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
       p.created_at as p_created_at, p.updated_at as p_updated_at,
       o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
-      (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
+      o.charge_cents as o_charge, o.payment_status as o_payment_status,
       (
         select r.status from public.refunds as r
         where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
@@ -5831,7 +5808,6 @@ create function public.suggest_orders(receipt text) returns table (
   created_at timestamptz, lacks_receipt boolean
 )
 language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   reported public.mpesa_transactions;
   -- Possibly paid by this money, whose receipt was lost.
@@ -5848,7 +5824,7 @@ begin
   from public.orders as o
   where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
     and (
-      (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+      (o.payment_status = 'unpaid' and o.charge_cents = reported.received_cents)
       or o.id = referenced
       or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
       or o.id = any (missing_receipt)
@@ -5934,7 +5910,7 @@ begin
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
     elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+    elsif not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
@@ -5945,22 +5921,20 @@ begin
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
-      verdict => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
+      result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
-  elsif event_kind = 'refund' and money.id is not null then
-    -- The rules of refunds decide what may be refunded, and who must approve.
-    perform public.request_refund(money.id, coalesce(reason, 'Paid twice'));
   elsif event_kind = 'refund' then
-    if reported.resolution is not null then
+    if money.id is null and reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+    elsif money.id is null and not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    perform private.lock_refundable_transaction(reported.receipt, resolve_difference.is_sure);
-    perform private.open_refund(
-      null, reported.receipt, reported.receipt, reported.received_cents, coalesce(reason, 'Not for any order'), member
+    -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
+    perform public.request_refund(
+      coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
+      money.id, reported.receipt, resolve_difference.is_sure
     );
   elsif event_kind = 'reopened' then
     if exists (
@@ -5979,8 +5953,7 @@ begin
         resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
     where t.receipt = reported.receipt;
   end if;
-  -- A refund of a payment records its own event.
-  if event_kind <> 'refund' or money.id is null then
+  if event_kind <> 'refund' then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
       coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
@@ -5994,7 +5967,7 @@ comment on function public.resolve_difference is
   'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
-  for each row execute function private.refuse_reconciliation_change();
+  for each row execute function private.refuse_change('The history of the reconciliation is only added to');
 
 -- Who may call these functions
 grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
@@ -6309,7 +6282,6 @@ $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select
@@ -6667,7 +6639,6 @@ comment on function public.set_delivery_status is
 
 create function public.undo_status_change(change_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   change private.status_changes;
   had_delivery jsonb;
@@ -6706,8 +6677,7 @@ begin
     where d.order_id = change.order_id;
   end if;
   perform set_config('private.is_undoing', '', true);
-  delete from public.outbox_messages as m
-  where m.order_id = change.order_id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.withdraw_messages(change.order_id);
   delete from private.status_changes as c where c.id = change.id;
 end
 $$;
@@ -7379,7 +7349,7 @@ create table public.outbox_messages (
   id uuid primary key default gen_random_uuid(),
   order_id uuid,
   kind text not null,
-  occasion text not null default '',
+  event_key text not null default '',
   channel text not null,
   recipient text not null,
   order_number text not null,
@@ -7399,7 +7369,7 @@ create table public.outbox_messages (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   has_priority boolean not null default false,
-  constraint "a message is sent once per event and channel" unique (order_id, kind, occasion, channel),
+  constraint "a message is sent once per event and channel" unique (order_id, kind, event_key, channel),
   constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
   constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
   constraint "a message status is known"
@@ -7414,7 +7384,7 @@ create table public.outbox_messages (
 comment on table public.outbox_messages is
   'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
-comment on column public.outbox_messages.occasion is
+comment on column public.outbox_messages.event_key is
   'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
@@ -7660,7 +7630,7 @@ end
 $$;
 
 create function private.add_to_outbox(
-  ordered public.orders, kind text, occasion text, channel text, recipient text, due_at timestamptz
+  ordered public.orders, kind text, event_key text, channel text, recipient text, due_at timestamptz
 ) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -7674,7 +7644,7 @@ begin
   -- Further prompts for an order are not limited: the message exists already.
   select m.id into added from public.outbox_messages as m
   where m.order_id = ordered.id and m.kind = add_to_outbox.kind
-    and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
+    and m.event_key = add_to_outbox.event_key and m.channel = add_to_outbox.channel;
   if found then
     -- Changed again before it was sent: the undo window starts again.
     if add_to_outbox.due_at > now() then
@@ -7698,10 +7668,10 @@ begin
     end;
   end if;
   insert into public.outbox_messages (
-    order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name,
+    order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name,
     has_priority, status, next_attempt_at, problem
   ) values (
-    ordered.id, add_to_outbox.kind, add_to_outbox.occasion, add_to_outbox.channel, add_to_outbox.recipient,
+    ordered.id, add_to_outbox.kind, add_to_outbox.event_key, add_to_outbox.channel, add_to_outbox.recipient,
     ordered.order_number, ordered.tracking_number, ordered.customer_name,
     has_priority,
     case when problem is null then 'waiting' else 'over_budget' end,
@@ -7716,20 +7686,19 @@ begin
 end
 $$;
 comment on function private.add_to_outbox is
-  'Adds a message of an order to the outbox, once per order, kind, occasion and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
+  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
 
 create function private.queue_order_messages(
-  order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
+  order_id uuid, kind text, event_key text default '', channels text[] default array['mail', 'text'],
   due_at timestamptz default now()
 ) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   ordered public.orders;
 begin
   select * into ordered from public.orders as o where o.id = queue_order_messages.order_id;
   perform private.add_to_outbox(
-    ordered, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
+    ordered, queue_order_messages.kind, coalesce(queue_order_messages.event_key, ''), way.channel, way.recipient,
     queue_order_messages.due_at
   )
   from (values ('mail', ordered.customer_email), ('text', ordered.customer_phone)) as way (channel, recipient)
@@ -7757,7 +7726,7 @@ grant execute on function public.search_messages to authenticated, service_role;
 -- schemas/29_sending_messages.sql
 -- Sending messages: the queue of the outbox and the daily budgets.
 
-create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+create function private.message_facts(order_id uuid, kind text, event_key text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   shop jsonb := (
@@ -7766,7 +7735,7 @@ declare
   );
 begin
   if message_facts.kind = 'newsletter_confirmation' then
-    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.occasion);
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
   end if;
   return (select jsonb_build_object(
     'shop', shop,
@@ -7791,9 +7760,9 @@ begin
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'
         and case
-          when message_facts.occasion = '' then not p.needs_refund
+          when message_facts.event_key = '' then not p.needs_refund
           -- Merged payments have one refund.
-          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+          else exists (select from public.refunds as r where r.id::text = message_facts.event_key and r.payment_id = p.id)
         end
       order by p.completed_at desc
       limit 1
@@ -7804,7 +7773,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
@@ -7859,7 +7828,7 @@ begin
     returning q.message_id, q.lease
   )
   select m.id, taken.lease, m.kind, m.channel, m.recipient, worded.subject, worded.body,
-    private.message_facts(m.order_id, m.kind, m.occasion)
+    private.message_facts(m.order_id, m.kind, m.event_key)
   from taken
   -- With an offset these stay lookups by key: a join could read all messages.
   cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
@@ -7923,7 +7892,6 @@ create function public.finish_message(
   message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
 ) returns text
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   sent public.outbox_messages;
   next_at timestamptz;
@@ -7976,7 +7944,6 @@ comment on function public.finish_message is
 
 create function public.send_message_again(message_id uuid) returns public.outbox_messages
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   again public.outbox_messages;
 begin
@@ -8018,7 +7985,6 @@ $$;
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
   budget integer := private.daily_budget(take_from_budget.channel);
@@ -8095,6 +8061,15 @@ $$;
 comment on function private.is_message_true is
   'Whether the order still has the state that a message of this kind reports. Null without an order.';
 
+create function private.withdraw_messages(order_id uuid) returns void
+language sql set search_path = '' as $$
+  delete from public.outbox_messages as m
+  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0
+    and not private.is_message_true(m.order_id, m.kind);
+$$;
+comment on function private.withdraw_messages is
+  'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
+
 -- Who may call these functions
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
 grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
@@ -8139,7 +8114,7 @@ create function private.delete_newsletter_mails() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.outbox_messages as m
-  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.event_key = old.id::text;
   return null;
 end
 $$;
@@ -8182,7 +8157,7 @@ create function private.queue_newsletter_confirmation(subscription_id uuid) retu
 language sql set search_path = '' as $$
   with queued as (
     insert into public.outbox_messages (
-      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
+      order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name
     )
     select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
     from public.newsletter_subscriptions as n
@@ -8215,7 +8190,6 @@ comment on function public.issue_newsletter_tokens is
 
 create function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   of_subscription uuid;
 begin
@@ -8240,7 +8214,6 @@ comment on function public.confirm_newsletter is
 
 create function public.unsubscribe_from_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   if char_length(unsubscribe_from_newsletter.token) <> 32 then
     return false;
@@ -8311,11 +8284,10 @@ begin
 end
 $$;
 comment on function public.forget_old_rows is
-  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders without a payment after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 declare
   asked public.orders;
 begin
@@ -8351,7 +8323,6 @@ comment on function private.unsettled_money_reason is
 
 create function private.anonymise_orders(order_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   update public.orders as o
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
@@ -8379,7 +8350,6 @@ comment on function private.anonymise_orders is
 
 create function private.anonymise_messages(message_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
   update public.outbox_messages as m
@@ -8393,7 +8363,6 @@ comment on function private.anonymise_messages is 'Removes recipient and text of
 
 create function private.anonymise_old_messages() returns integer
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   due uuid[] := array(
     select m.id from public.outbox_messages as m
@@ -8442,7 +8411,6 @@ $$;
 
 create function private.anonymise_old_orders() returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   retained_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
   due uuid[] := array(
@@ -8467,7 +8435,6 @@ $$;
 
 create function private.retention_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return coalesce(private.unsettled_money_reason(retention_reason.order_id), (
     select 'It is paid and not delivered yet'
@@ -8521,16 +8488,8 @@ $$;
 comment on function private.hash_person is
   'Keyed hash of a phone or email address, which shows that two requests were about the same person.';
 
-create function private.refuse_request_log_change() returns trigger
-language plpgsql set search_path = '' as $$
-begin
-  raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
-end
-$$;
-
 create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
   values (
@@ -8571,7 +8530,6 @@ comment on function private.read_person is 'A person as email address in lower c
 
 create function private.orders_of_person(email text, phone text) returns uuid[]
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return array(
     select o.id from public.orders as o
@@ -8583,7 +8541,6 @@ $$;
 
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return (
     select jsonb_build_object(
@@ -8797,9 +8754,9 @@ comment on function public.erase_person is
   'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
 create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
-  for each row execute function private.refuse_request_log_change();
+  for each row execute function private.refuse_change('The log of requests is only added to');
 create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
-  for each statement execute function private.refuse_request_log_change();
+  for each statement execute function private.refuse_change('The log of requests is only added to');
 
 -- Who may call these functions
 grant execute on function public.forget_old_rows to service_role;
@@ -8980,7 +8937,6 @@ create function private.is_for_order(payment_id uuid) returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   -- A refund may move to a payment that is just being added.
   return is_for_order.payment_id is not null
@@ -9070,7 +9026,6 @@ create function public.dashboard_figures() returns table (
   received_today bigint
 )
 language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
   monday date := date_trunc('week', today::timestamp)::date;
@@ -9265,7 +9220,7 @@ grant execute on function public.claim_payment_job to service_role;
 
 -- schemas/35_changes.sql
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
--- step fires its triggers before the next step begins.
+-- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
 
 -- Products, categories and settings
 
@@ -9296,17 +9251,6 @@ create trigger products_before_change before update on public.products
 create function private.after_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'INSERT' then
-    perform private.update_product_search(null, new);
-    perform private.count_active_products(null, new);
-    perform private.announce_product_change(null, new);
-    return null;
-  elsif tg_op = 'DELETE' then
-    perform private.update_product_search(old, null);
-    perform private.count_active_products(old, null);
-    perform private.announce_product_change(old, null);
-    return null;
-  end if;
   if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
       old.previous_price is null)
     is distinct from
@@ -9556,24 +9500,19 @@ create trigger payments_after_insert after insert on public.payments
 create function private.after_refund_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.count_refund(old, new);
   if tg_op = 'DELETE' then
-    perform private.count_refund(old, null);
     return null;
   end if;
-  perform private.count_refund(old, new);
   -- A refund that got its payment later has been recorded.
   if tg_op = 'UPDATE' and old.payment_id is distinct from new.payment_id then
     return null;
   end if;
-  if tg_op = 'INSERT' and new.payment_id is not null then
+  if tg_op = 'INSERT' then
     perform private.record_refund_in_reconciliation(new);
   end if;
   if new.payment_id is not null then
     perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
-  end if;
-  if tg_op = 'INSERT' then
-    perform private.record_refund_events(null, new);
-    return null;
   end if;
   perform private.record_refund_events(old, new);
   if old.status <> new.status and new.status in ('failed', 'withdrawn') then
@@ -9594,13 +9533,8 @@ create trigger deliveries_before_change before insert or update on public.delive
 create function private.after_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'INSERT' then
-    perform private.record_delivery_events(null, new);
-    perform private.move_order_with_delivery(null, new);
-    return null;
-  end if;
   perform private.record_delivery_events(old, new);
-  if old.delivery_status <> new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+  if old.delivery_status is distinct from new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
     perform private.move_order_with_delivery(old, new);
   end if;
   return null;
@@ -9648,7 +9582,7 @@ language sql stable security definer set search_path = '' as $$
   select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
     select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
   )), 0)
-  from unnest(array['notice', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
+  from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
   union all
   select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
   union all

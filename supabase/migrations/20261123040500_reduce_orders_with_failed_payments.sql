@@ -2,7 +2,6 @@
 
 create or replace function private.reduce_abandoned_orders() returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (

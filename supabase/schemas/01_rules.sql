@@ -56,6 +56,14 @@ end
 $$;
 comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
 
+create function private.refuse_change() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  raise exception using errcode = 'insufficient_privilege', message = tg_argv[0];
+end
+$$;
+comment on function private.refuse_change is 'Trigger of append-only tables. Its argument is the message.';
+
 create function private.has_control_characters(written text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -99,6 +107,11 @@ end
 $$;
 comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
+
+create function private.is_whole_shillings(cents bigint) returns boolean
+language sql immutable set search_path = ''
+return cents >= 100 and cents % 100 = 0;
+comment on function private.is_whole_shillings is 'Whether M-PESA can charge or refund an amount: whole shillings, at least one.';
 
 create function private.nairobi_day(moment timestamptz) returns date
 language sql immutable set search_path = ''

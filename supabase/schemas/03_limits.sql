@@ -43,7 +43,6 @@ comment on function private.count_hit is
 
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 begin
   return coalesce((
     select known.hits
@@ -146,7 +145,6 @@ comment on function private.allowance_factor is
 
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   rule private.limits;
 begin
@@ -197,7 +195,6 @@ comment on function private.count_call is
 
 create function private.delete_old_limits() returns void
 language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
 begin
   delete from private.rate_limits as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';

@@ -13,6 +13,8 @@ create table public.orders (
   status text not null default 'pending',
   delivery_fee integer not null,
   total_amount integer not null,
+  -- M-PESA takes whole shillings: a fraction is rounded up.
+  charge_cents integer not null generated always as ((total_amount + 99) / 100 * 100) stored,
   payment_method text not null default 'pending',
   payment_status text not null default 'unpaid',
   reserved_until timestamptz,
@@ -145,7 +147,6 @@ comment on function private.draw_tracking_number is
 
 create function private.placed_order(order_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return (
     select jsonb_build_object(
@@ -156,8 +157,7 @@ begin
       'payment_status', o.payment_status,
       'delivery_fee', o.delivery_fee,
       'total_amount', o.total_amount,
-      -- M-PESA takes whole shillings only: a fraction is rounded up.
-      'charge_cents', (o.total_amount + 99) / 100 * 100,
+      'charge_cents', o.charge_cents,
       'customer_phone', o.customer_phone,
       'reserved_until', o.reserved_until,
       'expires_at', o.expires_at,
@@ -180,6 +180,70 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function public.count_product_orders is
   'Number of orders that contain a product, and of those that hold units for a payment. Counts orders that the caller may read.';
+
+create type private.order_details as (name text, email text, phone text, address text, notes text);
+
+create function private.read_order_details(
+  customer_name text, customer_email text, customer_phone text, delivery_location text, building text, unit text,
+  delivery_notes text
+) returns private.order_details
+language plpgsql immutable set search_path = '' as $$
+declare
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+begin
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(read_order_details.customer_name) > 4000 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(read_order_details.customer_email) > 4000 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(
+    octet_length(read_order_details.delivery_location), octet_length(read_order_details.building), octet_length(read_order_details.unit)
+  ) > 4000 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(read_order_details.delivery_notes) > 4000 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(read_order_details.customer_name);
+  email := trim(read_order_details.customer_email);
+  phone := private.normalised_phone(read_order_details.customer_phone);
+  location := trim(read_order_details.delivery_location);
+  building_name := nullif(trim(read_order_details.building), '');
+  unit_name := nullif(trim(read_order_details.unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(read_order_details.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  elsif char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif not private.is_email(email) or private.has_control_characters(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or char_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  return (
+    name, email, phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
+  )::private.order_details;
+end
+$$;
+comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
 
 create function public.place_order(
   idempotency_key uuid,
@@ -206,14 +270,7 @@ as $$
 declare
   -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := private.count_call('place_order');
-  name text;
-  email text;
-  phone text;
-  location text;
-  building_name text;
-  unit_name text;
-  notes text;
-  address text;
+  customer private.order_details;
   fingerprint text;
   earlier private.order_keys;
   settings public.store_settings;
@@ -241,56 +298,16 @@ begin
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
 
-  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
-  if octet_length(place_order.customer_name) > 4000 then
-    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif octet_length(place_order.customer_email) > 4000 then
-    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif greatest(
-    octet_length(place_order.delivery_location), octet_length(place_order.building), octet_length(place_order.unit)
-  ) > 4000 then
-    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif octet_length(place_order.delivery_notes) > 4000 then
-    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
-  end if;
-  name := trim(place_order.customer_name);
-  email := trim(place_order.customer_email);
-  phone := private.normalised_phone(place_order.customer_phone);
-  location := trim(place_order.delivery_location);
-  building_name := nullif(trim(place_order.building), '');
-  unit_name := nullif(trim(place_order.unit), '');
-  -- Line feeds stay; other control characters become spaces.
-  notes := nullif(trim(regexp_replace(place_order.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
-
-  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
-  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
-    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
-  elsif char_length(name) > 120 then
-    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif char_length(email) > 254 then
-    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif not private.is_email(email) or private.has_control_characters(email) then
-    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
-  elsif phone is null then
-    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
-  elsif location is null or char_length(location) < 3
-    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
-  then
-    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
-  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
-    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif char_length(notes) > 500 then
-    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
-  elsif place_order.quantity is null or place_order.quantity < 1 then
+  customer := private.read_order_details(
+    place_order.customer_name, place_order.customer_email, place_order.customer_phone, place_order.delivery_location,
+    place_order.building, place_order.unit, place_order.delivery_notes
+  );
+  if place_order.quantity is null or place_order.quantity < 1 then
     perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
   end if;
-
-  address := location
-    || coalesce(', Building: ' || building_name, '')
-    || coalesce(', Unit: ' || unit_name, '');
   fingerprint := encode(sha256(convert_to(
-    jsonb_build_array(place_order.product_id, place_order.quantity, name, email, phone, address, notes, place_order.expected_total)::text,
-    'UTF8'
+    jsonb_build_array(place_order.product_id, place_order.quantity, customer.name, customer.email, customer.phone, customer.address,
+      customer.notes, place_order.expected_total)::text, 'UTF8'
   )), 'hex');
 
   -- The first request with a key places the order; concurrent ones with the same key wait here.
@@ -309,7 +326,7 @@ begin
   if settings.requires_terms_tick and place_order.accepts_terms is not true then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
-  perform private.refuse_too_many_unpaid_orders(networks, phone, settings.unpaid_orders_per_phone);
+  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings.unpaid_orders_per_phone);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
   if not found then
@@ -341,7 +358,7 @@ begin
       tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
     ) values (
-      number, name, email, phone, address, notes,
+      number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when is_held then expires_at end, expires_at,
       now() + 2 * make_interval(mins => settings.reservation_minutes),
       case when place_order.accepts_terms then now() end,

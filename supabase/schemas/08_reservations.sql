@@ -50,7 +50,6 @@ set enable_mergejoin = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
-#variable_conflict use_column
 declare
   due uuid[];
   ended public.orders;
@@ -120,7 +119,7 @@ $$;
 comment on function public.expire_reservations is
   'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
-create function private.take_units(order_id uuid) returns void
+create function private.take_units(order_id uuid) returns boolean
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
@@ -134,16 +133,17 @@ begin
     group by p.id
     having p.stock_quantity < sum(i.quantity)
   ) then
-    perform private.refuse(409, 'units_sold_meanwhile',
-      'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    return false;
   end if;
   update public.products as p
   set stock_quantity = p.stock_quantity - i.quantity
   from public.order_items as i
   where i.order_id = take_units.order_id and p.id = i.product_id;
+  return true;
 end
 $$;
-comment on function private.take_units is 'Takes an order''s units out of stock again. The caller has locked the order.';
+comment on function private.take_units is
+  'Takes an order''s units out of stock again. False: there are not enough, and none was taken. The caller has locked the order.';
 
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
@@ -156,11 +156,18 @@ begin
       perform private.return_units(new.id);
       new.units_returned_at := now();
     end if;
-  elsif new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null then
-    perform private.take_units(new.id);
+    return new;
+  end if;
+  if (new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null)
+    or (new.payment_status = 'unpaid' and new.reserved_until is null)
+  then
+    if not private.take_units(new.id) then
+      perform private.refuse(409, 'units_sold_meanwhile',
+        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+    end if;
     new.units_returned_at := null;
-  elsif new.payment_status = 'unpaid' and new.reserved_until is null then
-    perform private.take_units(new.id);
+  end if;
+  if new.payment_status = 'unpaid' and new.reserved_until is null then
     select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
     new.expires_at := now() + minutes;
     new.reserved_until := new.expires_at;
@@ -178,7 +185,6 @@ set search_path = ''
 set enable_sort = on
 set enable_bitmapscan = on
 as $$
-#variable_conflict use_column
 declare
   reviewed record;
   minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
@@ -356,7 +362,6 @@ comment on function private.may_hold_units is
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
-#variable_conflict use_column
 declare
   prompt_time constant interval := '5 minutes';
   waiting public.orders;
@@ -424,7 +429,6 @@ comment on function private.reserve_for_prompt is
 
 create function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return exists (
     select from public.payments as p
@@ -443,7 +447,6 @@ create trigger order_items_after_insert after insert on public.order_items
 
 create function private.reduce_abandoned_orders() returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (

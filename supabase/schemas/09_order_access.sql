@@ -8,7 +8,6 @@ comment on function private.shown_status is 'The order status that the storefron
 create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   opened record;
 begin
@@ -29,7 +28,6 @@ comment on function public.track_order is
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   opened record;
   receipt_of public.orders;
@@ -99,7 +97,6 @@ comment on function private.notify_order_followers is
 
 create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
 begin

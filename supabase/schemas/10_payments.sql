@@ -71,8 +71,8 @@ create index payments_to_send_back on public.payments (order_id) where needs_ref
 
 create table private.payment_secrets (
   payment_id uuid primary key references public.payments (id) on delete cascade,
-  notice_secret text not null,
-  constraint "a notice secret opens one payment" unique (notice_secret)
+  callback_secret text not null,
+  constraint "a callback secret opens one payment" unique (callback_secret)
 );
 comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
 alter table private.payment_secrets enable row level security;
@@ -98,7 +98,6 @@ $$;
 
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
-#variable_conflict use_column
 declare
   unanswered constant integer := 20;
 begin
@@ -130,15 +129,13 @@ comment on function private.may_prompt_phone is
   'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
 
 create function public.begin_payment(
-  order_id uuid, tracking_number text, phone text, notice_secret text, expected_cents integer default null
+  order_id uuid, tracking_number text, phone text, callback_secret text, expected_cents integer default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
   paid_order public.orders;
   current_attempt public.payments;
-  charge integer;
   detail text;
   hint text;
 begin
@@ -158,7 +155,7 @@ begin
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = (paid_order.total_amount + 99) / 100 * 100)
+      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = paid_order.charge_cents)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -174,10 +171,9 @@ begin
   elsif paid_order.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
-  if charge < 100 then
+  if paid_order.charge_cents < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
-  elsif begin_payment.expected_cents is not null and begin_payment.expected_cents not in (paid_order.total_amount, charge) then
+  elsif begin_payment.expected_cents not in (paid_order.total_amount, paid_order.charge_cents) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
@@ -203,10 +199,10 @@ begin
   -- Refusals from here on return, so that the calls stay counted.
   begin
     insert into public.payments (order_id, phone, charge_cents, next_query_at)
-    values (paid_order.id, payer, charge, null)
+    values (paid_order.id, payer, paid_order.charge_cents, null)
     returning * into current_attempt;
-    insert into private.payment_secrets (payment_id, notice_secret)
-    values (current_attempt.id, begin_payment.notice_secret);
+    insert into private.payment_secrets (payment_id, callback_secret)
+    values (current_attempt.id, begin_payment.callback_secret);
     -- Products are locked last, as everywhere.
     perform private.reserve_for_prompt(paid_order.id);
   exception when sqlstate 'PT000' then
@@ -221,9 +217,8 @@ $$;
 comment on function public.begin_payment is
   'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
 
-create function public.begin_payment_test(phone text, notice_secret text, requested_by uuid) returns public.payments
+create function public.begin_payment_test(phone text, callback_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   payer text := private.normalised_phone(begin_payment_test.phone);
   test public.payments;
@@ -247,7 +242,7 @@ begin
     (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
   )
   returning * into test;
-  insert into private.payment_secrets (payment_id, notice_secret) values (test.id, begin_payment_test.notice_secret);
+  insert into private.payment_secrets (payment_id, callback_secret) values (test.id, begin_payment_test.callback_secret);
   return test;
 end
 $$;

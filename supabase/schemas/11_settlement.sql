@@ -2,7 +2,7 @@
 
 create type private.payment_report as (
   source text,
-  verdict text,
+  result text,
   result_code text,
   result_description text,
   received_cents integer,
@@ -11,7 +11,7 @@ create type private.payment_report as (
   checkout_request_id text
 );
 comment on type private.payment_report is
-  'What a message reports about a payment attempt. verdict: succeeded, failed or pending. received_cents: null if the message names no amount.';
+  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount.';
 
 create type private.settlement as (
   decision text,
@@ -27,7 +27,7 @@ create type public.settled_payment as (
 comment on type public.settled_payment is 'Outcome of a message about a payment, and the payment afterwards.';
 
 create function public.settle_payment(
-  payment_id uuid, source text, body text, verdict text, result_code text default null,
+  payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
 ) returns public.settled_payment
@@ -35,7 +35,7 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   report private.payment_report := (
-    settle_payment.source, settle_payment.verdict, settle_payment.result_code, settle_payment.result_description,
+    settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
     settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
   );
   message_id bigint;
@@ -45,8 +45,8 @@ declare
   outcome text;
   settled_id uuid;
 begin
-  if report.verdict not in ('succeeded', 'failed', 'pending') then
-    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  if report.result not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
   end if;
   -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
   -- lock, which two concurrent settlements could not upgrade.
@@ -100,7 +100,7 @@ begin
         format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
       perform private.store_mismatched_money(attempt, report);
     when 'superseded' then
-      if report.verdict = 'succeeded' then
+      if report.result = 'succeeded' then
         perform private.store_mismatched_money(attempt, report);
       end if;
     when 'confirmed_by_hand' then
@@ -122,7 +122,7 @@ begin
     -- The attempt, or the one that its money was joined to.
     select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
   end if;
-  if report.verdict = 'succeeded' and attempt.purpose = 'order' then
+  if report.result = 'succeeded' and attempt.purpose = 'order' then
     perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
@@ -134,46 +134,32 @@ comment on function public.settle_payment is
 
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
-  is_short boolean;
+  needs_review boolean := false;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
   -- Another amount than the charge needs review; such an order holds no units.
   if paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
-      and p.charge_cents <> (paid_order.total_amount + 99) / 100 * 100
+      and p.charge_cents <> paid_order.charge_cents
   ) then
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id);
     end if;
+    needs_review := true;
+  elsif paid_order.reserved_until is null then
+    -- Late money: the units were returned. They are taken again, unless too few are left or a product was deleted.
+    needs_review := not exists (
+      select from public.order_items as i where i.order_id = paid_order.id having bool_and(i.product_id is not null)
+    ) or not private.take_units(paid_order.id);
+  end if;
+  if needs_review then
     update public.orders as o
     set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
     where o.id = paid_order.id;
     return 'paid_needs_decision';
-  end if;
-  if paid_order.reserved_until is null then
-    -- Late money: the units were returned. Take them again if they are available, else the order needs review.
-    perform from public.products as p
-    join public.order_items as i on i.product_id = p.id and i.order_id = paid_order.id
-    order by p.id
-    for update of p;
-    select coalesce(bool_or(p.id is null or p.stock_quantity < i.quantity), true) into is_short
-    from public.order_items as i
-    left join public.products as p on p.id = i.product_id
-    where i.order_id = paid_order.id;
-    if is_short then
-      update public.orders as o
-      set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
-      where o.id = paid_order.id;
-      return 'paid_needs_decision';
-    end if;
-    update public.products as p
-    set stock_quantity = p.stock_quantity - i.quantity
-    from public.order_items as i
-    where i.order_id = paid_order.id and p.id = i.product_id;
   end if;
   update public.orders as o
   set payment_status = 'paid', payment_method = 'mpesa',
@@ -185,6 +171,23 @@ begin
 end
 $$;
 
+create function private.hold_paid_order(order_id uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  update public.orders as o
+  set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+  where o.id = hold_paid_order.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+  if not found then
+    return false;
+  end if;
+  perform private.return_units(hold_paid_order.order_id);
+  delete from public.deliveries as d where d.order_id = hold_paid_order.order_id;
+  return true;
+end
+$$;
+comment on function private.hold_paid_order is
+  'Puts a paid order under review, because less than its charge was received. False: it was handed over, or is not paid.';
+
 create function private.decide_settlement(
   attempt public.payments, report private.payment_report, receipt_owner public.payments, is_other_request boolean,
   attempt_is_refunded boolean, owner_is_refunded boolean
@@ -192,7 +195,7 @@ create function private.decide_settlement(
 language plpgsql immutable set search_path = '' as $$
 declare
   is_completed boolean := attempt.status = 'completed';
-  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'notice');
+  names_other_amount boolean := report.received_cents <> attempt.charge_cents or (report.received_cents is null and report.source = 'callback');
   -- Anyone can type a reference, so it disproves nothing.
   is_by_reference boolean := report.source in ('confirmation', 'statement');
   splits_receipt boolean := coalesce(
@@ -203,13 +206,13 @@ declare
   own_receipt text := case when not splits_receipt then attempt.receipt end;
   decision text := case
     when is_other_request then 'other_request'
-    when report.verdict = 'pending' then 'pending'
+    when report.result = 'pending' then 'pending'
     -- Also an attempt completed by presumption: the money was not this prompt's.
-    when report.verdict = 'failed' and (
+    when report.result = 'failed' and (
       attempt.status in ('initiating', 'processing', 'unresolved')
       or (is_completed and attempt.presumption = 'attempt' and not attempt_is_refunded)
     ) then 'failed'
-    when report.verdict = 'failed' or (names_other_amount and is_completed) then 'superseded'
+    when report.result = 'failed' or (names_other_amount and is_completed) then 'superseded'
     when names_other_amount then 'wrong_amount'
     -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
     when attempt.status = 'review' and report.received_cents is null then 'needs_review'
@@ -300,7 +303,6 @@ comment on function private.merge_receipt_owner is
 
 create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   own_id uuid;
 begin
@@ -354,7 +356,6 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   paid_order public.orders;
-  charge integer;
   part integer;
   -- Money that is being refunded, or was refunded, pays nothing.
   is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
@@ -363,13 +364,13 @@ declare
   outcome text;
 begin
   select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
   pays_order := is_free and paid_order.payment_status = 'unpaid';
   if is_free and paid_order.payment_status = 'needs_decision' and not exists (
     select from public.payments as p
-    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund and p.charge_cents = charge
+    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
+      and p.charge_cents = paid_order.charge_cents
   ) then
-    if attempt.charge_cents = charge then
+    if attempt.charge_cents = paid_order.charge_cents then
       -- The exact charge pays an order that needed review; earlier money is refunded.
       pays_order := true;
       update public.payments as p
@@ -383,14 +384,14 @@ begin
       from public.payments as p
       where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
         and not private.is_being_refunded(p.id);
-      pays_order := part = charge and not exists (
+      pays_order := part = paid_order.charge_cents and not exists (
         select from public.payments as p
         where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
           and private.is_being_refunded(p.id)
       );
     end if;
   end if;
-  is_extra := not pays_order and coalesce(part, charge) >= charge;
+  is_extra := not pays_order and coalesce(part, paid_order.charge_cents) >= paid_order.charge_cents;
   perform private.mark_attempt_completed(attempt.id, report, is_extra);
   outcome := case
     when pays_order then private.mark_order_paid(paid_order.id)

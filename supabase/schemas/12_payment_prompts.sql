@@ -5,7 +5,6 @@ create function public.record_push(
   refusal_code text default null, refusal_description text default null
 ) returns public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   attempt public.payments;
 begin
@@ -52,7 +51,6 @@ comment on function public.record_push is
 
 create function public.find_payment(reference text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   wanted text := left(find_payment.reference, 200);
   own_id uuid := case
@@ -81,16 +79,15 @@ $$;
 comment on function public.find_payment is
   'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
-create function public.find_payment_by_secret(notice_secret text) returns uuid
+create function public.find_payment_by_secret(callback_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
-  select s.payment_id from private.payment_secrets as s where s.notice_secret = find_payment_by_secret.notice_secret;
+  select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
 $$;
 
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
 returns setof public.payments
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
   -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports

@@ -45,7 +45,7 @@ begin
       'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
       'email', (select u.email from auth.users as u where u.id = member)
     )::text,
-    verdict => 'succeeded',
+    result => 'succeeded',
     received_cents => received,
     receipt => code
   );
@@ -78,22 +78,22 @@ $$;
 comment on function public.list_unprocessed_confirmations is
   'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
 
-create function public.judge_till_payment(reference text, offered_cents integer) returns text
+create function public.validate_till_payment(reference text, offered_cents integer) returns text
 language sql stable security definer set search_path = '' as $$
   select case
     when not s.refuses_unknown_payments then 'accepted'
-    when coalesce(judge_till_payment.offered_cents, 0) < 100 or judge_till_payment.offered_cents % 100 <> 0 then 'amount'
-    when private.order_of_reference(judge_till_payment.reference) is null then 'reference'
+    when private.is_whole_shillings(validate_till_payment.offered_cents) is not true then 'amount'
+    when private.order_of_reference(validate_till_payment.reference) is null then 'reference'
     when exists (
       select from public.orders as o
-      where o.id = private.order_of_reference(judge_till_payment.reference)
-        and judge_till_payment.offered_cents <> (o.total_amount + 99) / 100 * 100
+      where o.id = private.order_of_reference(validate_till_payment.reference)
+        and validate_till_payment.offered_cents <> o.charge_cents
     ) then 'amount'
     else 'accepted'
   end
   from public.store_settings as s;
 $$;
-comment on function public.judge_till_payment is
+comment on function public.validate_till_payment is
   'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
 
 create function public.read_till_secret() returns text
@@ -110,7 +110,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  elsif received_cents is null or received_cents < 100 or received_cents % 100 <> 0 then
+  elsif private.is_whole_shillings(received_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
 end
@@ -121,7 +121,7 @@ create function private.reported_amount(receipt text, typed_cents integer) retur
 language sql stable set search_path = '' as $$
   select coalesce((
     select t.received_cents from public.mpesa_transactions as t
-    where t.receipt = reported_amount.receipt and t.received_cents >= 100 and t.received_cents % 100 = 0
+    where t.receipt = reported_amount.receipt and private.is_whole_shillings(t.received_cents)
       and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
   ), typed_cents);
 $$;
@@ -153,7 +153,6 @@ declare
   paid_order public.orders;
   known public.payments;
   received integer := correct_till_payment.received_cents;
-  charge integer;
 begin
   perform private.expect_staff();
   perform private.check_till_receipt(code, received);
@@ -170,7 +169,6 @@ begin
   elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
     perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
   end if;
-  charge := (paid_order.total_amount + 99) / 100 * 100;
   if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
     or private.is_being_refunded(known.id)
     or exists (
@@ -211,20 +209,14 @@ begin
     'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and received = charge and known.charge_cents <> charge then
+  if paid_order.payment_status = 'needs_decision' and received = paid_order.charge_cents
+    and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
-    -- As when M-PESA reports less than staff typed: an order that was not handed over needs review.
-    update public.orders as o
-    set payment_status = 'needs_decision', status = 'pending', updated_at = now()
-    where o.id = paid_order.id;
-    perform private.return_units(paid_order.id);
-    delete from public.deliveries as d where d.order_id = paid_order.id;
+    perform private.hold_paid_order(paid_order.id);
   end if;
   perform set_config('private.is_typed_by_staff', '', true);
-  -- Unsent messages that are no longer true; a later change queues them again.
-  delete from public.outbox_messages as m
-  where m.order_id = paid_order.id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.withdraw_messages(paid_order.id);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
   select * into known from public.payments as p where p.id = known.id;
@@ -236,6 +228,6 @@ comment on function public.correct_till_payment is
 
 -- Who may call these functions
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
-grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.judge_till_payment,
+grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
   public.read_till_secret
   to service_role;

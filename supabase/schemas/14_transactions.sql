@@ -84,7 +84,6 @@ $$;
 
 create function private.is_being_refunded(payment_id uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return exists (
     select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
@@ -111,7 +110,6 @@ comment on function private.withdraw_unsent_transaction_refunds is
 
 create function private.correct_message_outcomes(payment_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   money public.payments;
   completing_message bigint;
@@ -143,7 +141,6 @@ comment on function private.correct_message_outcomes is
 
 create function private.separate_receipt(payment_id uuid, failed boolean default false) returns uuid
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   attempt public.payments;
   own_id uuid;
@@ -195,7 +192,6 @@ comment on function private.separate_receipt is
 
 create function private.merge_payments(own_id uuid, attempt_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   by_hand public.payments;
   attempt public.payments;
@@ -254,7 +250,6 @@ comment on function private.orders_missing_receipt is
 
 create function private.match_receipts(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   own record;
   attempt public.payments;
@@ -286,7 +281,6 @@ create function private.store_message_outcome(
   message_id bigint, source text, body text, payment_id uuid, receipt text, outcome text
 ) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   if store_message_outcome.message_id is null then
     insert into public.payment_messages (payment_id, source, body, receipt, outcome)
@@ -303,6 +297,88 @@ begin
 end
 $$;
 comment on function private.store_message_outcome is 'Stores the outcome of a message, which may be stored already (message_id).';
+
+create function private.store_transaction(
+  source text, receipt text, received_cents integer, reference text, transacted_at timestamptz, payer_phone text, payer_name text
+) returns public.mpesa_transactions
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  is_confirmation constant boolean := store_transaction.source = 'confirmation';
+  stored public.mpesa_transactions;
+begin
+  insert into public.mpesa_transactions as t (
+    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at,
+    payment_id
+  ) values (
+    store_transaction.receipt, store_transaction.received_cents, coalesce(trim(store_transaction.reference), ''),
+    nullif(trim(store_transaction.payer_phone), ''), nullif(trim(store_transaction.payer_name), ''), store_transaction.transacted_at,
+    case when is_confirmation then now() end, case when not is_confirmation then now() end,
+    (select p.id from public.payments as p where p.receipt = store_transaction.receipt)
+  )
+  on conflict (receipt) do update set
+    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
+    received_cents = case
+      when is_confirmation and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.received_cents
+      else excluded.received_cents
+    end,
+    transacted_at = case
+      when is_confirmation and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.transacted_at
+      else excluded.transacted_at
+    end,
+    reference = case
+      when t.reference <> '' and coalesce(t.reported_by_confirmation_at, t.reported_by_statement_at) is not null then t.reference
+      else excluded.reference
+    end,
+    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
+    payer_name = coalesce(t.payer_name, excluded.payer_name),
+    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
+    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
+    updated_at = now()
+  returning * into stored;
+  return stored;
+end
+$$;
+comment on function private.store_transaction is
+  'Stores what a confirmation or the statement reports about a receipt, each receipt once. The caller has locked the receipt.';
+
+create function private.add_receipt_to_test(reported public.mpesa_transactions) returns void
+language sql set search_path = '' as $$
+  with lacking as (
+    select p.id from public.payments as p
+    where upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null
+      and p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
+      and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
+  )
+  update public.payments as p set receipt = reported.receipt, updated_at = now()
+  from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
+$$;
+comment on function private.add_receipt_to_test is 'Adds the receipt to the only KSh 1 test of that time that a query completed without one.';
+
+create function private.apply_reported_amount(known public.payments, reported public.mpesa_transactions) returns void
+language plpgsql set search_path = '' as $$
+declare
+  of_order public.orders;
+begin
+  if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
+    return;
+  end if;
+  select * into of_order from public.orders as o where o.id = known.order_id;
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_decision') then
+    -- Nothing was decided by the typed amount.
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    if not known.needs_refund and reported.received_cents = of_order.charge_cents then
+      perform private.mark_order_paid(of_order.id);
+    end if;
+  elsif reported.received_cents < known.charge_cents and not known.needs_refund then
+    if private.hold_paid_order(of_order.id) and private.is_whole_shillings(reported.received_cents) then
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    end if;
+  end if;
+end
+$$;
+comment on function private.apply_reported_amount is
+  'Replaces the amount that staff typed for a receipt by the one that M-PESA reports, and updates the order. The caller has locked the order.';
 
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
@@ -346,48 +422,11 @@ begin
     end;
   end loop;
 
-  insert into public.mpesa_transactions as t (
-    receipt, received_cents, reference, payer_phone, payer_name, transacted_at, reported_by_confirmation_at, reported_by_statement_at, payment_id
-  ) values (
-    code, receive_mpesa_transaction.received_cents, coalesce(trim(receive_mpesa_transaction.reference), ''),
-    nullif(trim(receive_mpesa_transaction.payer_phone), ''), nullif(trim(receive_mpesa_transaction.payer_name), ''), moment,
-    case when receive_mpesa_transaction.source = 'confirmation' then now() end,
-    case when receive_mpesa_transaction.source = 'statement' then now() end,
-    (select p.id from public.payments as p where p.receipt = code)
-  )
-  on conflict (receipt) do update set
-    -- A statement overrides a confirmation, which overrides a callback, because callbacks can be forged.
-    received_cents = case
-      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
-        and t.reported_by_confirmation_at is null then excluded.received_cents
-      else t.received_cents
-    end,
-    reference = case
-      when t.reference = '' or t.reported_by_confirmation_at is null and t.reported_by_statement_at is null then excluded.reference
-      else t.reference
-    end,
-    payer_phone = coalesce(t.payer_phone, excluded.payer_phone),
-    payer_name = coalesce(t.payer_name, excluded.payer_name),
-    transacted_at = case
-      when receive_mpesa_transaction.source = 'statement' or t.reported_by_statement_at is null
-        and t.reported_by_confirmation_at is null then excluded.transacted_at
-      else t.transacted_at
-    end,
-    reported_by_confirmation_at = coalesce(t.reported_by_confirmation_at, excluded.reported_by_confirmation_at),
-    reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
-    updated_at = now()
-  returning * into reported;
-
-  -- A payment test that only a query completed has no receipt yet.
-  if upper(trim(reported.reference)) = 'TEST' and reported.payment_id is null then
-    with lacking as (
-      select p.id from public.payments as p
-      where p.purpose = 'test' and p.status = 'completed' and p.receipt is null and p.charge_cents = reported.received_cents
-        and p.created_at between reported.transacted_at - interval '15 minutes' and reported.transacted_at + interval '15 minutes'
-    )
-    update public.payments as p set receipt = code, updated_at = now()
-    from lacking where p.id = lacking.id and (select count(*) from lacking) = 1;
-  end if;
+  reported := private.store_transaction(
+    receive_mpesa_transaction.source, code, receive_mpesa_transaction.received_cents, receive_mpesa_transaction.reference, moment,
+    receive_mpesa_transaction.payer_phone, receive_mpesa_transaction.payer_name
+  );
+  perform private.add_receipt_to_test(reported);
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
     outcome := 'already_completed';
@@ -395,42 +434,19 @@ begin
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
       known.id, code, outcome
     );
-    if known.method = 'till' and known.charge_cents <> reported.received_cents and reported.received_cents >= 100 and reported.received_cents % 100 = 0
-      and not private.is_being_refunded(known.id)
-      and (known.needs_refund or (select o.payment_status from public.orders as o where o.id = known.order_id) = 'needs_decision')
-    then
-      -- Staff typed another amount and nothing was decided by it: M-PESA's amount replaces it.
-      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
-      if not known.needs_refund and reported.received_cents = (
-        select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = known.order_id
-      ) then
-        perform private.mark_order_paid(known.order_id);
-      end if;
-    elsif known.method = 'till' and reported.received_cents < known.charge_cents and not known.needs_refund
-      and not private.is_being_refunded(known.id)
-    then
-      -- M-PESA reports less than staff typed: an order that was not handed over needs review.
-      update public.orders as o
-      set payment_status = 'needs_decision', status = 'pending', updated_at = now()
-      where o.id = known.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
-      if found then
-        perform private.return_units(known.order_id);
-        delete from public.deliveries as d where d.order_id = known.order_id;
-        if reported.received_cents >= 100 and reported.received_cents % 100 = 0 then
-          update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
-        end if;
-      end if;
-    end if;
+    perform private.apply_reported_amount(known, reported);
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
     return (outcome, known)::public.settled_payment;
   end if;
 
   -- Anyone can type an order's number. Less than its charge never pays it: staff decide.
-  is_part := reported.received_cents < (select (o.total_amount + 99) / 100 * 100 from public.orders as o where o.id = for_order);
+  is_part := reported.received_cents < (select o.charge_cents from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
-  if for_order is null or is_part or reported.resolution is not null or reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+  if for_order is null or is_part or reported.resolution is not null
+    or not private.is_whole_shillings(reported.received_cents)
+  then
     outcome := 'unmatched';
     perform private.store_message_outcome(
       receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
@@ -448,7 +464,7 @@ begin
   end if;
   settled := public.settle_payment(
     payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
-    verdict => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
+    result => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
   );
   -- The settlement stored the message again, with its payment.
   if receive_mpesa_transaction.message_id is not null then

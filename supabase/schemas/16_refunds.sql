@@ -90,8 +90,8 @@ create index refunds_sent_twice_and_not_seen on public.refunds (sent_twice_at)
 
 create table private.refund_secrets (
   refund_id uuid primary key references public.refunds (id) on delete cascade,
-  notice_secret text not null,
-  constraint "a notice secret opens one refund" unique (notice_secret)
+  result_secret text not null,
+  constraint "a result secret opens one refund" unique (result_secret)
 );
 comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
 alter table private.refund_secrets enable row level security;
@@ -229,7 +229,6 @@ $$;
 -- Refuses payments that cannot be refunded. Locks the order first.
 create function private.lock_refundable_payment(payment_id uuid) returns public.payments
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
   paid public.payments;
@@ -288,21 +287,58 @@ $$;
 comment on function private.open_refund is
   'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
 
--- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
-create function public.request_refund(payment_id uuid, reason text) returns public.refunds
-language plpgsql security definer set search_path = '' as $$
+create function private.lock_refundable_transaction(receipt text, is_sure boolean) returns public.mpesa_transactions
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
-  paid public.payments := private.lock_refundable_payment(request_refund.payment_id);
-  reported_cents integer;
+  code text := upper(trim(lock_refundable_transaction.receipt));
+  reported public.mpesa_transactions;
 begin
+  -- Settlements and reconciliation take the same lock for a receipt.
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
+    or not private.is_whole_shillings(reported.received_cents)
+  then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  elsif not coalesce(lock_refundable_transaction.is_sure, false) and exists (select private.orders_missing_receipt(code)) then
+    perform private.refuse(409, 'may_be_of_order', format(
+      'This may be the money of order %s, whose prompt lacks a receipt. Give it to that order, or send it back if you are sure',
+      (select o.order_number from public.orders as o
+       where o.id in (select private.orders_missing_receipt(code)) order by o.created_at desc limit 1)
+    ));
+  end if;
+  return reported;
+end
+$$;
+
+create function public.request_refund(
+  reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
+) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+declare
+  member uuid := private.expect_staff_member();
+  paid public.payments;
+  reported public.mpesa_transactions;
+begin
+  if request_refund.payment_id is null then
+    reported := private.lock_refundable_transaction(request_refund.receipt, request_refund.is_sure);
+    return private.open_refund(
+      null, reported.receipt, reported.receipt, reported.received_cents, request_refund.reason, member
+    );
+  end if;
+  paid := private.lock_refundable_payment(request_refund.payment_id);
   if paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  select t.received_cents into reported_cents from public.mpesa_transactions as t where t.receipt = paid.receipt;
-  if reported_cents < paid.charge_cents then
+  -- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
+  select * into reported from public.mpesa_transactions as t where t.receipt = paid.receipt;
+  if reported.received_cents < paid.charge_cents then
     perform private.refuse(409, 'amount_differs',
       'M-PESA reported less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
@@ -310,11 +346,10 @@ begin
 end
 $$;
 comment on function public.request_refund is
-  'Requests the full refund of a payment by M-PESA. Above the refund limit it waits for a second staff member.';
+  'Requests the full refund by M-PESA of a payment, or of unassigned money by its receipt. Above the refund limit it waits for a second staff member. Money that may be an order''s, whose prompt lacks a receipt, is refunded only when is_sure.';
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   approved public.refunds := private.lock_refund(approve_refund.refund_id);
@@ -336,7 +371,6 @@ comment on function public.approve_refund is 'Approves, as a second staff member
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   withdrawn public.refunds := private.lock_refund(withdraw_refund.refund_id);
@@ -353,21 +387,7 @@ end
 $$;
 comment on function public.withdraw_refund is 'Withdraws a refund that was not sent to M-PESA yet.';
 
-create function private.record_transaction_refund(receipt text, note text, member uuid) returns void
-language plpgsql set search_path = '' as $$
-#variable_conflict use_column
-begin
-  insert into public.reconciliation_events (receipt, kind, note, actor_id, actor_email)
-  values (
-    record_transaction_refund.receipt, 'refund', record_transaction_refund.note, record_transaction_refund.member,
-    (select u.email from auth.users as u where u.id = record_transaction_refund.member)
-  );
-end
-$$;
-comment on function private.record_transaction_refund is
-  'Records a refund of unassigned money. If the money turns out to be an order''s, an unsent refund is withdrawn.';
-
--- The reconciliation lists every refund of a payment, wherever it was requested.
+-- The reconciliation lists every refund, wherever it was requested.
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -376,8 +396,34 @@ begin
     case when new.method = 'by_hand' and new.refund_receipt is not null
       then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
     new.requested_by, new.requested_by_email
-  from public.payments as p
-  where p.id = new.payment_id and p.purpose = 'order';
+  from (select) as one
+  left join public.payments as p on p.id = new.payment_id
+  where p.purpose is distinct from 'test';
+end
+$$;
+
+-- A refund that ended without sending money: staff decide again about unassigned money.
+create function private.reopen_transaction_of_refund(new public.refunds) returns void
+language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select auth.uid());
+begin
+  update public.mpesa_transactions as t
+  set resolution = null, resolved_by = null, resolved_at = null, updated_at = now()
+  where t.receipt = new.receipt and t.resolution = 'refund';
+  if found or new.transaction_receipt is not null or 'refund' = (
+    select e.kind from public.reconciliation_events as e where e.payment_id = new.payment_id order by e.id desc limit 1
+  ) then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      new.receipt, new.payment_id, (select p.order_id from public.payments as p where p.id = new.payment_id), 'reopened',
+      case new.status
+        when 'withdrawn' then 'The refund was withdrawn'
+        else 'The refund failed'
+      end || coalesce(': ' || new.result_description, ''),
+      member, (select u.email from auth.users as u where u.id = member)
+    );
+  end if;
 end
 $$;
 

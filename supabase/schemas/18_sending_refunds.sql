@@ -2,7 +2,6 @@
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   done public.refunds;
 begin
@@ -25,7 +24,6 @@ comment on function private.complete_refund is
 -- mpesa_transactions), the payment, the refund; last the products, by id.
 create function private.lock_refund(refund_id uuid) returns public.refunds
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   seen public.refunds;
   locked public.refunds;
@@ -75,19 +73,28 @@ begin
 end
 $$;
 
-create function public.note_refund_by_hand(payment_id uuid, refund_receipt text, reason text) returns public.refunds
+create function public.note_refund_by_hand(
+  refund_receipt text, reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
+) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   paid public.payments;
+  reported public.mpesa_transactions;
   noted public.refunds;
 begin
   select r.* into noted from public.refunds as r
-  where r.payment_id = note_refund_by_hand.payment_id and r.method = 'by_hand'
-    and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'));
+  where r.method = 'by_hand' and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'))
+    and case when note_refund_by_hand.payment_id is null
+      then r.transaction_receipt = upper(trim(note_refund_by_hand.receipt)) else r.payment_id = note_refund_by_hand.payment_id end;
   if found then
     return noted;
+  elsif note_refund_by_hand.payment_id is null then
+    reported := private.lock_refundable_transaction(note_refund_by_hand.receipt, note_refund_by_hand.is_sure);
+    return private.open_refund(
+      null, reported.receipt, reported.receipt, reported.received_cents, note_refund_by_hand.reason, member,
+      coalesce(note_refund_by_hand.refund_receipt, '')
+    );
   end if;
   paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
   noted := private.open_refund(
@@ -98,11 +105,10 @@ begin
 end
 $$;
 comment on function public.note_refund_by_hand is
-  'Records that a payment was refunded outside the shop, with M-PESA''s receipt. Idempotent by receipt.';
+  'Records that a payment, or unassigned money by its receipt, was refunded outside the shop, with M-PESA''s receipt of the refund. Idempotent by that receipt. is_sure: as in request_refund.';
 
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
@@ -147,7 +153,7 @@ begin
     perform private.lock_refund(excessive.id);
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(),
-        result_description = format('M-PESA told of %s cents under this receipt, %s were to go back', excessive.received_cents, r.refund_cents)
+        result_description = format('M-PESA reported %s cents under this receipt, %s were to be refunded', excessive.received_cents, r.refund_cents)
     where r.id = excessive.id and r.status in ('requested', 'approved') and excessive.received_cents < r.refund_cents;
   end loop;
 
@@ -159,10 +165,10 @@ begin
     order by r.created_at limit remaining for update skip locked
   loop
     remaining := remaining - 1;
-    insert into private.refund_secrets (refund_id, notice_secret)
+    insert into private.refund_secrets (refund_id, result_secret)
     values (leased.id, replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''))
     on conflict (refund_id) do nothing;
-    select s.notice_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
+    select s.result_secret into strict secret from private.refund_secrets as s where s.refund_id = leased.id;
     update public.refunds as r
     set status = 'sending', sent_at = now(), tries = r.tries + 1, updated_at = now()
     where r.id = leased.id returning * into leased;
@@ -191,15 +197,15 @@ begin
         updated_at = now()
     where r.id = leased.id
     returning * into leased;
-    work := 'ask';
+    work := 'query';
     refund := leased;
-    select s.notice_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
+    select s.result_secret into secret from private.refund_secrets as s where s.refund_id = leased.id;
     return next;
   end loop;
 end
 $$;
 comment on function public.lease_refunds is
-  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = ask), with the secret of their URLs.';
+  'Leases refunds to send, each once (work = send), and refunds to query, at growing intervals (work = query), with the secret of their URLs.';
 
 create function public.record_reversal_push(
   refund_id uuid, body text, conversation_id text default null, originator_conversation_id text default null,
@@ -250,16 +256,63 @@ $$;
 comment on function public.record_reversal_push is
   'Stores the response to a reversal request. After a temporary refusal it is sent again later. Without conversation ids and refusal, the response was lost: the reversal is queried, never sent again.';
 
--- not_reversed proves that nothing was sent only if M-PESA never accepted the request. A receipt of incoming money is no receipt
--- of a refund.
 create type public.settled_refund as (
   outcome text,
   refund public.refunds
 );
 comment on type public.settled_refund is 'Outcome of a message about a refund, and the refund afterwards.';
 
+create function private.decide_reversal(
+  refund public.refunds, source text, result text, refund_receipt text, refund_cents integer, originator_conversation_id text
+) returns text
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  is_success constant boolean := decide_reversal.result = 'succeeded';
+  code constant text := nullif(decide_reversal.refund_receipt, '');
+begin
+  return case
+    when exists (select from public.refunds as r where r.refund_receipt = code and r.id <> refund.id) then 'receipt_replayed'
+    when is_success and (
+      code = refund.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then 'receipt_of_payment'
+    -- Reversal results include the amount; a status with another amount may be about another payment.
+    when is_success and code is not null and decide_reversal.source = 'status_result'
+      and decide_reversal.refund_cents is distinct from refund.refund_cents then 'pending'
+    when decide_reversal.originator_conversation_id <> refund.originator_conversation_id then 'other_request'
+    when decide_reversal.result = 'pending' then 'pending'
+    when is_success and refund.status = 'completed' then 'already_completed'
+    when is_success and refund.tries = 0 then 'not_sent'
+    when is_success and decide_reversal.refund_cents <> refund.refund_cents then 'wrong_amount'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt and r.status = 'completed'
+        and (r.method = 'by_hand' or r.refund_receipt <> code)
+    ) then 'sent_twice'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt
+        and r.status not in ('failed', 'withdrawn', 'requested', 'approved')
+    ) then 'sent_by_another'
+    when is_success then 'completed'
+    when refund.status not in ('sending', 'sent', 'unknown') then 'superseded'
+    when decide_reversal.result = 'already_reversed' then 'already_reversed'
+    when decide_reversal.result = 'not_reversed' and (
+      -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
+      refund.sent_at > now() - interval '10 minutes' or refund.originator_conversation_id is not null
+      or refund.result_code is not distinct from 'R000001'
+    ) then 'pending'
+    else 'failed'
+  end;
+end
+$$;
+comment on function private.decide_reversal is
+  'Decides what a message means for a refund. A receipt of incoming money is no receipt of a refund. not_reversed proves that nothing was sent only if M-PESA never accepted the request. The caller has locked the refund.';
+
 create function public.settle_reversal(
-  refund_id uuid, source text, body text, verdict text, result_code text default null,
+  refund_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
   originator_conversation_id text default null, source_address text default null
 ) returns public.settled_refund
@@ -269,10 +322,10 @@ declare
   settled public.refunds;
   message_id bigint;
   outcome text;
-  code text := nullif(settle_reversal.refund_receipt, '');
+  code constant text := nullif(settle_reversal.refund_receipt, '');
 begin
-  if settle_reversal.verdict not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
-    perform private.refuse(400, 'verdict_unknown', 'A settlement is succeeded, failed or pending');
+  if settle_reversal.result not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
+    perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
   end if;
   settled := private.lock_refund(settle_reversal.refund_id);
   insert into public.payment_messages (refund_id, source, source_address, body)
@@ -280,121 +333,89 @@ begin
   returning id into message_id;
   if code is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || code));
-    if exists (select from public.refunds as r where r.refund_receipt = code and r.id <> settled.id) then
-      outcome := 'receipt_replayed';
-    elsif settle_reversal.verdict = 'succeeded' and (
-      code = settled.receipt
-      or exists (select from public.payments as p where p.receipt = code)
-      or exists (select from public.mpesa_transactions as t where t.receipt = code)
-    ) then
-      outcome := 'receipt_of_payment';
-    -- Reversal results include the amount; a status with another amount may be about another payment.
-    elsif settle_reversal.verdict = 'succeeded' and settle_reversal.source = 'status_result'
-      and settle_reversal.refund_cents is distinct from settled.refund_cents then
-      outcome := 'pending';
-    end if;
   end if;
+  outcome := private.decide_reversal(
+    settled, settle_reversal.source, settle_reversal.result, code, settle_reversal.refund_cents,
+    settle_reversal.originator_conversation_id
+  );
 
-  if outcome is not null then
-    null;
-  elsif settle_reversal.originator_conversation_id <> settled.originator_conversation_id then
-    outcome := 'other_request';
-  elsif settle_reversal.verdict = 'pending' then
-    outcome := 'pending';
-  elsif settle_reversal.verdict = 'succeeded' then
-    if settled.status = 'completed' then
-      outcome := 'already_completed';
+  if outcome in ('completed', 'sent_twice', 'sent_by_another') then
+    -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now()
+    where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+  end if;
+  case outcome
+    when 'completed' then
+      update public.refunds as r
+      set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
+      where r.id = settled.id;
+      settled := private.complete_refund(settled.id, code);
+    when 'already_completed' then
       -- A result with another amount does not have this refund's receipt.
       if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
         settled := private.complete_refund(settled.id, code);
       end if;
-    elsif settled.tries = 0 then
-      outcome := 'not_sent';
-    elsif settle_reversal.refund_cents <> settled.refund_cents then
-      outcome := 'wrong_amount';
+    when 'sent_twice' then
+      settled := private.mark_sent_twice(settled, code, settle_reversal.result_code, settle_reversal.result_description);
+    when 'wrong_amount', 'already_reversed', 'failed' then
       update public.refunds as r
-      set status = case when r.status in ('sending', 'sent', 'unknown') then 'unknown' else r.status end,
+      set status = case
+            when outcome = 'failed' then 'failed'
+            when r.status in ('sending', 'sent', 'unknown') then 'unknown'
+            else r.status
+          end,
           result_code = settle_reversal.result_code,
-          result_description = format('M-PESA reported %s cents, %s were to go back', settle_reversal.refund_cents, r.refund_cents),
-          next_check_at = null, updated_at = now()
+          result_description = case
+            when outcome = 'wrong_amount'
+              then format('M-PESA reported %s cents, %s were to be refunded', settle_reversal.refund_cents, r.refund_cents)
+            else settle_reversal.result_description
+          end,
+          next_check_at = case when outcome = 'already_reversed' then now() end, updated_at = now()
       where r.id = settled.id
       returning * into settled;
     else
-      -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
-      update public.refunds as r
-      set status = 'withdrawn', updated_at = now()
-      where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
-      if exists (
-        select from public.refunds as r
-        where r.id <> settled.id and r.receipt = settled.receipt and r.status = 'completed'
-          and (r.method = 'by_hand' or r.refund_receipt <> code)
-      ) then
-        outcome := 'sent_twice';
-        if settled.sent_twice_at is null then
-          update public.refunds as r
-          set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, code),
-              result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-              next_check_at = null, updated_at = now()
-          where r.id = settled.id
-          returning * into settled;
-          if settled.payment_id is not null then
-            perform private.record_order_event(
-              (select p.order_id from public.payments as p where p.id = settled.payment_id), 'refund_sent_twice', 'mpesa',
-              jsonb_build_object('refund_id', settled.id, 'refund_cents', settled.refund_cents, 'receipt', settled.refund_receipt)
-            );
-          end if;
-        end if;
-      elsif exists (
-        select from public.refunds as r
-        where r.id <> settled.id and r.receipt = settled.receipt and r.status not in ('failed', 'withdrawn')
-      ) then
-        outcome := 'sent_by_another';
-      else
-        outcome := 'completed';
-        update public.refunds as r
-        set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
-        where r.id = settled.id;
-        settled := private.complete_refund(settled.id, code);
-      end if;
-    end if;
-  elsif settled.status not in ('sending', 'sent', 'unknown') then
-    outcome := 'superseded';
-  elsif settle_reversal.verdict = 'already_reversed' then
-    outcome := 'already_reversed';
-    update public.refunds as r
-    set status = 'unknown', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-        next_check_at = now(), updated_at = now()
-    where r.id = settled.id
-    returning * into settled;
-  elsif settle_reversal.verdict = 'not_reversed' and (
-    -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
-    settled.sent_at > now() - interval '10 minutes' or settled.originator_conversation_id is not null
-    or settled.result_code is not distinct from 'R000001'
-  ) then
-    outcome := 'pending';
-  else
-    outcome := 'failed';
-    update public.refunds as r
-    set status = 'failed', result_code = settle_reversal.result_code, result_description = settle_reversal.result_description,
-        next_check_at = null, updated_at = now()
-    where r.id = settled.id
-    returning * into settled;
-  end if;
+      null;
+  end case;
   update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
   return (outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is
-  'Settles a refund by a message of M-PESA: stores the message and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
+  'Settles a refund by a message of M-PESA: stores the message, decides what it means (decide_reversal) and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
 
-create function public.find_refund_by_secret(notice_secret text) returns uuid
+create function private.mark_sent_twice(refund public.refunds, receipt text, result_code text, result_description text)
+returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  marked public.refunds := refund;
+begin
+  if refund.sent_twice_at is not null then
+    return refund;
+  end if;
+  update public.refunds as r
+  set sent_twice_at = now(), refund_receipt = coalesce(r.refund_receipt, mark_sent_twice.receipt),
+      result_code = mark_sent_twice.result_code, result_description = mark_sent_twice.result_description,
+      next_check_at = null, updated_at = now()
+  where r.id = refund.id
+  returning * into marked;
+  perform private.record_order_event(p.order_id, 'refund_sent_twice', 'mpesa', jsonb_build_object(
+    'refund_id', marked.id, 'refund_cents', marked.refund_cents, 'receipt', marked.refund_receipt
+  ))
+  from public.payments as p where p.id = marked.payment_id;
+  return marked;
+end
+$$;
+comment on function private.mark_sent_twice is 'Marks a refund whose money was refunded in another way, too.';
+
+create function public.find_refund_by_secret(result_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
-  select s.refund_id from private.refund_secrets as s where s.notice_secret = find_refund_by_secret.notice_secret;
+  select s.refund_id from private.refund_secrets as s where s.result_secret = find_refund_by_secret.result_secret;
 $$;
 
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
   seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);

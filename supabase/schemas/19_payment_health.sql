@@ -43,7 +43,6 @@ comment on type public.daraja_token_lease is
 
 create function public.lease_daraja_token(account text, stale_token text default null) returns public.daraja_token_lease
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   known private.daraja_tokens;
 begin
@@ -68,7 +67,6 @@ comment on function public.lease_daraja_token is
 
 create function public.store_daraja_token(account text, lease uuid, token text, fresh_for_ms bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   update private.daraja_tokens as t
   set token = coalesce(store_daraja_token.token, t.token),
@@ -233,7 +231,7 @@ begin
   );
   health.last_callback := (
     select (m.received_at, m.outcome, m.source_address)::public.received_message
-    from public.payment_messages as m where m.source in ('notice', 'confirmation', 'reversal_result') order by m.id desc limit 1
+    from public.payment_messages as m where m.source in ('callback', 'confirmation', 'reversal_result') order by m.id desc limit 1
   );
   return health;
 end

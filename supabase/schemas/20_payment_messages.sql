@@ -11,8 +11,8 @@ create table public.payment_messages (
   receipt text,
   refund_id uuid references public.refunds (id) on delete cascade,
   constraint "a message has a known source" check (source in (
-    'push', 'notice', 'query', 'till', 'confirmation', 'statement',
-    'reversal', 'reversal_result', 'reversal_timeout', 'status_question', 'status_result'
+    'push', 'callback', 'query', 'till', 'confirmation', 'statement',
+    'reversal', 'reversal_result', 'reversal_timeout', 'status_query', 'status_result'
   ))
 );
 comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
@@ -34,7 +34,7 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (store_failed_callback.payment_id, 'notice', store_failed_callback.body, store_failed_callback.source_address, 'fault')
+  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'fault')
   returning id;
 $$;
 comment on function public.store_failed_callback is

@@ -7,7 +7,7 @@ create table public.statement_pulls (
   missed_since timestamptz,
   outcome text not null default 'running',
   payments integer,
-  news integer,
+  new_payments integer,
   unreadable integer,
   problem text,
   started_at timestamptz not null default now(),
@@ -19,7 +19,7 @@ create table public.statement_pulls (
 );
 comment on table public.statement_pulls is
   'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
-comment on column public.statement_pulls.news is 'Payments that no earlier statement listed.';
+comment on column public.statement_pulls.new_payments is 'Payments that no earlier statement listed.';
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
 grant select (id) on public.statement_pulls to anon;
@@ -68,7 +68,6 @@ comment on function public.lease_statement_pull is
 
 create function public.extend_statement_pull(pull_id bigint) returns boolean
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   update public.statement_pulls as s
   set leased_until = now() + interval '10 minutes'
@@ -79,13 +78,13 @@ $$;
 comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
 
 create function public.finish_statement_pull(
-  pull_id bigint, payments integer default null, news integer default null, unreadable integer default null,
+  pull_id bigint, payments integer default null, new_payments integer default null, unreadable integer default null,
   problem text default null
 ) returns void
 language sql volatile security definer set search_path = '' as $$
   update public.statement_pulls as s
   set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
-      payments = finish_statement_pull.payments, news = finish_statement_pull.news,
+      payments = finish_statement_pull.payments, new_payments = finish_statement_pull.new_payments,
       unreadable = finish_statement_pull.unreadable, problem = finish_statement_pull.problem, finished_at = now()
   where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
   -- Pulls are stored for half a year, those with gaps forever.

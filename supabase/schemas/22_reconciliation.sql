@@ -24,13 +24,6 @@ create policy "staff read every decision" on public.reconciliation_events
 create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
 create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
 
-create function private.refuse_reconciliation_change() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  raise exception using errcode = 'insufficient_privilege', message = 'The history of the reconciliation is only added to';
-end
-$$;
-
 create type public.reconciliation_row as (
   id text, happened_at timestamptz, kind text, is_open boolean, receipt text, our_cents integer, their_cents integer,
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
@@ -97,7 +90,7 @@ begin
       p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
       p.created_at as p_created_at, p.updated_at as p_updated_at,
       o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
-      (o.total_amount + 99) / 100 * 100 as o_charge, o.payment_status as o_payment_status,
+      o.charge_cents as o_charge, o.payment_status as o_payment_status,
       (
         select r.status from public.refunds as r
         where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
@@ -235,7 +228,6 @@ create function public.suggest_orders(receipt text) returns table (
   created_at timestamptz, lacks_receipt boolean
 )
 language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   reported public.mpesa_transactions;
   -- Possibly paid by this money, whose receipt was lost.
@@ -252,7 +244,7 @@ begin
   from public.orders as o
   where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
     and (
-      (o.payment_status = 'unpaid' and (o.total_amount + 99) / 100 * 100 = reported.received_cents)
+      (o.payment_status = 'unpaid' and o.charge_cents = reported.received_cents)
       or o.id = referenced
       or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
       or o.id = any (missing_receipt)
@@ -338,7 +330,7 @@ begin
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
     elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+    elsif not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
@@ -349,22 +341,20 @@ begin
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
-      verdict => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
+      result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
-  elsif event_kind = 'refund' and money.id is not null then
-    -- The rules of refunds decide what may be refunded, and who must approve.
-    perform public.request_refund(money.id, coalesce(reason, 'Paid twice'));
   elsif event_kind = 'refund' then
-    if reported.resolution is not null then
+    if money.id is null and reported.resolution is not null then
       perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif reported.received_cents < 100 or reported.received_cents % 100 <> 0 then
+    elsif money.id is null and not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
-    perform private.lock_refundable_transaction(reported.receipt, resolve_difference.is_sure);
-    perform private.open_refund(
-      null, reported.receipt, reported.receipt, reported.received_cents, coalesce(reason, 'Not for any order'), member
+    -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
+    perform public.request_refund(
+      coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
+      money.id, reported.receipt, resolve_difference.is_sure
     );
   elsif event_kind = 'reopened' then
     if exists (
@@ -383,8 +373,7 @@ begin
         resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
     where t.receipt = reported.receipt;
   end if;
-  -- A refund of a payment records its own event.
-  if event_kind <> 'refund' or money.id is null then
+  if event_kind <> 'refund' then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
       coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
@@ -398,7 +387,7 @@ comment on function public.resolve_difference is
   'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
-  for each row execute function private.refuse_reconciliation_change();
+  for each row execute function private.refuse_change('The history of the reconciliation is only added to');
 
 -- Who may call these functions
 grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,

@@ -49,7 +49,6 @@ $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select

@@ -184,7 +184,6 @@ comment on function public.set_delivery_status is
 
 create function public.undo_status_change(change_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   change private.status_changes;
   had_delivery jsonb;
@@ -223,8 +222,7 @@ begin
     where d.order_id = change.order_id;
   end if;
   perform set_config('private.is_undoing', '', true);
-  delete from public.outbox_messages as m
-  where m.order_id = change.order_id and m.status = 'waiting' and m.attempts = 0 and not private.is_message_true(m.order_id, m.kind);
+  perform private.withdraw_messages(change.order_id);
   delete from private.status_changes as c where c.id = change.id;
 end
 $$;

@@ -5,7 +5,7 @@ create table public.outbox_messages (
   id uuid primary key default gen_random_uuid(),
   order_id uuid,
   kind text not null,
-  occasion text not null default '',
+  event_key text not null default '',
   channel text not null,
   recipient text not null,
   order_number text not null,
@@ -25,7 +25,7 @@ create table public.outbox_messages (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   has_priority boolean not null default false,
-  constraint "a message is sent once per event and channel" unique (order_id, kind, occasion, channel),
+  constraint "a message is sent once per event and channel" unique (order_id, kind, event_key, channel),
   constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
   constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
   constraint "a message status is known"
@@ -40,7 +40,7 @@ create table public.outbox_messages (
 comment on table public.outbox_messages is
   'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
-comment on column public.outbox_messages.occasion is
+comment on column public.outbox_messages.event_key is
   'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
@@ -286,7 +286,7 @@ end
 $$;
 
 create function private.add_to_outbox(
-  ordered public.orders, kind text, occasion text, channel text, recipient text, due_at timestamptz
+  ordered public.orders, kind text, event_key text, channel text, recipient text, due_at timestamptz
 ) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -300,7 +300,7 @@ begin
   -- Further prompts for an order are not limited: the message exists already.
   select m.id into added from public.outbox_messages as m
   where m.order_id = ordered.id and m.kind = add_to_outbox.kind
-    and m.occasion = add_to_outbox.occasion and m.channel = add_to_outbox.channel;
+    and m.event_key = add_to_outbox.event_key and m.channel = add_to_outbox.channel;
   if found then
     -- Changed again before it was sent: the undo window starts again.
     if add_to_outbox.due_at > now() then
@@ -324,10 +324,10 @@ begin
     end;
   end if;
   insert into public.outbox_messages (
-    order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name,
+    order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name,
     has_priority, status, next_attempt_at, problem
   ) values (
-    ordered.id, add_to_outbox.kind, add_to_outbox.occasion, add_to_outbox.channel, add_to_outbox.recipient,
+    ordered.id, add_to_outbox.kind, add_to_outbox.event_key, add_to_outbox.channel, add_to_outbox.recipient,
     ordered.order_number, ordered.tracking_number, ordered.customer_name,
     has_priority,
     case when problem is null then 'waiting' else 'over_budget' end,
@@ -342,20 +342,19 @@ begin
 end
 $$;
 comment on function private.add_to_outbox is
-  'Adds a message of an order to the outbox, once per order, kind, occasion and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
+  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
 
 create function private.queue_order_messages(
-  order_id uuid, kind text, occasion text default '', channels text[] default array['mail', 'text'],
+  order_id uuid, kind text, event_key text default '', channels text[] default array['mail', 'text'],
   due_at timestamptz default now()
 ) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   ordered public.orders;
 begin
   select * into ordered from public.orders as o where o.id = queue_order_messages.order_id;
   perform private.add_to_outbox(
-    ordered, queue_order_messages.kind, coalesce(queue_order_messages.occasion, ''), way.channel, way.recipient,
+    ordered, queue_order_messages.kind, coalesce(queue_order_messages.event_key, ''), way.channel, way.recipient,
     queue_order_messages.due_at
   )
   from (values ('mail', ordered.customer_email), ('text', ordered.customer_phone)) as way (channel, recipient)

@@ -1,6 +1,6 @@
 -- Sending messages: the queue of the outbox and the daily budgets.
 
-create function private.message_facts(order_id uuid, kind text, occasion text) returns jsonb
+create function private.message_facts(order_id uuid, kind text, event_key text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   shop jsonb := (
@@ -9,7 +9,7 @@ declare
   );
 begin
   if message_facts.kind = 'newsletter_confirmation' then
-    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.occasion);
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
   end if;
   return (select jsonb_build_object(
     'shop', shop,
@@ -34,9 +34,9 @@ begin
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'
         and case
-          when message_facts.occasion = '' then not p.needs_refund
+          when message_facts.event_key = '' then not p.needs_refund
           -- Merged payments have one refund.
-          else exists (select from public.refunds as r where r.id::text = message_facts.occasion and r.payment_id = p.id)
+          else exists (select from public.refunds as r where r.id::text = message_facts.event_key and r.payment_id = p.id)
         end
       order by p.completed_at desc
       limit 1
@@ -47,7 +47,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the occasion. Newsletter mails: the shop and the subscription.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
@@ -102,7 +102,7 @@ begin
     returning q.message_id, q.lease
   )
   select m.id, taken.lease, m.kind, m.channel, m.recipient, worded.subject, worded.body,
-    private.message_facts(m.order_id, m.kind, m.occasion)
+    private.message_facts(m.order_id, m.kind, m.event_key)
   from taken
   -- With an offset these stay lookups by key: a join could read all messages.
   cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
@@ -166,7 +166,6 @@ create function public.finish_message(
   message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
 ) returns text
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   sent public.outbox_messages;
   next_at timestamptz;
@@ -219,7 +218,6 @@ comment on function public.finish_message is
 
 create function public.send_message_again(message_id uuid) returns public.outbox_messages
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   again public.outbox_messages;
 begin
@@ -261,7 +259,6 @@ $$;
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
   budget integer := private.daily_budget(take_from_budget.channel);
@@ -337,6 +334,15 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function private.is_message_true is
   'Whether the order still has the state that a message of this kind reports. Null without an order.';
+
+create function private.withdraw_messages(order_id uuid) returns void
+language sql set search_path = '' as $$
+  delete from public.outbox_messages as m
+  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0
+    and not private.is_message_true(m.order_id, m.kind);
+$$;
+comment on function private.withdraw_messages is
+  'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
 -- Who may call these functions
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;

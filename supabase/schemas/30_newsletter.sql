@@ -37,7 +37,7 @@ create function private.delete_newsletter_mails() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.outbox_messages as m
-  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.occasion = old.id::text;
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.event_key = old.id::text;
   return null;
 end
 $$;
@@ -80,7 +80,7 @@ create function private.queue_newsletter_confirmation(subscription_id uuid) retu
 language sql set search_path = '' as $$
   with queued as (
     insert into public.outbox_messages (
-      order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name
+      order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name
     )
     select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
     from public.newsletter_subscriptions as n
@@ -113,7 +113,6 @@ comment on function public.issue_newsletter_tokens is
 
 create function public.confirm_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   of_subscription uuid;
 begin
@@ -138,7 +137,6 @@ comment on function public.confirm_newsletter is
 
 create function public.unsubscribe_from_newsletter(token text) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
 begin
   if char_length(unsubscribe_from_newsletter.token) <> 32 then
     return false;

@@ -48,7 +48,6 @@ comment on function public.forget_old_rows is
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 declare
   asked public.orders;
 begin
@@ -84,7 +83,6 @@ comment on function private.unsettled_money_reason is
 
 create function private.anonymise_orders(order_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   update public.orders as o
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
@@ -112,7 +110,6 @@ comment on function private.anonymise_orders is
 
 create function private.anonymise_messages(message_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   delete from private.outbox_queue as q where q.message_id = any (anonymise_messages.message_ids);
   update public.outbox_messages as m
@@ -126,7 +123,6 @@ comment on function private.anonymise_messages is 'Removes recipient and text of
 
 create function private.anonymise_old_messages() returns integer
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   due uuid[] := array(
     select m.id from public.outbox_messages as m
@@ -175,7 +171,6 @@ $$;
 
 create function private.anonymise_old_orders() returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   retained_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
   due uuid[] := array(
@@ -200,7 +195,6 @@ $$;
 
 create function private.retention_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return coalesce(private.unsettled_money_reason(retention_reason.order_id), (
     select 'It is paid and not delivered yet'
@@ -254,16 +248,8 @@ $$;
 comment on function private.hash_person is
   'Keyed hash of a phone or email address, which shows that two requests were about the same person.';
 
-create function private.refuse_request_log_change() returns trigger
-language plpgsql set search_path = '' as $$
-begin
-  raise exception using errcode = 'insufficient_privilege', message = 'The log of requests is only added to';
-end
-$$;
-
 create function private.log_personal_data_request(kind text, identifier text, counts jsonb) returns void
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
   values (
@@ -304,7 +290,6 @@ comment on function private.read_person is 'A person as email address in lower c
 
 create function private.orders_of_person(email text, phone text) returns uuid[]
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return array(
     select o.id from public.orders as o
@@ -316,7 +301,6 @@ $$;
 
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
-#variable_conflict use_column
 begin
   return (
     select jsonb_build_object(
@@ -530,9 +514,9 @@ comment on function public.erase_person is
   'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
 create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
-  for each row execute function private.refuse_request_log_change();
+  for each row execute function private.refuse_change('The log of requests is only added to');
 create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
-  for each statement execute function private.refuse_request_log_change();
+  for each statement execute function private.refuse_change('The log of requests is only added to');
 
 -- Who may call these functions
 grant execute on function public.forget_old_rows to service_role;

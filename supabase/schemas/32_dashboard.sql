@@ -172,7 +172,6 @@ create function private.is_for_order(payment_id uuid) returns boolean
 language plpgsql stable
 set search_path = ''
 as $$
-#variable_conflict use_column
 begin
   -- A refund may move to a payment that is just being added.
   return is_for_order.payment_id is not null
@@ -262,7 +261,6 @@ create function public.dashboard_figures() returns table (
   received_today bigint
 )
 language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   today date := private.nairobi_day(now());
   monday date := date_trunc('week', today::timestamp)::date;

@@ -1,5 +1,5 @@
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
--- step fires its triggers before the next step begins.
+-- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
 
 -- Products, categories and settings
 
@@ -30,17 +30,6 @@ create trigger products_before_change before update on public.products
 create function private.after_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'INSERT' then
-    perform private.update_product_search(null, new);
-    perform private.count_active_products(null, new);
-    perform private.announce_product_change(null, new);
-    return null;
-  elsif tg_op = 'DELETE' then
-    perform private.update_product_search(old, null);
-    perform private.count_active_products(old, null);
-    perform private.announce_product_change(old, null);
-    return null;
-  end if;
   if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
       old.previous_price is null)
     is distinct from
@@ -290,24 +279,19 @@ create trigger payments_after_insert after insert on public.payments
 create function private.after_refund_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.count_refund(old, new);
   if tg_op = 'DELETE' then
-    perform private.count_refund(old, null);
     return null;
   end if;
-  perform private.count_refund(old, new);
   -- A refund that got its payment later has been recorded.
   if tg_op = 'UPDATE' and old.payment_id is distinct from new.payment_id then
     return null;
   end if;
-  if tg_op = 'INSERT' and new.payment_id is not null then
+  if tg_op = 'INSERT' then
     perform private.record_refund_in_reconciliation(new);
   end if;
   if new.payment_id is not null then
     perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
-  end if;
-  if tg_op = 'INSERT' then
-    perform private.record_refund_events(null, new);
-    return null;
   end if;
   perform private.record_refund_events(old, new);
   if old.status <> new.status and new.status in ('failed', 'withdrawn') then
@@ -328,13 +312,8 @@ create trigger deliveries_before_change before insert or update on public.delive
 create function private.after_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op = 'INSERT' then
-    perform private.record_delivery_events(null, new);
-    perform private.move_order_with_delivery(null, new);
-    return null;
-  end if;
   perform private.record_delivery_events(old, new);
-  if old.delivery_status <> new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+  if old.delivery_status is distinct from new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
     perform private.move_order_with_delivery(old, new);
   end if;
   return null;

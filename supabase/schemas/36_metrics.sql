@@ -30,7 +30,7 @@ language sql stable security definer set search_path = '' as $$
   select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
     select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
   )), 0)
-  from unnest(array['notice', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
+  from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
   union all
   select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
   union all

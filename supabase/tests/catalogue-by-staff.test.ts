@@ -38,23 +38,23 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return rows[0];
   };
-  const pay = async (order: PlacedOrder, verdict: 'succeeded' | 'failed' = 'succeeded') => {
+  const pay = async (order: PlacedOrder, outcome: 'succeeded' | 'failed' = 'succeeded') => {
     const secret = randomUUID();
     const phone = `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
     const { payment } = await call<{ payment: { id: string; charge_cents: number } }>(
       database,
       'service',
       'begin_payment',
-      { order_id: order.id, tracking_number: order.tracking_number, phone, notice_secret: secret },
+      { order_id: order.id, tracking_number: order.tracking_number, phone, callback_secret: secret },
     );
     const settle = () =>
       call<{ outcome: string }>(database, 'service', 'settle_payment', {
         payment_id: payment.id,
-        source: 'notice',
+        source: 'callback',
         body: '{}',
-        verdict,
+        result: outcome,
         received_cents: payment.charge_cents,
-        receipt: verdict === 'succeeded' ? secret.slice(0, 10) : null,
+        receipt: outcome === 'succeeded' ? secret.slice(0, 10) : null,
       });
     return { settle };
   };

@@ -130,7 +130,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       await told('confirmation', '');
       const strange = await as<{ id: string }>(
         staff,
-        `select to_jsonb(public.request_transaction_refund($1, 'Nobody knows it', true)) as answer`,
+        `select to_jsonb(public.request_refund('Nobody knows it', receipt => $1, is_sure => true)) as answer`,
         [unknown],
       );
       // An order that was paid twice, once by what staff typed, which M-PESA tells of as less.
@@ -148,7 +148,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       const double = payments.find((payment) => payment.receipt === second);
       const refund = await as<{ id: string }>(
         staff,
-        `select to_jsonb(public.request_refund($1, 'Paid twice')) as answer`,
+        `select to_jsonb(public.request_refund('Paid twice', $1)) as answer`,
         [double?.id],
       );
       const isUnderWay = round % 2 === 0;
@@ -158,14 +158,14 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           `update public.refunds set sent_at = now() - interval '3 minutes' where status = 'sending'`,
         );
       }
-      const settle = (refundId: string, verdict: string) => () =>
+      const settle = (refundId: string, outcome: string) => () =>
         service('settle_reversal', {
           refund_id: refundId,
           source: 'reversal_result',
           body: '{}',
-          verdict,
-          result_code: verdict === 'failed' ? '11' : '0',
-          ...(verdict === 'succeeded' ? { refund_receipt: receipt() } : {}),
+          result: outcome,
+          result_code: outcome === 'failed' ? '11' : '0',
+          ...(outcome === 'succeeded' ? { refund_receipt: receipt() } : {}),
         });
       await database.query(
         'update public.orders set reserved_until = now(), expires_at = now() where id = $1',
@@ -185,7 +185,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
             ]),
           () =>
             as(other, `select public.resolve_difference('refund', $1, is_sure => true) as answer`, [unknown]),
-          () => as(staff, `select public.request_refund($1, 'Paid twice') as answer`, [double?.id]),
+          () => as(staff, `select public.request_refund('Paid twice', $1) as answer`, [double?.id]),
           settle(strange.id, 'failed'),
           settle(strange.id, 'succeeded'),
           // Never happens: M-PESA refunds no more than it received.
@@ -222,7 +222,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       order_id,
       tracking_number,
       phone: '0712345678',
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
     await service('record_push', { payment_id: payment.id, body: '{}', checkout_request_id: checkout });
@@ -231,7 +231,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     let leasing: Promise<unknown> = Promise.resolve();
     await asRole(database, people.service, async (session) => {
       await session.query(
-        `select public.settle_payment($1, 'notice', '{}', 'succeeded', '0', received_cents => ${charge}, receipt => $2)`,
+        `select public.settle_payment($1, 'callback', '{}', 'succeeded', '0', received_cents => ${charge}, receipt => $2)`,
         [payment.id, receipt()],
       );
       let isOver = false;
@@ -261,7 +261,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       await database.execute('delete from private.rate_limits');
       const test = await service<{ id: string }>('begin_payment_test', {
         phone: '0712345678',
-        notice_secret: randomBytes(32).toString('hex'),
+        callback_secret: randomBytes(32).toString('hex'),
         requested_by: people.staff.sub,
       });
       const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
@@ -271,7 +271,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
         payment_id: test.id,
         source: 'query',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
       });
       const code = receipt();
       ended.push(
@@ -279,9 +279,9 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () =>
             service('settle_payment', {
               payment_id: test.id,
-              source: 'notice',
+              source: 'callback',
               body: '{}',
-              verdict: 'succeeded',
+              result: 'succeeded',
               received_cents: 100,
               receipt: code,
               checkout_request_id: checkout,

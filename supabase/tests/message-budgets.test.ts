@@ -57,7 +57,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         order_id: order.id,
         tracking_number: order.tracking_number,
         phone: order.customer_phone,
-        notice_secret: randomUUID(),
+        callback_secret: randomUUID(),
       },
       address,
     );

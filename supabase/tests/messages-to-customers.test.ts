@@ -41,7 +41,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: order.id,
       tracking_number: order.tracking_number,
       phone,
-      notice_secret: randomUUID(),
+      callback_secret: randomUUID(),
     });
   };
   const set = (order: PlacedOrder, change: string) =>
@@ -49,7 +49,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   /** `kind channel recipient` of each message of an order, in no order. */
   const told = async (order: PlacedOrder): Promise<string[]> => {
     const { rows } = await database.query<{ told: string }>(
-      `select concat_ws(' ', m.kind, nullif(m.occasion, ''), m.channel, m.recipient) as told
+      `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient) as told
        from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
        where m.order_id = $1 and m.status = 'waiting' order by 1`,
       [order.id],
@@ -161,10 +161,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       ).rows;
     await database.query(`update public.payment_messages set body = 'other'`);
     for (const [source, outcome, age] of [
-      ['notice', 'paid', '13 months'],
-      ['notice', 'paid', '11 months'],
+      ['callback', 'paid', '13 months'],
+      ['callback', 'paid', '11 months'],
       // Not settled yet.
-      ['notice', 'fault', '13 months'],
+      ['callback', 'fault', '13 months'],
       ['confirmation', null, '13 months'],
       ['query', 'pending', '91 days'],
       ['query', 'pending', '89 days'],
@@ -340,8 +340,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a message with a new event key is sent, one with a known key is not', async () => {
     const order = await placeOrder();
-    const queue = (occasion: string) =>
-      database.query(`select private.queue_order_messages($1, 'order_refunded', $2)`, [order.id, occasion]);
+    const queue = (event_key: string) =>
+      database.query(`select private.queue_order_messages($1, 'order_refunded', $2)`, [order.id, event_key]);
     await queue('first');
     await queue('second');
     await queue('second');
@@ -456,7 +456,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await prompt(order);
       await database.query(
         `insert into public.outbox_messages
-           (order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name, created_at)
+           (order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, created_at)
          select gen_random_uuid(), 'order_paid', '', 'mail', 'many@example.com', 'ORD-0', 'JJ-0', 'Many',
            now() - make_interval(secs => n) from generate_series(1, 120) as n`,
       );

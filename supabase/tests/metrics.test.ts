@@ -50,7 +50,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     await database.query(
       `insert into public.payment_messages (source, body, outcome, received_at)
-       values ('notice', '{}', 'settled', now()), ('notice', '{}', 'fault', now()),
+       values ('callback', '{}', 'settled', now()), ('callback', '{}', 'fault', now()),
          ('confirmation', '{}', null, now() - interval '1 hour'), ('confirmation', '{}', null, now())`,
     );
     await database.query(
@@ -69,7 +69,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       backup_last_timestamp_seconds: Date.UTC(2026, 10, 22, 3) / 1000,
     });
     expect(figures.payment_open_oldest_seconds).toBeGreaterThanOrEqual(600);
-    expect(figures['payment_message_last_timestamp_seconds notice']).toBeGreaterThan(1.7e9);
+    expect(figures['payment_message_last_timestamp_seconds callback']).toBeGreaterThan(1.7e9);
     const { rows: waiting } = await database.query<{ channel: string; count: number }>(
       'select channel, count(*) from private.outbox_queue group by channel',
     );

@@ -60,7 +60,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: placed.id,
       tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
   const prompt = async (placed = order) =>
     service<Payment>('record_push', {
@@ -68,12 +68,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
     });
-  const notice = (payment: Payment, code = receipt()) =>
+  const callback = (payment: Payment, code = receipt()) =>
     service<Settled>('settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: `{"receipt":"${code}"}`,
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: code,
@@ -85,7 +85,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       payment_id: payment.id,
       source: 'query',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       checkout_request_id: payment.checkout_request_id,
     });
@@ -133,7 +133,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       refund_id: refund?.id,
       source: 'reversal_result',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       refund_receipt: receipt(),
       refund_cents: refund?.refund_cents,
@@ -171,7 +171,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         payments: ['prompt processing 951'],
         stock: 4,
       });
-      expect(await notice(payment)).toMatchObject({ outcome: 'paid', payment: { needs_refund: false } });
+      expect(await callback(payment)).toMatchObject({ outcome: 'paid', payment: { needs_refund: false } });
       expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
     });
 
@@ -274,7 +274,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await confirm(part, 50_000);
       expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
       const code = receipt();
-      expect(await notice(payment, code)).toMatchObject({
+      expect(await callback(payment, code)).toMatchObject({
         outcome: 'paid',
         payment: { needs_refund: false },
       });
@@ -301,7 +301,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('money on its way back', () => {
     const askBack = (code: string) =>
-      staff('request_transaction_refund', {
+      staff('request_refund', {
         receipt: code,
         reason: 'Not for any order',
         is_sure: true,
@@ -326,7 +326,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await receive(code, charge, '');
       await staff('resolve_difference', { decision: 'refund', receipt: code, is_sure: true });
-      expect(await notice(payment, code)).toMatchObject({ outcome: 'paid' });
+      expect(await callback(payment, code)).toMatchObject({ outcome: 'paid' });
       expect(await refundOf(code)).toMatchObject({ status: 'withdrawn' });
       await sendRefunds();
       expect(await refundOf(code)).toMatchObject({ status: 'withdrawn' });
@@ -340,7 +340,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await receive(code, charge, '');
       await askBack(code);
       await sendRefunds();
-      expect(await notice(payment, code)).toMatchObject({
+      expect(await callback(payment, code)).toMatchObject({
         outcome: 'goes_back',
         payment: { needs_refund: true },
       });
@@ -361,7 +361,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await checked()).toBeUndefined();
       // It can be paid again.
       const again = await prompt();
-      expect(await notice(again)).toMatchObject({ outcome: 'paid' });
+      expect(await callback(again)).toMatchObject({ outcome: 'paid' });
     });
 
     test('whose reference arrives later by the statement pays the order before its refund was sent, never after', async () => {
@@ -406,7 +406,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a late receipt', () => {
-    /** A prompt whose notice was lost, whose order was cancelled, and whose money staff sent back by hand. */
+    /** A prompt whose callback was lost, whose order was cancelled, and whose money staff sent back by hand. */
     async function sentBackByHand() {
       const payment = await prompt();
       await query(payment);
@@ -426,7 +426,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         outcome: 'already_completed',
         payment: { id: payment.id },
       });
-      expect(await notice(payment, code)).toMatchObject({ outcome: 'already_completed' });
+      expect(await callback(payment, code)).toMatchObject({ outcome: 'already_completed' });
       expect(await books()).toMatchObject({
         money: 'cancelled, refunded',
         payments: [`prompt completed ${code} 951, sent back`],
@@ -443,9 +443,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await receive(code, charge, '');
       await staff('resolve_difference', { decision: 'refund', receipt: code, is_sure: true });
-      expect(await notice(payment, code)).toMatchObject({ outcome: 'already_completed' });
+      expect(await callback(payment, code)).toMatchObject({ outcome: 'already_completed' });
       const { rows } = await database.query(
-        `select m.outcome from public.payment_messages as m where m.payment_id = $1 and m.source = 'notice'`,
+        `select m.outcome from public.payment_messages as m where m.payment_id = $1 and m.source = 'callback'`,
         [payment.id],
       );
       expect(rows).toEqual([{ outcome: 'already_completed' }]);
@@ -466,7 +466,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'may_be_of_order',
       );
       await expectRefusal(
-        staff('request_transaction_refund', { receipt: code, reason: 'Not for any order' }),
+        staff('request_refund', { receipt: code, reason: 'Not for any order' }),
         409,
         'may_be_of_order',
       );
@@ -527,7 +527,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const testPayment = async () =>
       service<{ id: string }>('begin_payment_test', {
         phone: '0712345678',
-        notice_secret: randomUUID().repeat(2),
+        callback_secret: randomUUID().repeat(2),
         requested_by: personIds.staff,
       });
 
@@ -537,7 +537,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         payment_id: id,
         source: 'query',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         result_code: '0',
       });
       const code = receipt();
@@ -552,9 +552,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { id } = await testPayment();
       await service('settle_payment', {
         payment_id: id,
-        source: 'notice',
+        source: 'callback',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         result_code: '0',
         received_cents: 100,
         receipt: code,

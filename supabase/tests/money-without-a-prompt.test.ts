@@ -57,7 +57,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: placed.id,
       tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     return call<Payment>(database, 'service', 'record_push', {
       payment_id: payment.id,
@@ -68,16 +68,16 @@ describe.each(testDatabases())('on %s', (kind) => {
   const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
     call<Received>(database, 'service', 'settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{"raw":true}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: receipt(),
       checkout_request_id: payment.checkout_request_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+  const failed = { result: 'failed', result_code: '1032', received_cents: null, receipt: null };
   const query = { source: 'query', received_cents: null, receipt: null };
   const receive = (code: string, change: Record<string, unknown> = {}, placed = order) =>
     call<Received>(database, 'service', 'receive_mpesa_transaction', {
@@ -281,7 +281,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('a notice', () => {
+  describe('a callback', () => {
     test('with another receipt than the one presumed: both are money of their own', async () => {
       const attempt = await prompt();
       const [byHand, own] = [receipt(), receipt()];
@@ -441,8 +441,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   // Everything that can be heard of an order with one prompt, whose money has the receipt `own`, and of other money.
   const facts: Record<string, (attempt: Payment, own: string, other: string) => Promise<unknown>> = {
-    notice: (attempt, own) => settle(attempt, { receipt: own }),
-    'failed notice': (attempt) => settle(attempt, failed),
+    callback: (attempt, own) => settle(attempt, { receipt: own }),
+    'failed callback': (attempt) => settle(attempt, failed),
     query: (attempt) => settle(attempt, query),
     confirmation: (_, own) => receive(own),
     statement: (_, own) => receive(own, { source: 'statement' }),
@@ -490,7 +490,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
 
   test('one payment is recorded once in all 120 orders of its messages', async () => {
-    for (const names of permutations(['notice', 'query', 'confirmation', 'statement', 'staff'])) {
+    for (const names of permutations(['callback', 'query', 'confirmation', 'statement', 'staff'])) {
       expect(await booksAfter(names), names.join(', ')).toEqual({
         status: 'processing',
         money: 'paid',

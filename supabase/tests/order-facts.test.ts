@@ -38,15 +38,15 @@ describe.each(testDatabases())('on %s', (kind) => {
         order_id: id,
         tracking_number,
         phone: '0712345678',
-        notice_secret: randomBytes(32).toString('hex'),
+        callback_secret: randomBytes(32).toString('hex'),
       })
     ).payment.id;
   const settle = (payment: string, outcome: 'failed' | 'succeeded', cents?: number) =>
     call(database, 'service', 'settle_payment', {
       payment_id: payment,
-      source: 'notice',
+      source: 'callback',
       body: '{}',
-      verdict: outcome,
+      result: outcome,
       result_code: outcome === 'failed' ? '1032' : '0',
       ...(cents === undefined
         ? {}

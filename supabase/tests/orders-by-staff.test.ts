@@ -52,7 +52,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: placed.id,
       tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      notice_secret: randomBytes(16).toString('hex'),
+      callback_secret: randomBytes(16).toString('hex'),
     });
     return call<Payment>(database, 'service', 'record_push', {
       payment_id: payment.id,
@@ -63,15 +63,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
     call<{ outcome: string }>(database, 'service', 'settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: `UKL${randomBytes(4).toString('hex').toUpperCase()}`,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+  const failed = { result: 'failed', result_code: '1032', received_cents: null, receipt: null };
   const pay = async (placed = order) => settle(await prompt(placed));
   const expire = () => call<number>(database, 'service', 'expire_reservations');
   const runOut = () =>

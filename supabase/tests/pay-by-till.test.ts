@@ -65,7 +65,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: placed.id,
       tracking_number: placed.tracking_number,
       phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     return call<Payment>(database, 'service', 'record_push', {
       payment_id: payment.id,
@@ -73,12 +73,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
     });
   }
-  const notice = (payment: Payment, change: Record<string, unknown> = {}) =>
+  const callback = (payment: Payment, change: Record<string, unknown> = {}) =>
     call<Settled>(database, 'service', 'settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{"raw":true}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: receipt(),
@@ -305,7 +305,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a second payment is kept and flagged for refund, by hand or by prompt', async () => {
     const payment = await prompt();
     await confirm(receipt());
-    expect(await notice(payment)).toMatchObject({ outcome: 'paid_twice' });
+    expect(await callback(payment)).toMatchObject({ outcome: 'paid_twice' });
     expect(await confirm(receipt())).toMatchObject({
       outcome: 'paid_twice',
       payment: { needs_refund: true },
@@ -320,7 +320,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a receipt M-PESA has told of already is only found again', async () => {
     const payment = await prompt();
     const code = receipt();
-    await notice(payment, { receipt: code });
+    await callback(payment, { receipt: code });
     expect(await confirm(code)).toMatchObject({ outcome: 'already_completed', payment: { id: payment.id } });
     expect(await state()).toMatchObject({ payments: ['prompt completed'] });
   });
@@ -329,36 +329,36 @@ describe.each(testDatabases())('on %s', (kind) => {
     const payment = await prompt();
     const code = receipt();
     await confirm(code);
-    expect(await notice(payment, { receipt: code })).toMatchObject({
+    expect(await callback(payment, { receipt: code })).toMatchObject({
       outcome: 'confirmed_by_hand',
       payment: { id: payment.id, needs_refund: false, confirmed_by: personIds.staff },
     });
-    expect(await notice(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
+    expect(await callback(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
     expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
   });
 
-  // M-PESA answers a query with neither amount nor receipt: until its notice comes, nobody can tell that it is one payment.
+  // M-PESA answers a query with neither amount nor receipt: until its callback comes, nobody can tell that it is one payment.
   test.each(['before', 'after'])(
-    'a prompt that a query completed %s staff typed its receipt is one payment once the notice names it',
+    'a prompt that a query completed %s staff typed its receipt is one payment once the callback names it',
     async (when) => {
       const payment = await prompt();
       const code = receipt();
-      const query = () => notice(payment, { source: 'query', received_cents: null, receipt: null });
+      const query = () => callback(payment, { source: 'query', received_cents: null, receipt: null });
       if (when === 'before') await query();
       expect(await confirm(code)).toMatchObject({ outcome: when === 'before' ? 'paid_twice' : 'paid' });
       if (when === 'after') expect(await query()).toMatchObject({ outcome: 'paid_twice' });
-      expect(await notice(payment, { receipt: code })).toMatchObject({
+      expect(await callback(payment, { receipt: code })).toMatchObject({
         outcome: 'confirmed_by_hand',
         payment: { id: payment.id, receipt: code, needs_refund: false, confirmed_by: personIds.staff },
       });
-      expect(await notice(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
+      expect(await callback(payment, { receipt: code })).toMatchObject({ outcome: 'already_completed' });
       expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
     },
   );
 
   test('a payment under review is ended by what staff saw arrive', async () => {
     const payment = await prompt();
-    await notice(payment, { received_cents: charge - 100 });
+    await callback(payment, { received_cents: charge - 100 });
     expect(await state()).toMatchObject({ money: 'unpaid', payments: ['prompt review'] });
     await confirm(receipt(), charge - 100);
     await decide('deliver');
@@ -416,25 +416,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found.filter((outcome) => outcome === 'receipt_used')).toHaveLength(5);
     });
 
-    test('a confirmation and the notice of the same money are one payment, whoever is first', async () => {
+    test('a confirmation and the callback of the same money are one payment, whoever is first', async () => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
         const code = receipt();
         await times<unknown>(6, (index) =>
-          index % 2 === 0 ? confirm(code, charge, placed) : notice(payment, { receipt: code }),
+          index % 2 === 0 ? confirm(code, charge, placed) : callback(payment, { receipt: code }),
         );
         expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['prompt completed'] });
         await expectBalancedBooks(database, units);
       }
     });
 
-    test('a confirmation and the notice of other money pay once and flag one for refund', async () => {
+    test('a confirmation and the callback of other money pay once and flag one for refund', async () => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
         await times<unknown>(2, (index) =>
-          index === round % 2 ? confirm(receipt(), charge, placed) : notice(payment),
+          index === round % 2 ? confirm(receipt(), charge, placed) : callback(payment),
         );
         const { money, payments } = await state(placed);
         expect(money).toBe('paid');

@@ -37,7 +37,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   const staff = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
     call<Answer>(database, 'staff', procedure, given);
   const beginTest = () =>
-    service<Payment>('begin_payment_test', { phone, notice_secret: secret(), requested_by: personIds.staff });
+    service<Payment>('begin_payment_test', {
+      phone,
+      callback_secret: secret(),
+      requested_by: personIds.staff,
+    });
   const beginOrder = async () => {
     const { id, tracking_number } = await call<PlacedOrder>(
       database,
@@ -49,16 +53,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: id,
       tracking_number,
       phone,
-      notice_secret: secret(),
+      callback_secret: secret(),
     });
     return begun.payment;
   };
   const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
     service<{ outcome: string; payment: Payment }>('settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: receipt(),
@@ -127,7 +131,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       refund_id: refund.id,
       source: 'reversal_result',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       refund_receipt: receipt(),
     });
     const { rows } = await database.query(

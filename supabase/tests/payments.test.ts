@@ -72,7 +72,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         order_id: placed.id,
         tracking_number: placed.tracking_number,
         phone: phone(),
-        notice_secret: secret(),
+        callback_secret: secret(),
         ...change,
       },
       address,
@@ -87,16 +87,16 @@ describe.each(testDatabases())('on %s', (kind) => {
   const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
     call<Settled>(database, 'service', 'settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{"raw":true}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: payment.charge_cents,
       receipt: receipt(),
       checkout_request_id: payment.checkout_request_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+  const failed = { result: 'failed', result_code: '1032', received_cents: null, receipt: null };
   const expire = () => call<number>(database, 'service', 'expire_reservations');
   const runOut = (placed: PlacedOrder) =>
     database.query(
@@ -384,17 +384,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await begin(order)).is_new).toBe(true);
     });
 
-    test('that was lost leaves the attempt open, and its notice completes it', async () => {
+    test('that was lost leaves the attempt open, and its callback completes it', async () => {
       const { payment } = await begin(order);
       await recordPush(payment, {});
       expect(await state()).toEqual({ ...unpaid, payments: ['processing'] });
       expect((await begin(order)).is_new).toBe(false);
       expect((await settle(payment, { checkout_request_id: 'ws_CO_lost' })).outcome).toBe('paid');
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
-      expect(await outcomes(payment)).toEqual(['push unknown', 'notice paid']);
+      expect(await outcomes(payment)).toEqual(['push unknown', 'callback paid']);
     });
 
-    test('that comes after the notice changes nothing of what is settled', async () => {
+    test('that comes after the callback changes nothing of what is settled', async () => {
       const { payment } = await begin(order);
       await settle(payment, { checkout_request_id: 'ws_CO_early' });
       const after = await recordPush(payment, {
@@ -432,7 +432,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
       const { rows } = await database.query(
-        `select body, source_address from public.payment_messages where payment_id = $1 and source = 'notice'`,
+        `select body, source_address from public.payment_messages where payment_id = $1 and source = 'callback'`,
         [payment.id],
       );
       expect(rows).toEqual([{ body: '{"raw":true}', source_address: '196.201.214.200' }]);
@@ -475,14 +475,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('what decides nothing is kept and changes nothing', async () => {
       const payment = await prompt(order);
       const { outcome, payment: after } = await settle(payment, {
-        verdict: 'pending',
+        result: 'pending',
         result_code: '4999',
         received_cents: null,
         receipt: null,
       });
       expect(outcome).toBe('pending');
       expect(after).toEqual(payment);
-      expect(await outcomes(payment)).toEqual(['push accepted', 'notice pending']);
+      expect(await outcomes(payment)).toEqual(['push accepted', 'callback pending']);
     });
 
     test.each([
@@ -494,7 +494,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['less than nothing', -190_100],
       ['the largest integer', 2_147_483_647],
       ['no amount', null],
-    ])('a notice that names %s goes to review and pays nothing', async (_, cents) => {
+    ])('a callback that names %s goes to review and pays nothing', async (_, cents) => {
       const payment = await prompt(order);
       expect((await settle(payment, { received_cents: cents })).outcome).toBe('wrong_amount');
       expect(await state()).toEqual({ ...unpaid, payments: ['review'] });
@@ -514,7 +514,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(doubtful)).outcome).toBe('paid');
     });
 
-    test('the receipt a query could not give is taken from the notice that comes later', async () => {
+    test('the receipt a query could not give is taken from the callback that comes later', async () => {
       const payment = await prompt(order);
       await settle(payment, { source: 'query', received_cents: null, receipt: null });
       const { outcome, payment: after } = await settle(payment, { receipt: 'UKLLATE001' });
@@ -554,9 +554,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed, needs refund', 'completed'] });
     });
 
-    test('a verdict or a payment that does not exist is refused', async () => {
+    test('an unknown result and an unknown payment are refused', async () => {
       const payment = await prompt(order);
-      await expectRefusal(settle(payment, { verdict: 'perhaps' }), 400, 'verdict_unknown');
+      await expectRefusal(settle(payment, { result: 'perhaps' }), 400, 'result_unknown');
       await expectRefusal(
         settle({ ...payment, id: '00000000-0000-4000-8000-000000000000' }),
         404,
@@ -584,7 +584,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         {},
         { received_cents: 100 },
         { source: 'query', received_cents: null, receipt: null },
-        { verdict: 'pending', received_cents: null, receipt: null },
+        { result: 'pending', received_cents: null, receipt: null },
       ];
       for (let turn = 0; turn < said.length; turn += 1) {
         const placed = await place(await newProduct(2));
@@ -870,18 +870,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await find('x'.repeat(1_000_000), '203.0.113.10')).toBeNull();
     });
 
-    test("an attempt is found by M-PESA's request id and by its own, its notices by their secret", async () => {
-      const notice_secret = secret();
-      const { payment } = await begin(order, { notice_secret });
+    test("an attempt is found by M-PESA's request id and by its own, its callbacks by their secret", async () => {
+      const callback_secret = secret();
+      const { payment } = await begin(order, { callback_secret });
       const find = (reference: string) =>
         call<Payment | null>(database, 'service', 'find_payment', { reference });
       const bySecret = (given: string) =>
-        call<string | null>(database, 'service', 'find_payment_by_secret', { notice_secret: given });
+        call<string | null>(database, 'service', 'find_payment_by_secret', { callback_secret: given });
       expect((await find(payment.id))?.id).toBe(payment.id);
       await recordPush(payment, { checkout_request_id: `ws_CO_${payment.id}` });
       expect((await find(`ws_CO_${payment.id}`))?.id).toBe(payment.id);
       expect(await find('ws_CO_nobody')).toBeNull();
-      expect(await bySecret(notice_secret)).toBe(payment.id);
+      expect(await bySecret(callback_secret)).toBe(payment.id);
       expect(await bySecret(secret())).toBeNull();
       expect(await bySecret('')).toBeNull();
     });
@@ -897,7 +897,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(new Set(begun.map(({ payment }) => payment.id)).size).toBe(1);
     });
 
-    test('20 notices of one success pay once, and none of them fails', async () => {
+    test('20 callbacks of one success pay once, and none of them fails', async () => {
       const payment = await prompt(order);
       const again = { receipt: receipt() };
       const found = await times(20, () => settle(payment, again));
@@ -905,7 +905,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found.filter(({ outcome }) => outcome === 'already_completed')).toHaveLength(19);
     });
 
-    test("notices, queries, failures and the push's answer pay once, in any order", async () => {
+    test("callbacks, queries, failures and the push's answer pay once, in any order", async () => {
       for (let round = 0; round < 5; round += 1) {
         const placed = await place(await newProduct(2));
         const { payment } = await begin(placed);

@@ -63,7 +63,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       database,
       'service',
       'begin_payment',
-      { order_id: id, tracking_number, phone, notice_secret: randomBytes(32).toString('hex') },
+      { order_id: id, tracking_number, phone, callback_secret: randomBytes(32).toString('hex') },
     );
     const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
     await call(database, 'service', 'record_push', {
@@ -80,9 +80,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
     await call(database, 'service', 'settle_payment', {
       payment_id: id,
-      source: 'notice',
+      source: 'callback',
       body: JSON.stringify({ MSISDN: phone, MpesaReceiptNumber: receipt }),
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: charge_cents,
       receipt,

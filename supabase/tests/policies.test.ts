@@ -262,9 +262,9 @@ const matrix: MatrixRow[] = [
   {
     table: 'outbox_messages',
     row: 'that waits',
-    where: `occasion = 'any'`,
+    where: `event_key = 'any'`,
     set: `problem = 'none'`,
-    insert: `(order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name)
+    insert: `(order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name)
       values ('${id(1)}', 'order_paid', 'new', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina')`,
     select: staff,
     inserts: service,
@@ -435,7 +435,7 @@ const procedures: Record<string, Person[]> = {
   finish_failed_callback: service,
   list_unprocessed_confirmations: service,
   receive_mpesa_transaction: service,
-  judge_till_payment: service,
+  validate_till_payment: service,
   read_till_secret: service,
   record_mpesa_registration: service,
   lease_statement_pull: service,
@@ -454,8 +454,6 @@ const procedures: Record<string, Person[]> = {
   begin_message: service,
   finish_message: service,
   request_refund: signedIn,
-  request_transaction_refund: signedIn,
-  note_transaction_refund_by_hand: signedIn,
   approve_refund: signedIn,
   withdraw_refund: signedIn,
   note_refund_by_hand: signedIn,
@@ -562,7 +560,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         from generate_series(1, 3) as n;
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
       insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
-      insert into private.payment_secrets (payment_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into private.payment_secrets (payment_id, callback_secret) values ('${id(1)}', 'secret');
       insert into private.order_networks (order_id, network, product_id, taken) values ('${id(1)}', '192.0.2.1', '${id(1)}', 1);
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
@@ -577,7 +575,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
-      insert into private.refund_secrets (refund_id, notice_secret) values ('${id(1)}', 'secret');
+      insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
       insert into private.prompt_faults (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
@@ -586,7 +584,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
       insert into private.newsletter_tokens (token_hash, subscription_id, purpose) values ('a', '${id(1)}', 'confirm');
       insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');
-      insert into public.outbox_messages (order_id, kind, occasion, channel, recipient, order_number, tracking_number, customer_name)
+      insert into public.outbox_messages (order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name)
         values ('${id(1)}', 'order_paid', 'any', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina');
       insert into private.outbox_queue (message_id, channel, due_at) select id, channel, now() from public.outbox_messages;
       insert into private.status_changes (order_id, undo_until, state_before, state_after)

@@ -45,7 +45,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id,
       tracking_number,
       phone,
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     return payment;
   };
@@ -62,12 +62,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       refusal_code: code,
       refusal_description: description,
     });
-  const notice = (payment: Payment, code: string) =>
+  const callback = (payment: Payment, code: string) =>
     service('settle_payment', {
       payment_id: payment.id,
-      source: 'notice',
+      source: 'callback',
       body: '{}',
-      verdict: code === '0' ? 'succeeded' : 'failed',
+      result: code === '0' ? 'succeeded' : 'failed',
       result_code: code,
       received_cents: code === '0' ? payment.charge_cents : null,
       receipt: code === '0' ? receipt() : null,
@@ -82,7 +82,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const answered = async (code: string, count = 2) => {
     const sent: Payment[] = [];
     for (let number = 0; number < count; number += 1) sent.push(await accepted(await begin()));
-    for (const payment of sent) await notice(payment, code);
+    for (const payment of sent) await callback(payment, code);
   };
   /** How many minutes the pause still lasts, rounded. */
   const minutesLeft = async () => {
@@ -92,7 +92,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test("after M-PESA's duplicate amount error that phone is not prompted within two minutes", async () => {
     const phone = draw();
     const first = await accepted(await begin(phone));
-    await notice(first, '17');
+    await callback(first, '17');
     const error = await expectRefusal(begin(phone), 429, 'same_amount_too_soon');
     expect(error.message).toMatch(/do not pay again. Otherwise please try again in 1?[0-9]{2} seconds$/);
     // Another phone pays the same amount, and this one does so later.
@@ -116,9 +116,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('by no single phone, however often it fails, nor by two that a success lies between', async () => {
       const phone = draw();
-      for (let count = 0; count < 4; count += 1) await notice(await accepted(await begin(phone)), '2028');
-      await notice(await accepted(await begin()), '0');
-      await notice(await accepted(await begin()), '2028');
+      for (let count = 0; count < 4; count += 1) await callback(await accepted(await begin(phone)), '2028');
+      await callback(await accepted(await begin()), '0');
+      await callback(await accepted(await begin()), '2028');
       await begin();
       expect(await health()).toMatchObject({ pause: null });
     });
@@ -136,10 +136,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       await expectRefusal(begin(), 409, 'prompts_paused');
       // What is the customer's proves nothing: the next one tries it.
-      await notice(await accepted(through as Payment), '1032');
+      await callback(await accepted(through as Payment), '1032');
       const next = await accepted(await begin());
       await expectRefusal(begin(), 409, 'prompts_paused');
-      await notice(next, '0');
+      await callback(next, '0');
       await begin();
       await begin();
     });
@@ -161,7 +161,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await pass(61);
         expect(await minutesLeft()).toBe(0);
         await database.query(`update private.prompt_pause set until = now() - interval '1 second'`);
-        await notice(await accepted(await begin()), '2028');
+        await callback(await accepted(await begin()), '2028');
         expect(await minutesLeft()).toBe(expected);
       }
     });
@@ -170,7 +170,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const good = await accepted(await begin());
       await answered('2029');
       await expectRefusal(begin(), 409, 'prompts_paused');
-      await notice(good, '0');
+      await callback(good, '0');
       await answered('2029');
       await expectRefusal(begin(), 409, 'prompts_paused');
       await expectRefusal(call(database, 'customer', 'resume_prompts'), 403, 'staff_only');
@@ -196,7 +196,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const start = () =>
       service<Test>('begin_payment_test', {
         phone: '0712345678',
-        notice_secret: randomBytes(32).toString('hex'),
+        callback_secret: randomBytes(32).toString('hex'),
         requested_by: personIds.staff,
       });
     const push = (begun: Test) =>
@@ -208,9 +208,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     const tell = (begun: Test, change: Record<string, unknown> = {}) =>
       service<{ outcome: string; payment: Test }>('settle_payment', {
         payment_id: begun.id,
-        source: 'notice',
+        source: 'callback',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         result_code: '0',
         received_cents: 100,
         receipt: receipt(),
@@ -222,7 +222,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(
         service('begin_payment_test', {
           phone: '0712345678',
-          notice_secret: randomBytes(32).toString('hex'),
+          callback_secret: randomBytes(32).toString('hex'),
           requested_by: personIds.customer,
         }),
         403,
@@ -241,7 +241,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         payment: { status: 'completed', receipt: code },
       });
       expect(await tell(begun)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
-      expect(await tell(begun, { verdict: 'failed', result_code: '1032' })).toMatchObject({
+      expect(await tell(begun, { result: 'failed', result_code: '1032' })).toMatchObject({
         outcome: 'superseded',
       });
       expect(await health()).toMatchObject({ pause: null });
@@ -259,7 +259,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         refund_id: refund.id,
         source: 'reversal_result',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         refund_receipt: receipt(),
       });
       await expectRefusal(ask(), 409, 'refund_exists');
@@ -272,12 +272,12 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('a success supersedes a failure, but not with a wrong amount, another request or a known receipt', async () => {
       const begun = await push(await start());
-      await tell(begun, { verdict: 'failed', result_code: '1037', receipt: null, received_cents: null });
+      await tell(begun, { result: 'failed', result_code: '1037', receipt: null, received_cents: null });
       expect(await tell(begun, { checkout_request_id: 'ws_CO_other' })).toMatchObject({
         outcome: 'other_request',
       });
       const paid = await accepted(await begin());
-      await notice(paid, '0');
+      await callback(paid, '0');
       const { rows } = await database.query<{ receipt: string }>(
         'select receipt from public.payments where id = $1',
         [paid.id],

@@ -107,7 +107,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'accepted, without a receipt': (_: string, payment_id: string) =>
         resolve({ decision: 'accept', payment_id }),
       'sent back by hand': (code: string) =>
-        call(database, 'staff', 'note_transaction_refund_by_hand', {
+        call(database, 'staff', 'note_refund_by_hand', {
           receipt: code,
           refund_receipt: receipt(),
           reason: 'Another amount',
@@ -127,7 +127,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             order_id: order.id,
             tracking_number: order.tracking_number,
             phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-            notice_secret: randomBytes(32).toString('hex'),
+            callback_secret: randomBytes(32).toString('hex'),
           });
         const sweep = () => call(database, 'service', 'expire_reservations');
         const runOut = () =>
@@ -150,9 +150,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         expect(await heard()).toBe(1);
         await call(database, 'service', 'settle_payment', {
           payment_id: payment.id,
-          source: 'notice',
+          source: 'callback',
           body: '{}',
-          verdict: 'succeeded',
+          result: 'succeeded',
           result_code: '0',
           ...(how.startsWith('accepted') ? {} : { received_cents: charge - 100, receipt: code }),
         });
@@ -517,7 +517,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const late = await lease();
       expect(length(late)).toBeCloseTo(48, 0);
       expect(late?.missed_since).not.toBeNull();
-      await finish(late, { payments: 3, news: 1 });
+      await finish(late, { payments: 3, new_payments: 1 });
       expect(await call(database, 'staff', 'statement_status')).toMatchObject({
         problem: null,
         missed: [{ starts_at: late?.missed_since, ends_at: late?.window_from }],

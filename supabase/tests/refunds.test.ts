@@ -26,7 +26,7 @@ interface Settled {
   refund: Refund;
 }
 interface Work {
-  work: 'send' | 'ask';
+  work: 'send' | 'query';
   refund: Refund;
   secret: string;
 }
@@ -89,7 +89,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: placed.id,
       tracking_number: placed.tracking_number,
       phone: '0712345678',
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     return service<Payment>('record_push', {
       payment_id: payment.id,
@@ -97,12 +97,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
     });
   }
-  async function notice(payment: Payment, code: string | null = receipt()): Promise<Payment> {
+  async function callback(payment: Payment, code: string | null = receipt()): Promise<Payment> {
     const { payment: settled } = await service<{ payment: Payment }>('settle_payment', {
       payment_id: payment.id,
-      source: code ? 'notice' : 'query',
+      source: code ? 'callback' : 'query',
       body: '{}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: code ? payment.charge_cents : null,
       receipt: code,
@@ -110,7 +110,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     return settled;
   }
-  const pay = async (placed = order) => notice(await prompt(placed));
+  const pay = async (placed = order) => callback(await prompt(placed));
   const setStatus = (status: string, placed = order) =>
     asRole(database, first, (session) =>
       session.query(`update public.orders set status = $2 where id = $1`, [placed.id, status]),
@@ -152,20 +152,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       refund_id: refund.id,
       source: 'reversal_result',
       body: '{"raw":true}',
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       refund_receipt: receipt(),
       refund_cents: refund.refund_cents,
       originator_conversation_id: refund.originator_conversation_id,
       ...change,
     });
-  const failed = { verdict: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
-  const told = (refund: Refund, verdict: string) =>
+  const failed = { result: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
+  const told = (refund: Refund, outcome: string) =>
     service<Settled>('settle_reversal', {
       refund_id: refund.id,
       source: 'status_result',
       body: '{}',
-      verdict,
+      result: outcome,
       result_code: '0',
     });
   const later = (refund: Refund, minutes: number) =>
@@ -208,11 +208,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rows.map(({ told: word }) => word);
   const customerTold = async (placed = order) =>
     (
-      await database.query<{ occasion: string }>(
-        `select occasion from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
+      await database.query<{ event_key: string }>(
+        `select event_key from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
         [placed.id],
       )
-    ).rows.map(({ occasion }) => occasion);
+    ).rows.map(({ event_key }) => event_key);
 
   describe('asking for a refund', () => {
     test('up to the limit needs no approval; order, stock, timeline and customer follow', async () => {
@@ -301,7 +301,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('needs the receipt, and a reason', async () => {
       order = await place(1);
-      paid = await notice(await prompt(), null);
+      paid = await callback(await prompt(), null);
       await setStatus('cancelled');
       await expectRefusal(request(), 409, 'receipt_unknown');
       await expectRefusal(
@@ -309,7 +309,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         409,
         'nothing_to_send_back',
       );
-      paid = await notice(paid);
+      paid = await callback(paid);
       await expectRefusal(
         as(first, 'request_refund', { payment_id: paid.id, reason: ' ' }),
         400,
@@ -362,7 +362,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       await database.query(`update public.products set stock_quantity = 0 where id = $1`, [product]);
       units.set(product, 1);
-      paid = await notice(late);
+      paid = await callback(late);
       expect(await state()).toMatchObject({ money: 'needs_decision' });
       const refund = await request();
       await database.query(`update public.products set stock_quantity = 4 where id = $1`, [product]);
@@ -414,7 +414,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         receipt: receipt(),
         received_cents: cheap,
       });
-      const twice = await notice(open);
+      const twice = await callback(open);
       expect(twice).toMatchObject({ status: 'completed', needs_refund: true });
       const refund = await request(twice);
       await workOf(refund);
@@ -438,10 +438,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       const refund = await request(twice);
       await workOf(refund);
       await result(await pushed(refund), { refund_receipt: back });
-      expect(await notice(open, code)).toMatchObject({ id: open.id, receipt: code, needs_refund: true });
+      expect(await callback(open, code)).toMatchObject({ id: open.id, receipt: code, needs_refund: true });
       expect(await customerTold()).toEqual([refund.id]);
       const { rows } = await database.query<{ facts: unknown }>(
-        `select private.message_facts(order_id, kind, occasion) -> 'payment' as facts
+        `select private.message_facts(order_id, kind, event_key) -> 'payment' as facts
          from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
         [order.id],
       );
@@ -466,7 +466,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           await workOf(refund);
           await result(await pushed(refund));
         }
-        await notice(open, code);
+        await callback(open, code);
         const { rows } = await database.query<{ receipt: string; status: string }>(
           `select p.receipt, r.status from public.refunds as r join public.payments as p on p.id = r.payment_id
            where p.order_id = $1 order by r.created_at`,
@@ -631,7 +631,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(refund).toMatchObject({ status: 'unknown' });
       expect(await workOf(refund)).toEqual([]);
       await later(refund, 2);
-      expect(await workOf(refund)).toMatchObject([{ work: 'ask' }]);
+      expect(await workOf(refund)).toMatchObject([{ work: 'query' }]);
       expect(await workOf(refund)).toEqual([]);
       await expectRefusal(request(), 409, 'refund_exists');
       await expectRefusal(withdraw(refund), 409, 'refund_changed');
@@ -667,7 +667,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await later(refund, 3);
       const asked = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
       expect(asked).toMatchObject([
-        { work: 'ask', secret: leases[0]?.secret, refund: { status: 'unknown' } },
+        { work: 'query', secret: leases[0]?.secret, refund: { status: 'unknown' } },
       ]);
       await told(refund, 'succeeded');
     });
@@ -675,7 +675,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('"already reversed" completes only with the status of the payment', async () => {
       const refused = await sent({ ...lost, refusal_code: 'R000001', refusal_description: 'already' });
       expect(refused).toMatchObject({ status: 'unknown', result_code: 'R000001' });
-      expect(await workOf(refused)).toMatchObject([{ work: 'ask' }]);
+      expect(await workOf(refused)).toMatchObject([{ work: 'query' }]);
       await later(refused, 60);
       expect(await told(refused, 'not_reversed')).toMatchObject({ outcome: 'pending' });
       expect(await told(refused, 'succeeded')).toMatchObject({ outcome: 'completed' });
@@ -684,7 +684,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       paid = await pay();
       const refund = await sent();
       expect(
-        await result(refund, { ...failed, verdict: 'already_reversed', result_code: 'R000001' }),
+        await result(refund, { ...failed, result: 'already_reversed', result_code: 'R000001' }),
       ).toMatchObject({
         outcome: 'already_reversed',
       });
@@ -778,7 +778,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         reference,
       });
     const ask = (code: string) =>
-      as<Refund>(first, 'request_transaction_refund', {
+      as<Refund>(first, 'request_refund', {
         receipt: code,
         reason: 'Nobody knows it',
         // Other tests leave prompts of this amount open.
@@ -821,7 +821,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await told(code, cheap);
       await ask(code);
       order = await place(1);
-      await notice(await prompt(), code);
+      await callback(await prompt(), code);
       expect(await state()).toMatchObject({ money: 'paid', refunds: ['reversal withdrawn'] });
       expect((await lease()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
     });
@@ -833,7 +833,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order = await place(1);
       const payment = await prompt();
       await workOf(asked);
-      await notice(payment, code);
+      await callback(payment, code);
       expect(await state()).toMatchObject({ money: 'unpaid', refunds: ['reversal sending'] });
       await result(await pushed(asked));
       expect(await state()).toMatchObject({
@@ -864,7 +864,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await told(code, cheap);
       const back = receipt();
       const note = () =>
-        as<Refund>(first, 'note_transaction_refund_by_hand', {
+        as<Refund>(first, 'note_refund_by_hand', {
           receipt: code,
           refund_receipt: back,
           reason: 'By hand',
@@ -958,7 +958,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const back = receipt();
         const change = isDone
           ? { refund_receipt: back }
-          : { ...failed, verdict: 'already_reversed', result_code: 'R000001' };
+          : { ...failed, result: 'already_reversed', result_code: 'R000001' };
         await Promise.all([
           result(refund, { ...change, originator_conversation_id: null }),
           result(refund, { ...change, originator_conversation_id: null }),
@@ -1034,10 +1034,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const refund = await request();
     for (const [procedure, given] of [
       ['lease_refunds', {}],
-      [
-        'settle_reversal',
-        { refund_id: refund.id, source: 'reversal_result', body: '', verdict: 'succeeded' },
-      ],
+      ['settle_reversal', { refund_id: refund.id, source: 'reversal_result', body: '', result: 'succeeded' }],
       ['record_reversal_push', { refund_id: refund.id, body: '' }],
     ] as const) {
       await expect(as(first, procedure, given)).rejects.toMatchObject({ code: '42501' });

@@ -35,14 +35,14 @@ const openTest = { ...prompted, order_id: null, purpose: 'test', charge_cents: 1
 const paidTest = { ...openTest, status: 'completed', receipt: 'UKL1' };
 
 const success = {
-  source: 'notice',
-  verdict: 'succeeded',
+  source: 'callback',
+  result: 'succeeded',
   result_code: '0',
   received_cents: 95_100,
   receipt: 'UKL2',
   checkout_request_id: 'ws_1',
 };
-const failure = { ...success, verdict: 'failed', result_code: '1032', received_cents: null, receipt: null };
+const failure = { ...success, result: 'failed', result_code: '1032', received_cents: null, receipt: null };
 const query = { ...success, source: 'query', received_cents: null, receipt: null };
 
 interface Facts {
@@ -60,7 +60,7 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
     { attempt: prompted, report: success, isOtherRequest: true },
     'other_request',
   ],
-  ['M-PESA has not decided', { attempt: prompted, report: { ...query, verdict: 'pending' } }, 'pending'],
+  ['M-PESA has not decided', { attempt: prompted, report: { ...query, result: 'pending' } }, 'pending'],
   ['a failure of an open attempt', { attempt: prompted, report: failure }, 'failed'],
   [
     'a failure of an unresolved attempt',

@@ -32,7 +32,7 @@ interface ModelPayment {
   needsRefund: boolean;
   /** M-PESA has named its receipt; a query names none. */
   hasReceipt: boolean;
-  /** The amount of the first notice that named another one than was charged. */
+  /** The amount of the first callback that named another one than was charged. */
   told: number | null;
   refunds: ModelRefund[];
 }
@@ -510,7 +510,7 @@ const begin = (number: number) =>
           order_id: order.id,
           tracking_number: order.trackingNumber,
           phone: drawPhone(),
-          notice_secret: randomBytes(32).toString('hex'),
+          callback_secret: randomBytes(32).toString('hex'),
         },
       );
       const known = order.payments.filter((payment) => payment.status !== 'failed');
@@ -557,37 +557,37 @@ const answerPush = (number: number, back: number, answer: 'accepted' | 'refused'
 const settle = ({ database }: Real, payment: ModelPayment, change: Record<string, unknown>) =>
   call(database, 'service', 'settle_payment', {
     payment_id: payment.id,
-    source: 'notice',
+    source: 'callback',
     body: '{}',
     checkout_request_id: payment.checkoutRequestId,
     ...change,
   });
 
-const hearOfSuccess = (number: number, back: number, source: 'notice' | 'query') =>
+const hearOfSuccess = (number: number, back: number, source: 'callback' | 'query') =>
   toPayment(`a ${source} tells of money`, number, back, async (order, payment, real) => {
-    const named = source === 'notice' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
-    await settle(real, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
+    const named = source === 'callback' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
+    await settle(real, payment, { source, result: 'succeeded', result_code: '0', ...named });
     const isStuck = payment.status === 'review' && source === 'query';
     if (payment.status !== 'completed' && !isStuck) money(order, payment);
-    if (source === 'notice') payment.hasReceipt = true;
+    if (source === 'callback') payment.hasReceipt = true;
   });
 
-const hearOfFailure = (number: number, back: number, source: 'notice' | 'query') =>
+const hearOfFailure = (number: number, back: number, source: 'callback' | 'query') =>
   toPayment(`a ${source} tells of a failure`, number, back, async (_, payment, real) => {
-    await settle(real, payment, { source, verdict: 'failed', result_code: '1032' });
+    await settle(real, payment, { source, result: 'failed', result_code: '1032' });
     if (isOpen(payment)) payment.status = 'failed';
   });
 
 const hearNothing = (number: number, back: number) =>
   toPayment('a query tells nothing', number, back, async (_, payment, real) => {
-    await settle(real, payment, { source: 'query', verdict: 'pending', result_code: '4999' });
+    await settle(real, payment, { source: 'query', result: 'pending', result_code: '4999' });
   });
 
 const hearOfOtherAmount = (number: number, back: number, by: number) =>
-  toPayment(`a notice tells of ${by} cents more`, number, back, async (order, payment, real) => {
+  toPayment(`a callback tells of ${by} cents more`, number, back, async (order, payment, real) => {
     const cents = Math.max(chargeOf(order) + by, 0);
     await settle(real, payment, {
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       received_cents: cents,
       receipt: payment.receipt,
@@ -708,7 +708,7 @@ const askForRefund = (number: number, back: number, member: Member) =>
       asMember<{ id: string }>(
         database,
         member,
-        `select to_jsonb(public.request_refund($1, 'Came for nothing')) as answer`,
+        `select to_jsonb(public.request_refund('Came for nothing', $1)) as answer`,
         [payment.id],
       ).then((answer) => {
         asked = answer;
@@ -858,7 +858,7 @@ const hearThatItWentBack = (number: number, back: number, from: 'result' | 'stat
   toRefund(`a ${from} tells that it went back`, number, back, async (order, payment, refund, real) => {
     const isNamed = from === 'result';
     await settleReversal(real, refund, {
-      verdict: 'succeeded',
+      result: 'succeeded',
       ...(isNamed
         ? { result_code: '0', refund_receipt: refund.receipt, refund_cents: chargeOf(order) }
         : { source: 'status_result' }),
@@ -869,7 +869,7 @@ const hearThatItWentBack = (number: number, back: number, from: 'result' | 'stat
 const hearOfOtherReversal = (number: number, back: number) =>
   toRefund('a result names another amount', number, back, async (order, _, refund, real) => {
     await settleReversal(real, refund, {
-      verdict: 'succeeded',
+      result: 'succeeded',
       result_code: '0',
       refund_receipt: drawReceipt(),
       refund_cents: chargeOf(order) + 100,
@@ -879,7 +879,7 @@ const hearOfOtherReversal = (number: number, back: number) =>
 
 const hearThatItFailed = (number: number, back: number) =>
   toRefund('a result tells of a failure', number, back, async (_, __, refund, real) => {
-    await settleReversal(real, refund, { verdict: 'failed', result_code: '11' });
+    await settleReversal(real, refund, { result: 'failed', result_code: '11' });
     if (isAway(refund)) refund.status = 'failed';
   });
 
@@ -899,7 +899,7 @@ const hearThatItStands = (number: number, back: number, isOld: boolean) =>
         `select coalesce(sent_at > now() - interval '10 minutes', false) as is_recent from public.refunds where id = $1`,
         [refund.id],
       );
-      await settleReversal(real, refund, { source: 'status_result', verdict: 'not_reversed' });
+      await settleReversal(real, refund, { source: 'status_result', result: 'not_reversed' });
       // Only where M-PESA never took the request it proves that nothing was sent.
       if (isAway(refund) && !rows[0]?.is_recent && !refund.isTaken && !refund.wentBackBefore) {
         refund.status = 'failed';
@@ -909,7 +909,7 @@ const hearThatItStands = (number: number, back: number, isOld: boolean) =>
 
 // Many of what moves money, few of what only staff do.
 const small = fc.nat({ max: 5 });
-const source = fc.constantFrom('notice' as const, 'query' as const);
+const source = fc.constantFrom('callback' as const, 'query' as const);
 const statuses = fc.constantFrom(
   'pending',
   'processing',
@@ -1056,8 +1056,8 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
               await begin(number).run(model, { database });
               await hearOfFailure(number, 0, 'query').run(model, { database });
               await begin(number).run(model, { database });
-              await hearOfSuccess(number, 0, 'notice').run(model, { database });
-              await hearOfSuccess(number, 1, 'notice').run(model, { database });
+              await hearOfSuccess(number, 0, 'callback').run(model, { database });
+              await hearOfSuccess(number, 1, 'callback').run(model, { database });
             }
             return { model, real: { database } };
           }, chosen);
@@ -1080,11 +1080,11 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     const attempt = fc.record({
       isPaid: fc.boolean(),
       /** What tells of its money; one of those that name its receipt at least. */
-      notices: times,
+      callbacks: times,
       queries: times,
       confirmations: times,
       statements: times,
-      surely: fc.constantFrom('notice' as const, 'confirmation' as const, 'statement' as const),
+      surely: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
       failures: times,
     });
     const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
@@ -1139,7 +1139,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
                 order_id: order.id,
                 tracking_number: order.tracking_number,
                 phone: drawPhone(),
-                notice_secret: randomBytes(32).toString('hex'),
+                callback_secret: randomBytes(32).toString('hex'),
               },
             ).catch(() => null);
             // Money has come meanwhile: nobody is prompted again.
@@ -1160,22 +1160,22 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
               checkout_request_id: payment.checkoutRequestId,
             });
             const fails = (source: string) => () =>
-              settle({ database }, payment, { source, verdict: 'failed', result_code: '1037' });
+              settle({ database }, payment, { source, result: 'failed', result_code: '1037' });
             waiting.push(...again(truth.failures, fails('query')));
             // A first failure, after which the customer tries again; money may still come late.
             waiting.push(async () => {
-              await fails('notice')();
+              await fails('callback')();
               await prompt(index + 1);
             });
             if (!truth.isPaid) return;
             const receipt = newReceipt(charge);
             const succeeds = (source: string, named: Record<string, unknown>) => () =>
-              settle({ database }, payment, { source, verdict: 'succeeded', result_code: '0', ...named });
+              settle({ database }, payment, { source, result: 'succeeded', result_code: '0', ...named });
             const sure = (source: string) => (truth.surely === source ? 1 : 0);
             waiting.push(
               ...again(
-                truth.notices + sure('notice'),
-                succeeds('notice', { received_cents: charge, receipt }),
+                truth.callbacks + sure('callback'),
+                succeeds('callback', { received_cents: charge, receipt }),
               ),
               ...again(truth.queries, succeeds('query', {})),
               ...again(truth.confirmations + sure('confirmation'), tell('confirmation', receipt, charge)),

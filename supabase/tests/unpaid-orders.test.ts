@@ -45,7 +45,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       order_id: id,
       tracking_number,
       phone: drawPhone(),
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
     return begun.payment.id;
   };
@@ -54,7 +54,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       payment_id: payment,
       source: 'query',
       body: '{}',
-      verdict: outcome,
+      result: outcome,
       result_code: outcome === 'failed' ? '1032' : '0',
     });
   /** Lets a time of an order pass: everything that is said of it happened so much earlier. */
@@ -359,9 +359,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const payment = await prompt(order);
       await call(database, 'service', 'settle_payment', {
         payment_id: payment,
-        source: 'notice',
+        source: 'callback',
         body: '{}',
-        verdict: 'succeeded',
+        result: 'succeeded',
         result_code: '0',
       });
       await letPass(order, 120);
@@ -697,15 +697,15 @@ describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the sa
       order_id: id,
       tracking_number,
       phone: drawPhone(),
-      notice_secret: randomBytes(32).toString('hex'),
+      callback_secret: randomBytes(32).toString('hex'),
     });
-  const settle = (payment: string, verdict: 'succeeded' | 'failed') =>
+  const settle = (payment: string, outcome: 'succeeded' | 'failed') =>
     call(database, 'service', 'settle_payment', {
       payment_id: payment,
       source: 'query',
       body: '{}',
-      verdict,
-      result_code: verdict === 'failed' ? '1032' : '0',
+      result: outcome,
+      result_code: outcome === 'failed' ? '1032' : '0',
     });
   const refusalsOf = (attempts: PromiseSettledResult<unknown>[]) =>
     attempts.flatMap((attempt) =>

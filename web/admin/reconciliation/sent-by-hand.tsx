@@ -25,18 +25,13 @@ export function useNoteByHand(onSaved: () => void) {
   return useSave<{ row: BookRow; receipt: string; reason: string; isSure: boolean }, unknown>({
     write: async ({ row, receipt, reason, isSure }) =>
       dataOf(
-        isUnknown(row) || row.payment_id === null
-          ? await tables.rpc('note_transaction_refund_by_hand', {
-              receipt: row.receipt ?? '',
-              refund_receipt: receipt,
-              reason,
-              is_sure: isSure,
-            })
-          : await tables.rpc('note_refund_by_hand', {
-              payment_id: row.payment_id,
-              refund_receipt: receipt,
-              reason,
-            }),
+        await tables.rpc('note_refund_by_hand', {
+          payment_id: isUnknown(row) ? null : row.payment_id,
+          receipt: row.receipt,
+          refund_receipt: receipt,
+          reason,
+          is_sure: isSure,
+        }),
       ),
     success: 'It is noted that the money was sent back',
     failure: 'Failed to note it',

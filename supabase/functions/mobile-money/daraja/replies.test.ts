@@ -177,8 +177,8 @@ describe('the answer to a query', () => {
     ['31415', 'pending'],
     ['', 'pending'],
     [null, 'pending'],
-  ])('with result %j is %s', (code, verdict) => {
-    expect(readQueryReply(result(code))).toMatchObject({ verdict, checkoutRequestId: 'ws_CO_1' });
+  ])('with result %j is %s', (code, expected) => {
+    expect(readQueryReply(result(code))).toMatchObject({ result: expected, checkoutRequestId: 'ws_CO_1' });
   });
 
   test.each([
@@ -193,16 +193,16 @@ describe('the answer to a query', () => {
     ['is a success with another status', { ...result('0'), status: 500 }],
     ['has no response code', answered(200, { ResultCode: '0' })],
   ] as [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
-    expect(readQueryReply(reply).verdict).toBe('pending');
+    expect(readQueryReply(reply).result).toBe('pending');
   });
 });
 
-describe('a notice', () => {
-  const notice = (callback: Record<string, unknown>) => JSON.stringify({ Body: { stkCallback: callback } });
+describe('a callback', () => {
+  const callback = (fields: Record<string, unknown>) => JSON.stringify({ Body: { stkCallback: fields } });
   const items = (...Item: unknown[]) => ({ CallbackMetadata: { Item } });
 
   test('is read by the names of its items, whatever their order and company', () => {
-    const text = notice({
+    const text = callback({
       MerchantRequestID: 'm-1',
       CheckoutRequestID: 'ws_CO_1',
       ResultCode: 0,
@@ -216,7 +216,7 @@ describe('a notice', () => {
       ),
     });
     expect(readStkCallback(text)).toEqual({
-      verdict: 'succeeded',
+      result: 'succeeded',
       resultCode: '0',
       resultDescription: 'The service request is processed successfully.',
       receivedCents: 95_100,
@@ -263,7 +263,7 @@ describe('a notice', () => {
     fc.assert(
       fc.property(anything, anything, anything, anything, (ResultCode, ResultDesc, Value, Item) => {
         const read = readStkCallback(
-          notice({
+          callback({
             ResultCode,
             ResultDesc,
             CheckoutRequestID: Value,
@@ -282,7 +282,7 @@ describe('a notice', () => {
     );
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-        expect(['pending', 'succeeded', 'failed']).toContain(readStkCallback(text).verdict);
+        expect(['pending', 'succeeded', 'failed']).toContain(readStkCallback(text).result);
       }),
     );
   });
@@ -303,9 +303,9 @@ describe('the result of a reversal', () => {
     ['31415', 'unknown'],
     ['', 'unknown'],
     [null, 'unknown'],
-  ])('with code %j is %s', (ResultCode, verdict) => {
+  ])('with code %j is %s', (ResultCode, outcome) => {
     const read = readReversalResult(result({ ResultCode, TransactionID: 'UKL1234567' }));
-    expect(read).toMatchObject({ verdict, receipt: verdict === 'reversed' ? 'UKL1234567' : null });
+    expect(read).toMatchObject({ outcome, receipt: outcome === 'reversed' ? 'UKL1234567' : null });
   });
 
   test('may come with one parameter that is no list', () => {
@@ -338,7 +338,7 @@ describe('the result of a reversal', () => {
     );
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-        expect(readReversalResult(text).verdict).not.toBe('failed');
+        expect(readReversalResult(text).outcome).not.toBe('failed');
         expect(readTransactionStatus(text).answered).toBe(false);
       }),
     );

@@ -272,7 +272,7 @@ describe('a reversal', () => {
     const { text } = await context.hear('/result');
     const result = readReversalResult(text);
     expect(result).toMatchObject({
-      verdict: 'reversed',
+      outcome: 'reversed',
       resultCode: '0',
       originalReceipt: receipt,
       refundCents: 95_100,
@@ -290,14 +290,14 @@ describe('a reversal', () => {
     await context.hear('/result');
     await reverse(daraja, whole(receipt));
     const again = readReversalResult((await context.hear('/result', 2)).text);
-    expect(again).toMatchObject({ verdict: 'already reversed', resultCode: 'R000001', receipt: null });
+    expect(again).toMatchObject({ outcome: 'already reversed', resultCode: 'R000001', receipt: null });
     expect((await context.ledger()).moneyReturned).toBe(951);
   });
 
   test('of a receipt that M-PESA does not know fails', async () => {
     await reverse(daraja, whole('UKL0000000'));
     expect(readReversalResult((await context.hear('/result')).text)).toMatchObject({
-      verdict: 'failed',
+      outcome: 'failed',
       resultCode: 'R000002',
     });
   });
@@ -311,13 +311,13 @@ describe('a reversal', () => {
     const { receipt } = await context.pay(951);
     await reverse(context.daraja, whole(receipt));
     expect(readReversalResult((await context.hear('/result')).text)).toMatchObject({
-      verdict: 'failed',
+      outcome: 'failed',
       resultCode: '2001',
     });
     await context.control('faults', { reversalResults: { next: 1, kind: 'fail', resultCode: 31415 } });
     await reverse(context.daraja, whole(receipt));
     expect(readReversalResult((await context.hear('/result', 2)).text)).toMatchObject({
-      verdict: 'unknown',
+      outcome: 'unknown',
       resultCode: '31415',
     });
   });
@@ -342,7 +342,7 @@ describe('a reversal', () => {
 
   test('says nothing in a body that is none', () => {
     for (const text of ['', 'OK', '[]', '{"Result":7}', '{"Result":{"ResultCode":null}}']) {
-      expect(readReversalResult(text)).toMatchObject({ verdict: 'unknown', receipt: null });
+      expect(readReversalResult(text)).toMatchObject({ outcome: 'unknown', receipt: null });
       expect(readTransactionStatus(text).answered).toBe(false);
     }
   });

@@ -44,7 +44,7 @@ function remarksOf(text: string): string {
 
 /** The result of a reversal. `unknown`: inconclusive, staff or a status query must find out. */
 export interface ReversalResult {
-  verdict: 'reversed' | 'already reversed' | 'failed' | 'unknown';
+  outcome: 'reversed' | 'already reversed' | 'failed' | 'unknown';
   resultCode: string | null;
   resultDescription: string | null;
   conversationId: string | null;
@@ -67,17 +67,17 @@ const finalFailures = new Set(['R000002', '1', '11', '21', '2001', '2006', '2028
  */
 export function readReversalResult(text: string): ReversalResult {
   const { parameters, ...result } = readConversationResult(text);
-  const verdict = judgeReversalCode(result.resultCode);
+  const outcome = judgeReversalCode(result.resultCode);
   return {
-    verdict,
+    outcome,
     ...result,
-    receipt: verdict === 'reversed' ? result.receipt : null,
+    receipt: outcome === 'reversed' ? result.receipt : null,
     originalReceipt: storableText(parameters.OriginalTransactionID, 40)?.trim() || null,
     refundCents: centsOf(parameters.Amount),
   };
 }
 
-function judgeReversalCode(code: string | null): ReversalResult['verdict'] {
+function judgeReversalCode(code: string | null): ReversalResult['outcome'] {
   if (code === '0') return 'reversed';
   if (code === 'R000001') return 'already reversed';
   return code !== null && finalFailures.has(code) ? 'failed' : 'unknown';

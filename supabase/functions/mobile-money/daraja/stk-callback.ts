@@ -1,5 +1,5 @@
 // Reads the body of an STK callback. Missing or malformed values become null, never an exception.
-import { judgeResultCode, type PaymentVerdict } from '../../../../domain/payment-result.ts';
+import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
 import { asObject, parseObject, storableText } from '../request-body.ts';
 
 const SMALLEST_INTEGER = -2_147_483_648;
@@ -7,7 +7,7 @@ const LARGEST_INTEGER = 2_147_483_647;
 
 export interface StkCallback {
   /** `pending` if the body is inconclusive. */
-  verdict: PaymentVerdict;
+  result: PaymentResult;
   resultCode: string | null;
   resultDescription: string | null;
   /** Cents, within 32 bits; null if missing or unreadable, which never equals the expected amount. */
@@ -27,7 +27,7 @@ export function readStkCallback(text: string): StkCallback {
   const itemValue = (name: string) =>
     Array.isArray(items) ? items.map(asObject).find((item) => item?.Name === name)?.Value : undefined;
   return {
-    verdict: judgeResultCode(callback?.ResultCode, 'callback'),
+    result: judgeResultCode(callback?.ResultCode, 'callback'),
     resultCode: storableText(callback?.ResultCode, 40),
     resultDescription: storableText(callback?.ResultDesc, 500),
     receivedCents: centsOf(itemValue('Amount')),

@@ -1,5 +1,5 @@
 // The STK query: requests the state of a prompt.
-import { judgeResultCode, type PaymentVerdict } from '../../../../domain/payment-result.ts';
+import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './client.ts';
 import { merchantFields } from './merchant-fields.ts';
@@ -8,7 +8,7 @@ const QUERY_PATH = '/mpesa/stkpushquery/v1/query';
 
 export interface QueryOutcome {
   /** `pending` also for every inconclusive answer. */
-  verdict: PaymentVerdict;
+  result: PaymentResult;
   /** The body as received; null without an answer. */
   body: string | null;
   resultCode: string | null;
@@ -36,7 +36,7 @@ export function readQueryReply(reply: DarajaReply): QueryOutcome {
   const isResult =
     reply.kind === 'answered' && reply.status === 200 && storableText(fields?.ResponseCode, 40) === '0';
   return {
-    verdict: isResult ? judgeResultCode(fields?.ResultCode, 'query') : 'pending',
+    result: isResult ? judgeResultCode(fields?.ResultCode, 'query') : 'pending',
     body: reply.kind === 'answered' ? storableText(reply.body, 65_536) : null,
     resultCode: isResult ? storableText(fields?.ResultCode, 40) : null,
     resultDescription: isResult ? storableText(fields?.ResultDesc, 500) : null,

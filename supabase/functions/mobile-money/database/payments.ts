@@ -45,7 +45,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
         order_id: orderId,
         tracking_number: trackingNumber,
         phone,
-        notice_secret: callbackSecret,
+        callback_secret: callbackSecret,
         expected_cents: expectedCents,
       };
       const begun = (await call('begin_payment', parameters, address)) as {
@@ -56,7 +56,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
       return { isNew: begun.is_new, payment: begun.payment, trackingNumber: begun.tracking_number ?? null };
     },
     beginTest: ({ phone, callbackSecret, requestedBy }) =>
-      call('begin_payment_test', { phone, notice_secret: callbackSecret, requested_by: requestedBy }),
+      call('begin_payment_test', { phone, callback_secret: callbackSecret, requested_by: requestedBy }),
     recordPush: (push) => call('record_push', push),
     settle: (settlement) => call('settle_payment', settlement),
     async storeFailedCallback(paymentId, body, sourceAddress) {
@@ -72,7 +72,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
     find: async (reference, address) =>
       (await call('find_payment', { reference }, address)) as Payment | null,
     findBySecret: (callbackSecret, address) =>
-      call('find_payment_by_secret', { notice_secret: callbackSecret }, address),
+      call('find_payment_by_secret', { callback_secret: callbackSecret }, address),
     leaseQueries: (atMost, perMinute) =>
       call('lease_payment_queries', { at_most: atMost, per_minute: perMinute }),
   };

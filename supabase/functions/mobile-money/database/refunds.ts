@@ -3,7 +3,7 @@ import type { DatabaseClient, Procedures, Refund } from './client.ts';
 
 /** A refund to send, or one whose state to query. */
 export interface RefundJob {
-  work: 'send' | 'ask';
+  work: 'send' | 'query';
   refund: Refund;
   /** The secret part of its callback URLs. */
   secret: string;
@@ -26,6 +26,6 @@ export function openRefundStore({ call }: DatabaseClient): RefundStore {
       await call('record_reversal_push', push);
     },
     settle: (settlement) => call('settle_reversal', settlement),
-    findBySecret: (secret, address) => call('find_refund_by_secret', { notice_secret: secret }, address),
+    findBySecret: (secret, address) => call('find_refund_by_secret', { result_secret: secret }, address),
   };
 }

@@ -27,7 +27,7 @@ export interface TillStore {
   extendPull(id: number): Promise<boolean>;
   finishPull(
     id: number,
-    result: { payments: number; news: number; unreadable: number } | { problem: string },
+    result: { payments: number; new_payments: number; unreadable: number } | { problem: string },
   ): Promise<void>;
   /** Returns the receipts that no statement has listed yet. */
   listNewReceipts(receipts: readonly string[]): Promise<string[]>;
@@ -46,7 +46,7 @@ export function openTillStore({ call }: DatabaseClient): TillStore {
       return { outcome, paymentId: payment?.id ?? null };
     },
     validate: async (reference, offeredCents) =>
-      (await call('judge_till_payment', { reference, offered_cents: offeredCents ?? 0 })) as
+      (await call('validate_till_payment', { reference, offered_cents: offeredCents ?? 0 })) as
         | 'accepted'
         | 'reference'
         | 'amount',

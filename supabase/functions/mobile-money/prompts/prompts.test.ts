@@ -252,14 +252,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
       return prompt as Prompt;
     }, 5000);
-  /** An order whose prompt was paid on the phone, but whose notice was lost on the way. */
+  /** An order whose prompt was paid on the phone, but whose callback was lost on the way. */
   async function paidUnheard(of: Order): Promise<Prompt> {
     await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });
     const { body } = await shop.initiate(of, shop.phone());
     expect(body.success).toBe(true);
     return decided(of);
   }
-  const notice = (
+  const callback = (
     prompt: Prompt,
     change: Record<string, unknown> = {},
     items: Record<string, unknown> = {},
@@ -297,7 +297,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toEqual({
         money: 'paid',
         payments: ['completed'],
-        said: ['push accepted', 'notice paid'],
+        said: ['push accepted', 'callback paid'],
       });
     });
 
@@ -356,7 +356,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await statusBecomes(again.body.checkoutRequestId, 'completed');
     });
 
-    test('9001: without a notice, a query completes it', async () => {
+    test('9001: without a callback, a query completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9001'));
       // Who asks for it on another phone meanwhile is told, in part, where it is.
       expect((await shop.initiate(order, shop.phone())).body).toEqual({
@@ -370,25 +370,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await shop.ask()).body).toEqual({ asked: 0, settled: 0 });
     });
 
-    test('9002: three notices are one payment', async () => {
+    test('9002: three callbacks are one payment', async () => {
       const { body } = await shop.initiate(order, shop.phone('9002'));
       await statusBecomes(body.checkoutRequestId, 'completed');
       await decided(order);
       expect(await shop.books(order)).toEqual({
         money: 'paid',
         payments: ['completed'],
-        said: ['push accepted', 'notice paid', 'notice already_completed', 'notice already_completed'],
+        said: ['push accepted', 'callback paid', 'callback already_completed', 'callback already_completed'],
       });
     });
 
-    test('9003: a notice before the push is answered completes it', async () => {
+    test('9003: a callback before the push is answered completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9003'));
       expect(body.success).toBe(true);
       expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
-      expect((await shop.books(order)).said).toEqual(['notice paid', 'push accepted']);
+      expect((await shop.books(order)).said).toEqual(['callback paid', 'push accepted']);
     });
 
-    test('9004: when the answer to the push is lost, its notice joins it', async () => {
+    test('9004: when the answer to the push is lost, its callback joins it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9004'));
       expect(body).toMatchObject({
         success: true,
@@ -396,10 +396,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await statusBecomes(body.checkoutRequestId, 'completed');
       expect(await shop.prompts(order)).toHaveLength(1);
-      expect((await shop.books(order)).said).toEqual(['push unknown', 'notice paid']);
+      expect((await shop.books(order)).said).toEqual(['push unknown', 'callback paid']);
     });
 
-    test('9005: a notice of a wrong amount pays nothing and waits for a person, whatever a query says', async () => {
+    test('9005: a callback of a wrong amount pays nothing and waits for a person, whatever a query says', async () => {
       const { body } = await shop.initiate(order, shop.phone('9005'));
       expect((await statusBecomes(body.checkoutRequestId, 'review')).status).toBe('review');
       await shop.ask();
@@ -610,11 +610,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       ];
       for (const secret of addresses) {
         const address = `${shop.url}/functions/v1/mobile-money/notice/${secret}`;
-        expect((await shop.notify(address, notice(prompt))).status).toBe(404);
+        expect((await shop.notify(address, callback(prompt))).status).toBe(404);
       }
       expect(await shop.everything()).toEqual(before);
       // The control: the same words at the right address pay.
-      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });
 
@@ -633,12 +633,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['no amount', undefined],
     ])('of %s pays nothing and goes to review', async (_, amount) => {
       const prompt = await paidUnheard(order);
-      const answer = await shop.notify(prompt.callbackUrl, notice(prompt, {}, { Amount: amount }));
+      const answer = await shop.notify(prompt.callbackUrl, callback(prompt, {}, { Amount: amount }));
       expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
       expect(await shop.books(order)).toEqual({
         money: 'unpaid',
         payments: ['review'],
-        said: ['push accepted', 'notice wrong_amount'],
+        said: ['push accepted', 'callback wrong_amount'],
       });
     });
 
@@ -646,32 +646,32 @@ describe.each(testDatabases())('on %s', (kind) => {
       const other = await shop.order();
       const [prompt, foreign] = [await paidUnheard(order), await paidUnheard(other)];
       const before = await shop.everything();
-      await shop.notify(prompt.callbackUrl, notice(foreign));
-      await shop.notify(prompt.callbackUrl, notice(foreign, { ResultCode: 1032 }));
+      await shop.notify(prompt.callbackUrl, callback(foreign));
+      await shop.notify(prompt.callbackUrl, callback(foreign, { ResultCode: 1032 }));
       expect(await shop.everything()).toEqual(before);
       expect((await shop.books(order)).said).toEqual([
         'push accepted',
-        'notice other_request',
-        'notice other_request',
+        'callback other_request',
+        'callback other_request',
       ]);
     });
 
     test('with the receipt of another payment changes nothing', async () => {
       const other = await shop.order();
       const [prompt, earlier] = [await paidUnheard(order), await paidUnheard(other)];
-      await shop.notify(earlier.callbackUrl, notice(earlier));
+      await shop.notify(earlier.callbackUrl, callback(earlier));
       const before = await shop.everything();
-      await shop.notify(prompt.callbackUrl, notice(prompt, {}, { MpesaReceiptNumber: earlier.receipt }));
+      await shop.notify(prompt.callbackUrl, callback(prompt, {}, { MpesaReceiptNumber: earlier.receipt }));
       expect(await shop.everything()).toEqual(before);
     });
 
     test('of failure after success changes nothing', async () => {
       const prompt = await paidUnheard(order);
-      await shop.notify(prompt.callbackUrl, notice(prompt));
+      await shop.notify(prompt.callbackUrl, callback(prompt));
       const before = await shop.everything();
       await shop.notify(
         prompt.callbackUrl,
-        notice(prompt, { ResultCode: 1032, CallbackMetadata: undefined }),
+        callback(prompt, { ResultCode: 1032, CallbackMetadata: undefined }),
       );
       expect(await shop.everything()).toEqual(before);
     });
@@ -698,18 +698,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       const answer = await shop.notify(prompt.callbackUrl, body);
       expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
       expect(await shop.everything()).toEqual(before);
-      expect((await shop.books(order)).said).toEqual(['push accepted', 'notice pending']);
+      expect((await shop.books(order)).said).toEqual(['push accepted', 'callback pending']);
     });
 
     test('that is too large is cut, stored and changes nothing', async () => {
       const prompt = await paidUnheard(order);
       const before = await shop.everything();
-      const large = notice(prompt, { ResultDesc: 'x'.repeat(100_000) });
+      const large = callback(prompt, { ResultDesc: 'x'.repeat(100_000) });
       expect((await shop.notify(prompt.callbackUrl, large)).status).toBe(413);
       expect(await shop.everything()).toEqual(before);
       const { rows } = await shop.database.query<{ bytes: number }>(
         `select octet_length(m.body) as bytes from public.payment_messages as m join public.payments as p on p.id = m.payment_id
-         where p.order_id = $1 and m.source = 'notice'`,
+         where p.order_id = $1 and m.source = 'callback'`,
         [order.id],
       );
       expect(rows).toEqual([{ bytes: 65_536 }]);
@@ -733,11 +733,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test("stores a callback's body and IP address", async () => {
     const prompt = await paidUnheard(order);
-    const body = notice(prompt);
+    const body = callback(prompt);
     await shop.notify(prompt.callbackUrl, body, { 'x-forwarded-for': '10.0.0.1, 196.201.214.200' });
     const { rows } = await shop.database.query(
       `select m.body, m.source_address from public.payment_messages as m join public.payments as p on p.id = m.payment_id
-       where p.order_id = $1 and m.source = 'notice'`,
+       where p.order_id = $1 and m.source = 'callback'`,
       [order.id],
     );
     expect(rows).toEqual([{ body, source_address: '196.201.214.200' }]);
@@ -750,7 +750,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        create trigger fails before update on public.payments for each row execute function private.fail()`,
     );
     try {
-      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
     } finally {
       await shop.database.execute('drop function private.fail() cascade');
     }
@@ -775,16 +775,16 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a callback is answered with 503, and accepted when M-PESA repeats it', async () => {
       const prompt = await paidUnheard(order);
       shop.setStoreDown(true);
-      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(503);
+      expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(503);
       shop.setStoreDown(false);
-      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });
 
     test('a callback is retried for a moment', async () => {
       const prompt = await paidUnheard(order);
       shop.failStoreOnce();
-      expect((await shop.notify(prompt.callbackUrl, notice(prompt))).status).toBe(200);
+      expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });
 
@@ -821,7 +821,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
 
     test.each(['lose-answer', 'delay'])(
-      'accepts a push but its answer is lost to "%s", its notice joins it',
+      'accepts a push but its answer is lost to "%s", its callback joins it',
       async (trouble) => {
         await shop.control('faults', { pushes: { next: 1, kind: trouble, delayMs: 3000 } });
         const { body } = await shop.initiate(order, shop.phone());

@@ -39,7 +39,7 @@ async function query(context: MobileMoneyContext, payment: Payment): Promise<boo
     payment_id: payment.id,
     source: 'query',
     body: answer.body,
-    verdict: answer.verdict,
+    result: answer.result,
     result_code: answer.resultCode,
     result_description: answer.resultDescription,
     merchant_request_id: answer.merchantRequestId,

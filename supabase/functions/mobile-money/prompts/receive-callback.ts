@@ -86,9 +86,9 @@ function settlementOf(paymentId: string, text: string, body: string, address: st
   const callback = readStkCallback(text);
   return {
     payment_id: paymentId,
-    source: 'notice',
+    source: 'callback',
     body,
-    verdict: callback.verdict,
+    result: callback.result,
     result_code: callback.resultCode,
     result_description: callback.resultDescription,
     received_cents: callback.receivedCents,

@@ -17,7 +17,7 @@ const MAX_CALLBACK_BYTES = 64 * 1024;
  */
 export type RefundResultKind = 'result' | 'timeout' | 'status' | 'outcome';
 
-const verdicts = {
+const settlementResults = {
   reversed: 'succeeded',
   'already reversed': 'already_reversed',
   failed: 'failed',
@@ -65,7 +65,7 @@ export async function receiveRefundResult(
 }
 
 function read(kind: RefundResultKind, text: string) {
-  if (kind === 'timeout') return { source: 'reversal_timeout', verdict: 'pending' };
+  if (kind === 'timeout') return { source: 'reversal_timeout', result: 'pending' };
   if (kind === 'status' || kind === 'outcome') {
     const status = readTransactionStatus(text);
     const statusText = status.answered ? (status.status ?? '').trim() : '';
@@ -81,11 +81,11 @@ function read(kind: RefundResultKind, text: string) {
     return kind === 'status'
       ? {
           ...answer,
-          verdict: /^reversed$/i.test(statusText) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending',
+          result: /^reversed$/i.test(statusText) ? 'succeeded' : isCompleted ? 'not_reversed' : 'pending',
         }
       : {
           ...answer,
-          verdict: isOfReversal ? 'succeeded' : 'pending',
+          result: isOfReversal ? 'succeeded' : 'pending',
           refund_receipt: isOfReversal ? status.receipt : null,
           refund_cents: isOfReversal ? status.transactionCents : null,
           originator_conversation_id: status.subjectConversationId,
@@ -94,7 +94,7 @@ function read(kind: RefundResultKind, text: string) {
   const result = readReversalResult(text);
   return {
     source: 'reversal_result',
-    verdict: verdicts[result.verdict],
+    result: settlementResults[result.outcome],
     result_code: result.resultCode,
     result_description: result.resultDescription,
     refund_receipt: result.receipt,

@@ -213,7 +213,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         status: 'cancelled',
       });
       expect(await shop.row('payments', payment.id)).toMatchObject({ refund_receipt: done.refund_receipt });
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 0 });
     });
 
     test('is sent with other waiting ones until M-PESA is busy', async () => {
@@ -247,7 +247,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.shopDoes();
       await shop.settled(refund.id, 'sent');
       await shop.dueNow(refund.id);
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       await shop.settled(refund.id, 'completed');
       expect(await reversalsOf(payment.receipt)).toBe(1);
     });
@@ -261,7 +261,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.shopDoes();
       await shop.settled(refund.id, 'sent');
       await shop.dueNow(refund.id);
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       await vi.waitFor(async () => {
         const { rows } = await shop.database.query(
           `select outcome from public.payment_messages where refund_id = $1 and source = 'status_result'`,
@@ -270,7 +270,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         expect(rows).toEqual([{ outcome: 'pending' }]);
       });
       await shop.dueNow(refund.id);
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       const done = await shop.settled(refund.id, 'completed');
       expect(done.refund_receipt).toMatch(/^[A-Z0-9]{10}$/);
     });
@@ -283,9 +283,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await shop.shopDoes();
       await shop.settled(refund.id, 'unknown');
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 0 });
       await shop.dueNow(refund.id);
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       await shop.settled(refund.id, 'completed');
       expect(await reversalsOf(payment.receipt)).toBe(1);
     });
@@ -329,7 +329,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.shopDoes();
       await shop.settled(refund.id, 'sent');
       const { rows } = await shop.database.query<{ secret: string }>(
-        'select notice_secret as secret from private.refund_secrets where refund_id = $1',
+        'select result_secret as secret from private.refund_secrets where refund_id = $1',
         [refund.id],
       );
       const told = await shop.post(`/reversal/${rows[0]?.secret}/result`, {
@@ -337,7 +337,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       expect(told).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
       await shop.settled(refund.id, 'unknown');
-      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, asked: 1 });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       await shop.settled(refund.id, 'completed');
     });
 
@@ -347,7 +347,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.shopDoes();
       await shop.settled(refund.id, 'sent');
       const { rows } = await shop.database.query<{ secret: string }>(
-        'select notice_secret as secret from private.refund_secrets where refund_id = $1',
+        'select result_secret as secret from private.refund_secrets where refund_id = $1',
         [refund.id],
       );
       const secret = rows[0]?.secret ?? '';
@@ -460,7 +460,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const other = await openShop(kind, { hasNoInitiator: true });
     try {
       const { refund } = await other.refundOfPaidOrder();
-      expect((await other.shopDoes()).body).toMatchObject({ sent: 0, asked: 0 });
+      expect((await other.shopDoes()).body).toMatchObject({ sent: 0, queried: 0 });
       expect(await other.row('refunds', refund.id)).toMatchObject({ status: 'approved', tries: 0 });
       const { body } = await other.post('', { action: 'describe-setup' }, staffToken);
       expect(body.setup).toMatchObject({ canReverse: false });

@@ -16,14 +16,14 @@ const MAX_PER_CALL = 5;
  * @returns how many were sent and how many queried
  * @throws DatabaseUnavailable
  */
-export async function sendRefunds(context: MobileMoneyContext): Promise<{ sent: number; asked: number }> {
-  const done = { sent: 0, asked: 0 };
+export async function sendRefunds(context: MobileMoneyContext): Promise<{ sent: number; queried: number }> {
+  const done = { sent: 0, queried: 0 };
   if (!context.daraja.settings.initiator) return done;
-  while (done.sent + done.asked < MAX_PER_CALL) {
+  while (done.sent + done.queried < MAX_PER_CALL) {
     const [work] = await context.refunds.lease(LEASE_SIZE);
     if (!work) break;
     const answer = work.work === 'send' ? await send(context, work) : await query(context, work);
-    done[work.work === 'send' ? 'sent' : 'asked'] += 1;
+    done[work.work === 'send' ? 'sent' : 'queried'] += 1;
     // If M-PESA is busy or unavailable, the others wait for the next call.
     if (answer !== 'accepted') break;
   }

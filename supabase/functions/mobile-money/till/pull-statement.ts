@@ -15,7 +15,7 @@ const BATCH_SIZE = 200;
  */
 export async function pullDueStatement(
   context: MobileMoneyContext,
-): Promise<{ payments: number; news: number } | null> {
+): Promise<{ payments: number; newPayments: number } | null> {
   const pull = await context.till.leasePull(PULL_INTERVAL_MINUTES);
   if (!pull) return null;
   if (pull.missedSince) {
@@ -28,7 +28,7 @@ export async function pullDueStatement(
   try {
     const statement = await pullStatement(context.daraja, pull);
     // The lines before an error are payments, too.
-    const news = await settleLines(context, pull.id, statement.lines);
+    const newPayments = await settleLines(context, pull.id, statement.lines);
     if (statement.kind !== 'pulled') {
       const problem =
         statement.kind === 'refused' ? `${statement.code} ${statement.description}` : statement.reason;
@@ -36,7 +36,7 @@ export async function pullDueStatement(
       await context.till.finishPull(pull.id, {
         problem: problem.trim().slice(0, 500) || 'no reason was given',
       });
-      return { payments: statement.lines.length, news };
+      return { payments: statement.lines.length, newPayments };
     }
     if (statement.unreadable.length > 0) {
       context.log({
@@ -46,10 +46,14 @@ export async function pullDueStatement(
       });
     }
     const payments = statement.lines.length;
-    await context.till.finishPull(pull.id, { payments, news, unreadable: statement.unreadable.length });
-    if (news > 0)
-      context.log({ level: 'info', event: 'statement pulled', detail: `${news} of ${payments} news` });
-    return { payments, news };
+    await context.till.finishPull(pull.id, {
+      payments,
+      new_payments: newPayments,
+      unreadable: statement.unreadable.length,
+    });
+    if (newPayments > 0)
+      context.log({ level: 'info', event: 'statement pulled', detail: `${newPayments} of ${payments} new` });
+    return { payments, newPayments };
   } catch (error) {
     // Otherwise no process could pull until the lease expires.
     await context.till.finishPull(pull.id, { problem: 'The database was not available' }).catch(() => {});
@@ -62,7 +66,7 @@ async function settleLines(
   pullId: number,
   lines: readonly StatementLine[],
 ): Promise<number> {
-  let news = 0;
+  let newPayments = 0;
   for (let at = 0; at < lines.length; at += BATCH_SIZE) {
     const some = lines.slice(at, at + BATCH_SIZE);
     const newReceipts = new Set(await context.till.listNewReceipts(some.map(({ receipt }) => receipt)));
@@ -78,7 +82,7 @@ async function settleLines(
         ...(line.msisdn ? { payer_phone: line.msisdn } : {}),
         ...(line.sender ? { payer_name: line.sender } : {}),
       });
-      news += 1;
+      newPayments += 1;
       // Usually its callback has settled it; otherwise it was lost until now.
       if (outcome !== 'already_completed') {
         context.log({
@@ -92,5 +96,5 @@ async function settleLines(
     if (!(await context.till.extendPull(pullId)))
       throw new Error('the pull was taken over by another process');
   }
-  return news;
+  return newPayments;
 }

@@ -257,14 +257,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
     await till.forgetPulls();
-    expect((await till.act('pull-statement')).body).toMatchObject({ news: 5 });
+    expect((await till.act('pull-statement')).body).toMatchObject({ newPayments: 5 });
     for (const of of orders) {
       expect(await till.money(of)).toEqual({ money: 'paid', payments: ['till completed'] });
     }
     // Not again before it is due, and then nothing is news.
     expect((await till.act('pull-statement')).body).toBeNull();
     await till.forgetPulls();
-    expect((await till.act('pull-statement')).body).toMatchObject({ news: 0 });
+    expect((await till.act('pull-statement')).body).toMatchObject({ newPayments: 0 });
   });
 
   test('a failed pull is repeated', async () => {
@@ -340,7 +340,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('our errors stop no payment', async () => {
       await refuseUnknown(true);
-      till.setDown(/judge_till_payment/);
+      till.setDown(/validate_till_payment/);
       expect(await validate({ BillRefNumber: 'rent' })).toBe('0');
       till.setDown(null);
       await refuseUnknown(false);
