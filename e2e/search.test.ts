@@ -153,6 +153,13 @@ describe.each([
     await page.getByRole('link', { name: 'See all drinks, cheapest first' }).click();
     await page.waitForURL(/sort=price$/);
     await count(page, '27 drinks');
+    const note = page.getByText('The search finds drinks by name, not by price.');
+    await page.goto(`${shop.url}/shop?search=mango+under+1000`);
+    await note.waitFor();
+    await page.getByRole('link', { name: 'See these, cheapest first' }).click();
+    await page.waitForURL(/sort=price$/);
+    await expect.poll(() => drinks(page).first().textContent()).toContain('Dusk Energy Mango');
+    expect(await note.isVisible()).toBe(true);
   });
 
   story('brands and flavors lead to groups with headings', async ({ newVisitor }) => {

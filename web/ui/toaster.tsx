@@ -121,11 +121,11 @@ function Messages() {
         closeButtonAriaLabel: 'Dismiss',
         classNames: {
           toast:
-            'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg ' +
+            'pointer-events-auto flex w-full items-start gap-3 rounded-lg border px-4 py-3.5 shadow-lg max-[20rem]:px-3 ' +
             'data-[type=success]:border-leaf-300 data-[type=success]:bg-card data-[type=success]:[&_[data-icon]]:bg-success-soft data-[type=success]:[&_[data-icon]]:text-success ' +
             'data-[type=info]:border-dusk-200 data-[type=info]:bg-card data-[type=info]:[&_[data-icon]]:bg-dusk-100 data-[type=info]:[&_[data-icon]]:text-dusk-700 ' +
             'data-[type=error]:border-danger/40 data-[type=error]:bg-card data-[type=error]:[&_[data-icon]]:bg-danger-soft data-[type=error]:[&_[data-icon]]:text-danger',
-          icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill',
+          icon: 'mt-0.5 grid size-7 shrink-0 place-items-center rounded-pill max-[20rem]:hidden',
           content: 'min-w-0 flex-1',
           title: 'font-display text-base leading-snug font-bold text-ink',
           description: 'mt-0.5 text-sm text-ink-soft',

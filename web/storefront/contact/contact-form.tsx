@@ -65,7 +65,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
           )}
         </div>
       )}
-      <div className="grid gap-5 sm:grid-cols-2">
+      <div className="grid grid-cols-1 gap-5 sm:grid-cols-2">
         <TextField label="First name" name="firstName" required maxLength={99} autoComplete="given-name" />
         <TextField label="Last name" name="lastName" required maxLength={99} autoComplete="family-name" />
         <TextField label="Email" name="email" type="email" required maxLength={254} autoComplete="email" />

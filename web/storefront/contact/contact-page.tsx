@@ -141,14 +141,14 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         </ul>
       </section>
 
-      <div className="page grid gap-8 pt-16 md:pt-24 lg:grid-cols-[1.6fr_1fr] lg:gap-12">
+      <div className="page grid grid-cols-1 gap-8 pt-16 md:pt-24 lg:grid-cols-[1.6fr_1fr] lg:gap-12">
         <section aria-labelledby="message-title" className="rounded-2xl bg-card p-6 shadow-lg md:p-10">
           <h2 id="message-title" className="mb-6 text-3xl font-extrabold">
             Send us a message
           </h2>
           <ContactForm wasSent={actionData?.isSent} />
         </section>
-        <div className="grid content-start gap-6">
+        <div className="grid grid-cols-1 content-start gap-6">
           <section aria-labelledby="hours" className="on-dusk rounded-2xl bg-dusk-900 p-7 text-white md:p-8">
             <h2 id="hours" className="flex items-center gap-3 text-2xl">
               <Icon name="clock" className="size-6 text-ember-300" />
@@ -184,11 +184,11 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         <h2 id="locations" className="mb-8 text-4xl font-extrabold">
           Delivery locations
         </h2>
-        <ul className="grid gap-5 md:grid-cols-3 md:gap-7">
+        <ul className="grid grid-cols-1 gap-5 md:grid-cols-3 md:gap-7">
           {locations.map(({ name, address }) => (
             <li
               key={name}
-              className="grid content-start gap-3 rounded-xl border-t-4 border-ember-400 bg-card p-6 shadow-sm"
+              className="grid grid-cols-1 content-start gap-3 rounded-xl border-t-4 border-ember-400 bg-card p-6 shadow-sm"
             >
               <h3 className="text-2xl">{name}</h3>
               <address className="grid gap-0.5 text-ink-soft not-italic">
@@ -205,7 +205,10 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
                 </a>
                 <span className="flex gap-2.5">
                   <Icon name="clock" className="mt-1 size-5 text-leaf-600" />
-                  <span className="whitespace-nowrap">Mon-Sun 8AM-10PM</span>
+                  <span>
+                    <span className="whitespace-nowrap">Mon-Sun</span>{' '}
+                    <span className="whitespace-nowrap">8AM-10PM</span>
+                  </span>
                 </span>
               </address>
               <p className="mt-1 justify-self-start rounded-pill bg-leaf-100 px-3 py-1 text-sm font-bold text-leaf-800">

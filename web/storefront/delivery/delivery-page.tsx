@@ -150,14 +150,14 @@ export default function DeliveryPage() {
       </section>
 
       <section aria-labelledby="timeframe" className="page pt-16 md:pt-24">
-        <div className="on-dusk grid gap-8 overflow-hidden rounded-2xl bg-[linear-gradient(115deg,var(--color-dusk-900)_35%,var(--color-afterglow)_80%,var(--color-ember-500)_120%)] p-7 text-white md:grid-cols-[1.2fr_1fr] md:items-end md:p-14">
+        <div className="on-dusk grid grid-cols-1 gap-8 overflow-hidden rounded-2xl bg-[linear-gradient(115deg,var(--color-dusk-900)_35%,var(--color-afterglow)_80%,var(--color-ember-500)_120%)] p-7 text-white md:grid-cols-[1.2fr_1fr] md:items-end md:p-14">
           <div className="grid gap-3">
             <p className="caps text-ember-300">Within Nairobi</p>
             <h2 id="timeframe" className="text-time font-extrabold tracking-tight">
               15-60 Minutes
             </h2>
           </div>
-          <div className="grid gap-5">
+          <div className="grid grid-cols-1 gap-5">
             <p className="text-lg text-white/92">
               {settings.delivery_fee > 0
                 ? `${formatKsh(settings.delivery_fee)} delivery, on every order, any number of bottles.`

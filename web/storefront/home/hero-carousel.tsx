@@ -106,7 +106,7 @@ export function HeroCarousel() {
       {/* On a phone in a row of their own: over the picture they would hide its fruit. */}
       <div className="page pointer-events-none py-1 lg:absolute lg:inset-x-0 lg:bottom-8 lg:py-0">
         <div
-          className={`pointer-events-auto -ml-2 inline-flex items-center rounded-pill px-1.5 lg:bg-dusk-950/55 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
+          className={`pointer-events-auto -ml-2 inline-flex max-w-full flex-wrap items-center rounded-pill px-1.5 lg:bg-dusk-950/55 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
         >
           {heroSlides.map(({ art, headline }, index) => (
             <button
@@ -156,7 +156,7 @@ function Slide({
       className={`relative flex min-w-0 flex-[0_0_100%] snap-start items-start overflow-hidden lg:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
-      <div className="page relative grid min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 sm:min-h-[calc(12rem+50vw)] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
+      <div className="page relative grid grid-cols-1 min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 sm:min-h-[calc(12rem+50vw)] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
         <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal lg:max-w-[10ch]">
           {headline}
         </Headline>

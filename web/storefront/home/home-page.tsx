@@ -144,7 +144,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a row that scrolls has to be reachable by keyboard
         tabIndex={0}
         aria-label="Drinks on Offer"
-        className="bleed grid snap-x auto-cols-[62%] -outline-offset-4 grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
+        className="bleed grid snap-x auto-cols-[max(62%,min(100%,9rem))] -outline-offset-4 grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
       >
         {products.map((product) => (
           <li key={product.slug} className="snap-start">
@@ -168,7 +168,7 @@ function Promises() {
       aria-label="Our promise"
       className="far-below page [--room:36rem] md:[--room:22rem] pt-20 md:pt-28"
     >
-      <ul className="grid gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
+      <ul className="grid grid-cols-1 gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
         {promises.map(({ figure, unit, text }) => (
           <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
             <p className="font-display leading-none font-extrabold text-dusk-800">

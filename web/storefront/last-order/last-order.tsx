@@ -57,7 +57,7 @@ export default function LastOrder() {
     >
       {isAsked ? (
         <>
-          <p className="min-w-56 flex-1 text-sm">
+          <p className="min-w-[min(14rem,100%)] flex-1 text-sm">
             Forget all orders on this device? They stay with us and can be looked up by their numbers.
           </p>
           <span className="flex flex-wrap gap-2">
@@ -71,7 +71,7 @@ export default function LastOrder() {
         </>
       ) : (
         <>
-          <div className="min-w-48 flex-1 text-sm leading-snug">
+          <div className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug">
             <p>
               <span className="block text-ink-soft">
                 Your last order, {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
@@ -84,7 +84,7 @@ export default function LastOrder() {
               <TextWithAmounts>{meaning?.summary ?? withoutAnswer[answer]}</TextWithAmounts>
             </p>
           </div>
-          <span className="flex grow items-center gap-2 sm:grow-0">
+          <span className="flex grow flex-wrap items-center gap-2 sm:grow-0">
             <PayNow
               order={{ orderId, trackingNumber, total, phone }}
               meaning={meaning}

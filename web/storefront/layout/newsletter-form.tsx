@@ -26,7 +26,12 @@ export function NewsletterForm() {
     );
 
   return (
-    <fetcher.Form method="post" action="/newsletter" defaultShouldRevalidate={false} className="grid gap-2">
+    <fetcher.Form
+      method="post"
+      action="/newsletter"
+      defaultShouldRevalidate={false}
+      className="grid grid-cols-1 gap-2"
+    >
       <label htmlFor="newsletter-email" className="sr-only">
         Your email address
       </label>
@@ -44,7 +49,7 @@ export function NewsletterForm() {
           onInput={onInput}
           aria-invalid={problem ? true : undefined}
           aria-describedby={problem ? 'newsletter-answer' : undefined}
-          className="min-h-12 min-w-44 flex-1 rounded-pill border border-white/40 bg-white/8 px-5 text-sm text-white placeholder:text-dusk-200 hover:border-white/70"
+          className="min-h-12 min-w-[min(11rem,100%)] flex-1 rounded-pill border border-white/40 bg-white/8 px-5 text-sm text-white placeholder:text-dusk-200 hover:border-white/70"
         />
         <Button type="submit" tone="ember" isBusy={isSending}>
           {isSending ? 'Subscribing…' : 'Subscribe'}

@@ -14,7 +14,7 @@ export function PracticeStrip({ phonePageUrl }: { phonePageUrl: string | null })
             href={phonePageUrl}
             target="_blank"
             rel="noreferrer"
-            className="-my-2.5 inline-block py-3.5 whitespace-nowrap underline underline-offset-2 hover:text-ink"
+            className="-my-2.5 inline-block py-3.5 underline underline-offset-2 hover:text-ink"
           >
             Open the practice phone
           </a>

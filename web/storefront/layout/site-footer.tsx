@@ -62,8 +62,8 @@ export function SiteFooter() {
         aria-hidden="true"
         className="h-1.5 bg-[linear-gradient(90deg,var(--color-fruit-blackcurrant),var(--color-fruit-passion),var(--color-fruit-hibiscus),var(--color-fruit-watermelon),var(--color-fruit-mango),var(--color-fruit-pineapple-mint),var(--color-fruit-coconut-lime))]"
       />
-      <div className="page grid gap-x-10 gap-y-12 py-16 md:grid-cols-[1.1fr_1fr] lg:grid-cols-[1.5fr_0.7fr_0.8fr_1.4fr]">
-        <div className="grid content-start gap-5">
+      <div className="page grid grid-cols-1 gap-x-10 gap-y-12 py-16 md:grid-cols-[1.1fr_1fr] lg:grid-cols-[1.5fr_0.7fr_0.8fr_1.4fr]">
+        <div className="grid grid-cols-1 content-start gap-5">
           <Link
             to="/"
             aria-label={`${settings.store_name}, home`}
@@ -74,7 +74,7 @@ export function SiteFooter() {
           <p className="max-w-xs text-dusk-200">
             Khat from Meru, fruit from Embu, delivered ice-cold while the evening is still young.
           </p>
-          <ul className="flex gap-2">
+          <ul className="flex flex-wrap gap-2">
             {social.map(({ name, label, href }) => (
               <li key={name}>
                 <a
@@ -89,12 +89,12 @@ export function SiteFooter() {
             ))}
           </ul>
         </div>
-        <div className="grid grid-cols-2 gap-8 lg:contents">
+        <div className="grid grid-pairs gap-8 lg:contents">
           <Links title="Explore" links={explore} />
           <Links title="Help" links={help} />
         </div>
-        <div className="grid content-start gap-8 md:col-span-2 md:grid-cols-2 lg:col-span-1 lg:grid-cols-1">
-          <section aria-labelledby="newsletter-title" className="grid content-start gap-3">
+        <div className="grid grid-cols-1 content-start gap-8 md:col-span-2 md:grid-cols-2 lg:col-span-1 lg:grid-cols-1">
+          <section aria-labelledby="newsletter-title" className="grid grid-cols-1 content-start gap-3">
             <h2 id="newsletter-title" className="text-xl text-white">
               New flavors, first
             </h2>
@@ -103,7 +103,7 @@ export function SiteFooter() {
             </p>
             <NewsletterForm />
           </section>
-          <address className="grid content-start justify-items-start text-sm not-italic">
+          <address className="grid grid-cols-1 content-start justify-items-start text-sm not-italic wrap-anywhere">
             <a
               href={chatLink(settings.chat_phone)}
               className="inline-flex min-h-11 items-center gap-3 hover:text-ember-300 hover:underline"
@@ -126,7 +126,7 @@ export function SiteFooter() {
           <p>
             © {year} {settings.store_name}. All rights reserved.
           </p>
-          <ul className="flex gap-6">
+          <ul className="flex flex-wrap gap-x-6">
             {legal.map(({ label, to }) => (
               <li key={label}>
                 <Link

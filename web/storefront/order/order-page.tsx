@@ -151,7 +151,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           Another quantity
         </Link>
       </nav>
-      <header className="grid gap-1">
+      <header className="grid grid-cols-1 gap-1">
         <h1 id="order" className="text-4xl font-extrabold">
           Your order
         </h1>
@@ -159,7 +159,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           At your door in 15-60 minutes within Nairobi. Next, you'll pay with M-PESA.
         </p>
       </header>
-      <Form method="post" className="grid gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
+      <Form method="post" className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         <input type="hidden" name="key" value={actionData?.key || loaderData.key} />
         <input type="hidden" name="productId" value={product.id} />
         <input type="hidden" name="shownPrice" value={product.price} />
@@ -174,7 +174,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           })}
         />
         <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
-        <div className="grid gap-3">
+        <div className="grid grid-cols-1 gap-3">
           {/* Without scripts the answer is a new page: it begins at what went wrong. */}
           <div tabIndex={-1} {...(failure ? { autoFocus: true } : {})} className="outline-none!">
             <FailureCallout failure={shownFailure} quantity={quantity} similar={similar} areButtons />

@@ -190,7 +190,7 @@ export function OrderPanel({
     <>
       <DialogHeading title="Your order" description={nextSteps} isTerse />
       <DialogBody>
-        <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid gap-5">
+        <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
             <Callout title="You have ordered this already">
               {unpaid.meaning.summary}

@@ -41,7 +41,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
         />
       </span>
       <div className="flex min-w-0 flex-1 flex-wrap items-center justify-between gap-x-4 gap-y-1">
-        <p className="min-w-32 flex-1">
+        <p className="min-w-[min(8rem,100%)] flex-1">
           <span className="block leading-tight font-bold wrap-anywhere">{product.name}</span>
           <span className="text-sm text-ink-soft tabular-nums">{formatKsh(product.price)} each</span>
         </p>
@@ -108,7 +108,7 @@ interface AmountsProps {
 /** Subtotal, delivery fee and total (specification §9). */
 export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
   return (
-    <dl className="grid grid-cols-[minmax(0,1fr)_minmax(0,auto)] gap-y-1.5 text-sm tabular-nums">
+    <dl className="grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-y-1.5 text-sm tabular-nums">
       <dt className="text-ink-soft">
         Subtotal{' '}
         <span className="sm:whitespace-nowrap">

@@ -25,7 +25,7 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
             : ''
         }
       >
-        <p role="status" className="min-w-40 flex-1 text-sm leading-tight">
+        <p role="status" className="min-w-[min(10rem,100%)] flex-1 text-sm leading-tight">
           {unpaid ? (
             <>
               <span className="block truncate text-xs leading-5 text-ink-soft">

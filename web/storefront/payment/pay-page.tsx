@@ -120,7 +120,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
   const charge = chargeCents(order.total);
   return (
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
-      <header className="grid gap-1">
+      <header className="grid grid-cols-1 gap-1">
         <h1 id="pay" className="text-4xl font-extrabold">
           {isWaiting ? 'Check your phone' : 'Pay with M-PESA'}
         </h1>
@@ -130,7 +130,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             : 'We send a prompt to your phone. You confirm it there with your PIN.'}
         </p>
       </header>
-      <div className="grid gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
+      <div className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         {problem ? <Notice tone="danger" title={problem} /> : null}
         <Amount order={order} charge={charge} />
         {isWaiting ? (
@@ -148,7 +148,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             </Form>
           </>
         ) : (
-          <Form method="post" className="grid gap-5">
+          <Form method="post" className="grid grid-cols-1 gap-5">
             <TextField
               label="M-PESA phone number"
               type="tel"
@@ -171,7 +171,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
         </a>
       </div>
       {takesTill && !isWaiting ? (
-        <div className="grid gap-3">
+        <div className="grid grid-cols-1 gap-3">
           <h2 className="text-2xl">Or pay without the prompt</h2>
           <PayByTill order={order} />
         </div>

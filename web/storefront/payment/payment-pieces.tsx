@@ -16,7 +16,7 @@ export function Amount({
 }) {
   return (
     <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
-      <p className="flex items-baseline justify-between gap-4">
+      <p className="flex flex-wrap items-baseline justify-between gap-x-4">
         <span className="text-sm text-dusk-200">You pay</span>
         <Price cents={charge} className="text-3xl" />
       </p>
@@ -25,11 +25,9 @@ export function Amount({
           <TextWithAmounts>{`Your total of ${formatKsh(order.total)}, rounded up to whole shillings`}</TextWithAmounts>
         </p>
       )}
-      <p className="mt-3 flex items-baseline justify-between gap-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
+      <p className="mt-3 flex flex-wrap items-baseline justify-between gap-x-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
         Tracking number{' '}
-        <strong className="font-semibold whitespace-nowrap text-white tabular-nums">
-          {order.trackingNumber}
-        </strong>
+        <strong className="font-semibold text-white tabular-nums">{order.trackingNumber}</strong>
       </p>
     </div>
   );
@@ -40,7 +38,7 @@ export function TrackingNumber({ number }: { number: string }) {
     <div className="flex w-full flex-wrap items-center justify-between gap-x-4 rounded-lg border border-line bg-card py-2 pr-2 pl-5 text-left">
       <p>
         <span className="block text-xs text-ink-soft">Tracking number</span>
-        <strong className="font-semibold whitespace-nowrap tabular-nums">{number}</strong>
+        <strong className="font-semibold tabular-nums">{number}</strong>
       </p>
       <CopyButton text={number} what="tracking number" />
     </div>
@@ -79,7 +77,7 @@ export function Steps({ phone, charge }: { phone: string; charge: number }) {
     ['Enter your M-PESA PIN'],
   ];
   return (
-    <ol className="grid w-full max-w-sm gap-2.5 text-left">
+    <ol className="grid w-full max-w-sm grid-cols-1 gap-2.5 text-left">
       {steps.map(([step, figure], index) => (
         <li key={step} className="flex items-center gap-3">
           <span

@@ -30,7 +30,7 @@ interface StateProps {
 
 /** Side by side where there is room, and on a phone that lies on its side. */
 const actions =
-  'grid gap-2 md:grid-cols-[1fr_auto] [@media(max-height:30rem)]:grid-cols-[auto_1fr] md:[@media(max-height:30rem)]:grid-cols-[1fr_auto]';
+  'grid gap-2 md:grid-cols-[1fr_auto] [@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[auto_1fr] md:[@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[1fr_auto]';
 
 const phoneProblem = 'Please enter a valid phone number 📱';
 
@@ -87,7 +87,7 @@ export function ReadyToPay({
         description="We send a prompt to your phone. You confirm it there with your PIN."
       />
       <DialogBody>
-        <form id={formId} onSubmit={submit} noValidate className="grid gap-5">
+        <form id={formId} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {endedPhone ? (
             <Notice tone="info" title="You can pay now">
               The prompt on {endedPhone} ended without payment.
@@ -120,7 +120,7 @@ export function ReadyToPay({
             form={formId}
             size="large"
             isBusy={isSending}
-            className="md:order-2 [@media(max-height:30rem)]:order-2"
+            className="md:order-2 [@media(max-height:30rem)_and_(min-width:30rem)]:order-2"
           >
             {isSending ? (
               <>
@@ -165,7 +165,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
         }
       />
       <DialogBody>
-        <div className="grid justify-items-center gap-5 pt-2 text-center">
+        <div className="grid grid-cols-1 justify-items-center gap-5 pt-2 text-center">
           <RingingPhone />
           {state.promptedPhone ? (
             <p className="rounded-lg bg-paper-deep px-5 py-4 text-left font-semibold">
@@ -174,7 +174,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
           ) : (
             <Steps phone={phone} charge={chargeCents(order.total)} />
           )}
-          <div role="status" className="grid w-full justify-items-center gap-5">
+          <div role="status" className="grid grid-cols-1 w-full justify-items-center gap-5">
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
               <Spinner /> Waiting for M-PESA to confirm…
             </p>
@@ -226,7 +226,7 @@ export function OrderOver({ order, headingRef, meaning, onTrack, onClose, onOrde
         description={onOrderAgain ? 'You can order the same again.' : 'There is nothing to pay right now.'}
       />
       <DialogBody>
-        <div className="grid justify-items-center gap-5 pt-2 text-center">
+        <div className="grid grid-cols-1 justify-items-center gap-5 pt-2 text-center">
           <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
             <TextWithAmounts>{meaning.text}</TextWithAmounts>
           </p>
@@ -265,7 +265,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
         description="Asante! Now follow your drinks on their way to you."
       />
       <DialogBody>
-        <div className="grid justify-items-center gap-5 pt-2 text-center">
+        <div className="grid grid-cols-1 justify-items-center gap-5 pt-2 text-center">
           <span aria-hidden="true" className="payment-tick text-success">
             <svg viewBox="0 0 96 96" aria-hidden="true" className="size-24" fill="none">
               <circle cx="48" cy="48" r="44" className="fill-success-soft" />
@@ -327,7 +327,7 @@ export function PaymentFailed({
         description="That payment didn't go through."
       />
       <DialogBody>
-        <div className="grid gap-5">
+        <div className="grid grid-cols-1 gap-5">
           <p
             role="alert"
             className="rounded-lg border border-danger/40 bg-danger-soft px-5 py-4 font-semibold text-danger"
@@ -335,7 +335,7 @@ export function PaymentFailed({
             {error}
           </p>
           {onPayByHand && isUnreached ? (
-            <section aria-labelledby="by-hand" className="grid gap-3">
+            <section aria-labelledby="by-hand" className="grid grid-cols-1 gap-3">
               <h3 id="by-hand" className="text-xl">
                 Or pay without the prompt
               </h3>
@@ -352,7 +352,7 @@ export function PaymentFailed({
             size="large"
             onClick={onRetry}
             disabled={left > 0}
-            className="md:order-2 [@media(max-height:30rem)]:order-2"
+            className="md:order-2 [@media(max-height:30rem)_and_(min-width:30rem)]:order-2"
           >
             {left > 0
               ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`

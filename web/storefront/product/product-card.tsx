@@ -115,7 +115,7 @@ export function ProductCard({
 export function ProductGrid({ children, className = '' }: { children: React.ReactNode; className?: string }) {
   return (
     <ul
-      className={`grid grid-cols-2 gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7 md:gap-y-11 ${className}`}
+      className={`grid grid-pairs gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7 md:gap-y-11 ${className}`}
     >
       {children}
     </ul>

@@ -162,7 +162,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           </Link>
         </nav>
         {UnpaidOrder ? <UnpaidOrder productId={product.id} /> : null}
-        <div className="mt-2 grid gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
+        <div className="mt-2 grid grid-cols-1 gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
           {/* On a phone the name and the price fit below it, above the row that orders. */}
           <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
@@ -176,7 +176,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
 
           <div className="flex flex-col gap-4 md:gap-5 md:py-6">
             {product.category ? (
-              <p className="max-md:absolute max-md:top-2 max-md:right-[clamp(1rem,4vw,2.5rem)]">
+              <p className="min-[20rem]:max-md:absolute min-[20rem]:max-md:top-2 min-[20rem]:max-md:right-[clamp(1rem,4vw,2.5rem)]">
                 <Link
                   to={`/shop?category=${encodeURIComponent(product.category)}`}
                   prefetch="intent"
@@ -234,7 +234,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
                 onPointerEnter={prepareOrderDialog}
                 onFocus={prepareOrderDialog}
                 aria-haspopup="dialog"
-                className="min-w-30 flex-1 px-3! md:min-w-36 md:max-w-72"
+                className="min-w-[min(7.5rem,100%)] flex-1 px-3! md:min-w-36 md:max-w-72"
               >
                 Order Now
               </Button>
@@ -349,14 +349,14 @@ function Related({ products }: { products: CardProduct[] }) {
       <h2 id="related" className="mb-8 text-4xl font-extrabold">
         You Might Also Like
       </h2>
-      <ul className="grid grid-cols-2 gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7">
+      <ul className="grid grid-pairs gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7">
         {products.map((product) => (
           <li key={product.slug}>
             <ProductCard product={product} />
           </li>
         ))}
         {products.length < relatedCount ? (
-          <li className={products.length === 2 ? 'max-md:col-span-2' : ''}>
+          <li className={products.length === 2 ? 'max-md:col-span-full' : ''}>
             <EverythingElse isWide={products.length === 2} />
           </li>
         ) : null}
@@ -371,7 +371,7 @@ function EverythingElse({ isWide }: { isWide: boolean }) {
     <Link
       to="/shop"
       prefetch="intent"
-      className={`group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
+      className={`group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square min-h-fit content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
     >
       <span
         aria-hidden="true"

@@ -18,11 +18,11 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
   // The field may be empty while typing; the number stays the last one.
   const [isEmpty, setEmpty] = useState(false);
   return (
-    <div className="grid gap-1.5">
+    <div className="grid max-w-full grid-cols-1 gap-1.5">
       <label htmlFor="quantity" className="text-sm font-semibold max-md:sr-only">
         Quantity
       </label>
-      <div className="inline-flex items-center rounded-pill border border-line-strong bg-card">
+      <div className="inline-flex max-w-full items-center rounded-pill border border-line-strong bg-card">
         <button
           type="button"
           aria-label="Decrease quantity"

@@ -5,9 +5,29 @@ import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 const linkStyle =
   '-my-2 inline-block py-2.5 font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800';
 
-export default function SearchHint({ search, onSortByPrice }: { search: string; onSortByPrice: () => void }) {
+interface SearchHintProps {
+  search: string;
+  onSortByPrice: () => void;
+  /** Where the drinks that were found are listed by price; null when they are. Not given when none was found. */
+  byPrice?: string | null;
+}
+
+export default function SearchHint({ search, onSortByPrice, byPrice }: SearchHintProps) {
   const purpose = readSearchPurpose(search);
-  if (!purpose) return null;
+  const isFound = byPrice !== undefined;
+  if (!purpose || (isFound && purpose.kind !== 'price')) return null;
+  if (isFound) {
+    return (
+      <p className="mb-4 text-lg">
+        The search finds drinks by name, not by price.{' '}
+        {byPrice ? (
+          <Link to={byPrice} replace preventScrollReset onClick={onSortByPrice} className={linkStyle}>
+            See these, cheapest first
+          </Link>
+        ) : null}
+      </p>
+    );
+  }
   if (purpose.kind === 'price') {
     return (
       <p className="text-lg">

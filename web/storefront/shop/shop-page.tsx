@@ -246,6 +246,16 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
           ?
         </p>
       ) : null}
+      {/* Only a search with a figure can be about a price. */}
+      {shown.length > 0 && isAnswered && /\d/.test(wanted) ? (
+        <Suspense fallback={null}>
+          <SearchHint
+            search={wanted}
+            byPrice={query.sort === 'price' ? null : pathOf({ ...query, sort: 'price' })}
+            onSortByPrice={() => status.current?.focus({ preventScroll: true })}
+          />
+        </Suspense>
+      ) : null}
       {shown.length > 0 ? (
         <div aria-busy={!isAnswered || undefined}>
           {query.sort === 'brand' || query.sort === 'flavor' ? (

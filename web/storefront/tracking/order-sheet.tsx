@@ -57,12 +57,12 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
   const charged = chargedCents(order);
 
   return (
-    <article aria-labelledby="order" data-status={order.status} className="grid gap-6">
-      <section className="grid gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
+    <article aria-labelledby="order" data-status={order.status} className="grid grid-cols-1 gap-6">
+      <section className="grid grid-cols-1 gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
         <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-3">
           <div>
             <p className="text-sm text-ink-soft">Order</p>
-            <h2 id="order" className="text-2xl whitespace-nowrap tabular-nums">
+            <h2 id="order" className="text-2xl tabular-nums">
               {order.trackingNumber}
             </h2>
           </div>
@@ -89,22 +89,22 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
       />
 
       {details ? (
-        <div className="grid items-start gap-6 md:grid-cols-[1.35fr_1fr]">
-          <div className="grid gap-6">
+        <div className="grid grid-cols-1 items-start gap-6 md:grid-cols-[1.35fr_1fr]">
+          <div className="grid grid-cols-1 gap-6">
             <Section title="Order items">
-              <ul className="grid gap-4">
+              <ul className="grid grid-cols-1 gap-4">
                 {details.items.map((item) => (
                   <Item key={item.id} item={item} />
                 ))}
               </ul>
-              <dl className="mt-5 grid grid-cols-[1fr_auto] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
+              <dl className="mt-5 grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
                 <dt className="text-ink-soft">Delivery fee</dt>
                 <dd className="text-right">
                   {details.deliveryFee === 0 ? 'Free' : formatKsh(details.deliveryFee)}
                 </dd>
                 <dt className="text-lg font-bold">Total amount</dt>
                 <dd className="text-right">
-                  <Price cents={details.total} className="text-xl" />
+                  <Price cents={details.total} className="text-xl max-[20rem]:whitespace-normal!" />
                 </dd>
                 {meaning.hasReceipt && charged !== null && charged !== details.total ? (
                   <>
@@ -131,7 +131,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
               </Facts>
             </Section>
           </div>
-          <div className="grid gap-6">
+          <div className="grid grid-cols-1 gap-6">
             <Section title="Customer information" headingRef={customer}>
               <Facts>
                 <Fact name="Name">{details.customerName}</Fact>
@@ -251,7 +251,7 @@ function Section({
 }
 
 function Facts({ children }: { children: React.ReactNode }) {
-  return <dl className="grid gap-3">{children}</dl>;
+  return <dl className="grid grid-cols-1 gap-3">{children}</dl>;
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {
@@ -265,12 +265,15 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
 
 function Item({ item }: { item: TrackedItem }) {
   return (
-    <li data-flavour={flavourSlug(item.category)} className="flex items-center gap-4">
+    <li
+      data-flavour={flavourSlug(item.category)}
+      className="flex flex-wrap items-center gap-4 sm:flex-nowrap"
+    >
       <span className="size-18 shrink-0">
         <ProductImage src={item.imageUrl} alt="" sizes="72px" className="size-full rounded-md text-3xl!" />
       </span>
-      <div className="flex min-w-0 flex-1 flex-wrap items-baseline justify-between gap-x-4">
-        <p className="min-w-36 flex-1 wrap-anywhere">
+      <div className="flex min-w-[min(9rem,100%)] flex-1 flex-wrap items-baseline justify-between gap-x-4">
+        <p className="min-w-[min(9rem,100%)] flex-1 wrap-anywhere">
           {item.slug ? (
             <Link to={`/shop/${item.slug}`} className="-my-2 inline-block py-2.5 font-bold hover:underline">
               {item.name}

@@ -43,7 +43,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
       aria-labelledby="payment"
       className={`flex flex-wrap items-center justify-between gap-x-6 gap-y-4 rounded-xl border px-5 py-5 sm:px-6 ${tones[tone]}`}
     >
-      <div className="min-w-56 flex-1">
+      <div className="min-w-[min(14rem,100%)] flex-1">
         <h3
           id="payment"
           ref={headingRef}

@@ -2,13 +2,16 @@
 import { describeOrderStatus, trackingProgress, trackingSteps } from '../../../domain/order-status.ts';
 import { Icon } from '../../ui/icons.tsx';
 
+// Side by side, or one below the other where text is so large that four have no room.
+const steps = 'relative grid grid-cols-4 @max-3xs:grid-cols-1 @max-3xs:gap-3 @max-3xs:px-4';
+
 export function Progress({ status }: { status: string }) {
   const { index, filled } = trackingProgress(status);
   return (
-    <div className="relative max-sm:-mx-4">
+    <div className="@container relative max-sm:-mx-4">
       <div
         aria-hidden="true"
-        className="absolute top-5 right-[12.5%] left-[12.5%] h-1.5 -translate-y-1/2 overflow-hidden rounded-pill bg-line"
+        className="absolute top-5 @max-3xs:hidden right-[12.5%] left-[12.5%] h-1.5 -translate-y-1/2 overflow-hidden rounded-pill bg-line"
       >
         <div
           data-filled={filled}
@@ -17,7 +20,7 @@ export function Progress({ status }: { status: string }) {
         />
       </div>
       {/* biome-ignore lint/a11y/noRedundantRoles: Safari drops the list from a list without bullets */}
-      <ol role="list" aria-label="Progress of the order" className="relative grid grid-cols-4">
+      <ol role="list" aria-label="Progress of the order" className={steps}>
         {trackingSteps.map((step, position) => {
           const isComplete = position <= index;
           const isCurrent = position === index;
@@ -25,11 +28,11 @@ export function Progress({ status }: { status: string }) {
             <li
               key={step}
               aria-current={isCurrent ? 'step' : undefined}
-              className={`grid justify-items-center gap-2 px-1 text-center text-[min(0.75rem,3.25vw)] leading-tight wrap-anywhere sm:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
+              className={`grid justify-items-center gap-2 px-1 text-center text-[min(0.75rem,3.25vw)] leading-tight wrap-anywhere sm:text-sm @max-3xs:flex @max-3xs:items-center @max-3xs:text-left @max-3xs:text-sm ${isCurrent ? 'font-bold text-ink' : isComplete ? 'text-ink' : 'text-ink-faint'}`}
             >
               <span
                 aria-hidden="true"
-                className={`grid size-10 place-items-center rounded-pill border-4 border-card transition-colors ${isComplete ? 'bg-leaf-600 text-white' : 'bg-line text-ink-soft'} ${isCurrent ? 'ring-4 ring-leaf-200' : ''}`}
+                className={`grid size-10 shrink-0 place-items-center rounded-pill border-4 border-card transition-colors ${isComplete ? 'bg-leaf-600 text-white' : 'bg-line text-ink-soft'} ${isCurrent ? 'ring-4 ring-leaf-200' : ''}`}
               >
                 {isComplete ? (
                   <Icon name="check" className="size-5" />

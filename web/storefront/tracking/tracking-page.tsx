@@ -108,7 +108,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
         <div
           className={`page grid grid-cols-[minmax(0,1fr)] ${found ? 'gap-3 pt-5 pb-18' : 'gap-6 pt-10 pb-24'} md:gap-6 md:pt-16 md:pb-32`}
         >
-          <div className="grid gap-2">
+          <div className="grid grid-cols-1 gap-2">
             <h1 className={found ? 'text-2xl font-extrabold md:text-4xl' : 'text-4xl font-extrabold'}>
               Track Your Order
             </h1>
@@ -203,7 +203,7 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
   }
 
   return (
-    <form action="/track-order" onSubmit={search} className="grid w-full max-w-xl gap-2">
+    <form action="/track-order" onSubmit={search} className="grid grid-cols-1 w-full max-w-xl gap-2">
       <label htmlFor="tracking" className="text-sm font-semibold">
         Tracking number
       </label>
@@ -248,7 +248,7 @@ function useLookUpToast(lookUp: LookUp | null) {
 
 function Card({ children }: { children: React.ReactNode }) {
   return (
-    <section className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-12 text-center shadow-lg">
+    <section className="grid grid-cols-1 justify-items-center gap-3 rounded-2xl bg-card px-6 py-12 text-center shadow-lg">
       {children}
     </section>
   );
