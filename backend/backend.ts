@@ -75,7 +75,7 @@ export interface Backend {
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
   const onFault = (error: unknown, where: string, request?: Pick<PlainRequest, 'headers'>) => {
-    if (!isClientDisconnect(error))
+    if (!isClientDisconnect(error) && !isTurnedAway(error))
       options.onFault?.(error, where, request?.headers.get('x-request-id') ?? undefined);
   };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;

@@ -6,6 +6,12 @@ export class AddressTaken extends Error {
   override readonly name = 'AddressTaken';
 }
 
+/**
+ * Connections that wait for this process to accept them, as far as the system allows. Beyond, new ones are dropped, and their clients
+ * try again after one, three and seven seconds: with Node's 511, a client that opens a thousand delays everyone for seconds.
+ */
+const backlog = 4096;
+
 /** Resolves when the server listens. */
 export function listen(server: Server, { port, host }: { port: number; host: string }): Promise<void> {
   return new Promise((done, fail) => {
@@ -16,7 +22,7 @@ export function listen(server: Server, { port, host }: { port: number; host: str
           : error,
       ),
     );
-    server.listen(port, host, () => done());
+    server.listen({ port, host, backlog }, () => done());
   });
 }
 

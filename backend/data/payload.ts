@@ -44,6 +44,25 @@ export async function readBody(request: Request, limit: number): Promise<string>
   }
 }
 
+/** Maximum nesting of JSON. PostgreSQL parses it recursively: deeper values cost it more, and exceed its stack. */
+const deepest = 1000;
+
+/** @throws Fault PGRST102 when JSON is nested too deeply */
+export function checkNesting(body: string, contentType: string | null): void {
+  if (body.length <= deepest || !mediaTypeOf(contentType).endsWith('json')) return;
+  let depth = 0;
+  let isInText = false;
+  for (let at = 0; at < body.length; at += 1) {
+    const character = body[at];
+    if (isInText && character === '\\') at += 1;
+    else if (character === '"') isInText = !isInText;
+    else if (isInText) continue;
+    else if (character === '[' || character === '{') depth += 1;
+    else if (character === ']' || character === '}') depth -= 1;
+    if (depth > deepest) throw badBody(`JSON is nested deeper than ${deepest} levels`);
+  }
+}
+
 /**
  * Parses a body into rows.
  * @param body the body's text

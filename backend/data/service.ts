@@ -11,7 +11,7 @@ import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
 import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
-import { readBody } from './payload.ts';
+import { checkNesting, readBody } from './payload.ts';
 import { planRequest } from './plan.ts';
 import { PlanCache, shapeOf } from './plan-cache.ts';
 import type { DescriptionPlan, PlanLimits } from './plan-types.ts';
@@ -144,6 +144,7 @@ export async function createDataService(
     const { limits: sizes, plans } = caller.claims.role === anonymousRole ? anonymous : known;
     checkUrlLength(path.length + search.length, sizes);
     const body = request instanceof PlainRequest ? '' : await readBody(request, sizes.maxBodyBytes);
+    checkNesting(body, request.headers.get('content-type'));
     const answerParsed = async (addCost: (cost: number) => void): Promise<Response | PlainResponse> => {
       const parts = { method: request.method, path, search, headers: request.headers, body };
       const shape = shapeOf(parts);

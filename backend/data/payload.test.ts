@@ -1,0 +1,18 @@
+// Bounds of a body that need no database.
+import { expect, test } from 'vitest';
+import { checkNesting } from './payload.ts';
+
+const nested = (levels: number) => `${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`;
+
+test('bounds the nesting of JSON', () => {
+  expect(() => checkNesting(nested(1000), null)).not.toThrow();
+  for (const type of [null, 'application/json; charset=utf-8', 'application/vnd.pgrst.object+json'])
+    expect(() => checkNesting(nested(1002), type)).toThrow('JSON is nested deeper than 1000 levels');
+});
+
+test('brackets in texts and brackets side by side are no nesting', () => {
+  const texts = JSON.stringify({ text: `"\\"${'['.repeat(2000)}\\`, more: '{'.repeat(2000) });
+  expect(() => checkNesting(texts, null)).not.toThrow();
+  expect(() => checkNesting(`[${'[],'.repeat(2000)}{}]`, null)).not.toThrow();
+  expect(() => checkNesting('['.repeat(2000), 'text/csv')).not.toThrow();
+});
