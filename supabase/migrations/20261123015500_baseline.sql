@@ -2934,17 +2934,16 @@ create function public.settle_payment(
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   report private.payment_report := (
     settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
     settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
   );
-  message_id bigint;
+  stored_message bigint;
   attempt public.payments;
   receipt_owner public.payments;
   settlement private.settlement;
-  outcome text;
+  message_outcome text;
   settled_id uuid;
 begin
   if report.result not in ('succeeded', 'failed', 'pending') then
@@ -2964,7 +2963,7 @@ begin
   end if;
   insert into public.payment_messages (payment_id, source, source_address, body, receipt)
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
-  returning id into message_id;
+  returning id into stored_message;
 
   select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
   settlement := private.decide_settlement(
@@ -2980,21 +2979,10 @@ begin
     perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
     select * into strict attempt from public.payments as p where p.id = attempt.id;
   end if;
-  outcome := case settlement.decision
-    when 'second_payment' then 'paid_twice'
-    when 'adds_details' then 'already_completed'
-    when 'completes' then case attempt.purpose
-      when 'order' then private.complete_attempt(attempt, report)
-      else 'completed'
-    end
-    else settlement.decision
-  end;
   settled_id := attempt.id;
   case settlement.decision
     when 'completes' then
-      if attempt.purpose = 'test' then
-        perform private.mark_attempt_completed(attempt.id, report);
-      end if;
+      message_outcome := private.complete_attempt(attempt, report);
     when 'failed' then
       perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
     when 'wrong_amount' then
@@ -3008,27 +2996,27 @@ begin
     when 'confirmed_by_hand' then
       perform private.merge_receipt_owner(attempt, report, receipt_owner);
     when 'second_payment' then
+      message_outcome := 'paid_twice';
       settled_id := private.add_second_payment(attempt, report);
-      update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
+      update public.payment_messages as m set payment_id = settled_id where m.id = stored_message;
     when 'adds_details' then
+      message_outcome := 'already_completed';
       perform private.add_details(attempt, report);
     else
       null;
   end case;
-  update public.payment_messages as m
-  set outcome = settled.outcome
-  from (select outcome) as settled (outcome)
-  where m.id = message_id and m.outcome is null;
+  message_outcome := coalesce(message_outcome, settlement.decision);
+  update public.payment_messages as m set outcome = message_outcome where m.id = stored_message and m.outcome is null;
   if settlement.decision = 'completes' then
     perform private.match_receipts(attempt.order_id);
     -- The attempt, or the one that its money was joined to.
-    select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = stored_message;
   end if;
   if report.result = 'succeeded' and attempt.purpose = 'order' then
-    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = stored_message;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
-  return (outcome, attempt)::public.settled_payment;
+  return (message_outcome, attempt)::public.settled_payment;
 end
 $$;
 comment on function public.settle_payment is
@@ -3255,67 +3243,85 @@ $$;
 
 create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
-  part integer;
-  -- Money that is being refunded, or was refunded, pays nothing.
-  is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
-  pays_order boolean;
-  is_extra boolean;
-  outcome text;
+  purpose text;
 begin
+  if attempt.purpose = 'test' then
+    perform private.mark_attempt_completed(attempt.id, report);
+    return 'completed';
+  end if;
   select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
-  pays_order := is_free and paid_order.payment_status = 'unpaid';
-  if is_free and paid_order.payment_status = 'needs_decision' and not exists (
-    select from public.payments as p
-    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-      and p.charge_cents = paid_order.charge_cents
-  ) then
-    if attempt.charge_cents = paid_order.charge_cents then
-      -- The exact charge pays an order that needed review; earlier money is refunded.
-      pays_order := true;
-      update public.payments as p
-      set needs_refund = true, updated_at = now()
-      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
-      perform private.correct_message_outcomes(p.id) from public.payments as p
-      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
-    elsif report.source = 'till' then
-      -- Partial payments assigned by staff pay the order once they add up to its charge.
-      select attempt.charge_cents + coalesce(sum(p.charge_cents), 0) into part
-      from public.payments as p
-      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-        and not private.is_being_refunded(p.id);
-      pays_order := part = paid_order.charge_cents and not exists (
-        select from public.payments as p
-        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-          and private.is_being_refunded(p.id)
-      );
-    end if;
-  end if;
-  is_extra := not pays_order and coalesce(part, paid_order.charge_cents) >= paid_order.charge_cents;
-  perform private.mark_attempt_completed(attempt.id, report, is_extra);
-  outcome := case
-    when pays_order then private.mark_order_paid(paid_order.id)
-    when not is_free then 'goes_back'
-    when is_extra then 'paid_twice'
-    else 'paid_needs_decision'
+  purpose := case
+    -- Money that is being refunded, or was refunded, pays nothing.
+    when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
+    when paid_order.payment_status = 'unpaid' then 'pays'
+    when paid_order.payment_status = 'needs_decision' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
+    else 'extra'
   end;
-  if outcome = 'paid_twice' and attempt.method = 'till' then
-    -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
-    update public.payments as p
-    set needs_refund = true, updated_at = now()
-    where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
-      and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
-    if found then
-      update public.payments as p set needs_refund = false where p.id = attempt.id;
-    end if;
-  end if;
-  return outcome;
+  perform private.mark_attempt_completed(attempt.id, report, is_extra => purpose in ('extra', 'goes_back'));
+  case purpose
+    when 'pays' then
+      return private.mark_order_paid(paid_order.id);
+    when 'part' then
+      return 'paid_needs_decision';
+    when 'goes_back' then
+      return 'goes_back';
+    else
+      if attempt.method = 'till' then
+        -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
+        update public.payments as p
+        set needs_refund = true, updated_at = now()
+        where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+          and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
+        if found then
+          update public.payments as p set needs_refund = false where p.id = attempt.id;
+        end if;
+      end if;
+      return 'paid_twice';
+  end case;
 end
 $$;
 comment on function private.complete_attempt is
-  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The caller has locked the order.';
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back; completed for a test. The caller has locked the order.';
+
+create function private.purpose_for_reviewed_order(attempt public.payments, source text, reviewed public.orders) returns text
+language plpgsql set search_path = '' as $$
+declare
+  received_cents bigint;
+  is_refunding boolean;
+begin
+  if exists (
+    select from public.payments as p
+    where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and p.charge_cents = reviewed.charge_cents
+  ) then
+    return 'extra';
+  elsif attempt.charge_cents = reviewed.charge_cents then
+    -- The exact charge pays the order; earlier money is refunded.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+    perform private.correct_message_outcomes(p.id) from public.payments as p
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed';
+    return 'pays';
+  elsif source <> 'till' then
+    return 'extra';
+  end if;
+  -- Partial payments assigned by staff pay the order once they add up to its charge.
+  select attempt.charge_cents + coalesce(sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)), 0),
+    coalesce(bool_or(private.is_being_refunded(p.id)), false)
+  into received_cents, is_refunding
+  from public.payments as p
+  where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund;
+  return case
+    when received_cents < reviewed.charge_cents then 'part'
+    when received_cents = reviewed.charge_cents and not is_refunding then 'pays'
+    else 'extra'
+  end;
+end
+$$;
+comment on function private.purpose_for_reviewed_order is
+  'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or extra.';
 
 -- Who may call these functions
 grant execute on function public.settle_payment to service_role;
@@ -4986,12 +4992,11 @@ create function public.settle_reversal(
   originator_conversation_id text default null, source_address text default null
 ) returns public.settled_refund
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   settled public.refunds;
-  message_id bigint;
-  outcome text;
-  code constant text := nullif(settle_reversal.refund_receipt, '');
+  stored_message bigint;
+  message_outcome text;
+  settled_receipt constant text := nullif(settle_reversal.refund_receipt, '');
 begin
   if settle_reversal.result not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
     perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
@@ -4999,55 +5004,55 @@ begin
   settled := private.lock_refund(settle_reversal.refund_id);
   insert into public.payment_messages (refund_id, source, source_address, body)
   values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
-  returning id into message_id;
-  if code is not null then
-    perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  returning id into stored_message;
+  if settled_receipt is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || settled_receipt));
   end if;
-  outcome := private.decide_reversal(
-    settled, settle_reversal.source, settle_reversal.result, code, settle_reversal.refund_cents,
+  message_outcome := private.decide_reversal(
+    settled, settle_reversal.source, settle_reversal.result, settled_receipt, settle_reversal.refund_cents,
     settle_reversal.originator_conversation_id
   );
 
-  if outcome in ('completed', 'sent_twice', 'sent_by_another') then
+  if message_outcome in ('completed', 'sent_twice', 'sent_by_another') then
     -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
     update public.refunds as r
     set status = 'withdrawn', updated_at = now()
     where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
   end if;
-  case outcome
+  case message_outcome
     when 'completed' then
       update public.refunds as r
       set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
       where r.id = settled.id;
-      settled := private.complete_refund(settled.id, code);
+      settled := private.complete_refund(settled.id, settled_receipt);
     when 'already_completed' then
       -- A result with another amount does not have this refund's receipt.
-      if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
-        settled := private.complete_refund(settled.id, code);
+      if settled.refund_receipt is null and settled_receipt is not null and settled.refund_cents = settle_reversal.refund_cents then
+        settled := private.complete_refund(settled.id, settled_receipt);
       end if;
     when 'sent_twice' then
-      settled := private.mark_sent_twice(settled, code, settle_reversal.result_code, settle_reversal.result_description);
+      settled := private.mark_sent_twice(settled, settled_receipt, settle_reversal.result_code, settle_reversal.result_description);
     when 'wrong_amount', 'already_reversed', 'failed' then
       update public.refunds as r
       set status = case
-            when outcome = 'failed' then 'failed'
+            when message_outcome = 'failed' then 'failed'
             when r.status in ('sending', 'sent', 'unknown') then 'unknown'
             else r.status
           end,
           result_code = settle_reversal.result_code,
           result_description = case
-            when outcome = 'wrong_amount'
+            when message_outcome = 'wrong_amount'
               then format('M-PESA reported %s cents, %s were to be refunded', settle_reversal.refund_cents, r.refund_cents)
             else settle_reversal.result_description
           end,
-          next_check_at = case when outcome = 'already_reversed' then now() end, updated_at = now()
+          next_check_at = case when message_outcome = 'already_reversed' then now() end, updated_at = now()
       where r.id = settled.id
       returning * into settled;
     else
       null;
   end case;
-  update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
-  return (outcome, settled)::public.settled_refund;
+  update public.payment_messages as m set outcome = message_outcome where m.id = stored_message;
+  return (message_outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is
@@ -7076,6 +7081,47 @@ $$;
 comment on function private.count_in_list is
   'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
 
+create function private.find_by_text(
+  list text, searched text, condition text, search text, before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  pattern constant text := private.order_search_pattern(search);
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
+  nearby constant integer := case when pattern is null then most else 40 * most end;
+  newest constant text := format(
+    'from public.%I as t where %s%s', list, condition, case when before_id is not null then ' and (t.created_at, t.id) < ($2, $3)' end
+  );
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  execute format(
+    'with near as materialized (
+       select t.id, t.created_at, coalesce(%s like $1, true) as matches %s order by t.created_at desc, t.id desc limit $5
+     )
+     select
+       (select array_agg(found.id) from (
+         select n.id from near as n where n.matches order by n.created_at desc, n.id desc limit $4
+       ) as found),
+       (select count(*) < $5 from near)',
+    searched, newest
+  ) into found_ids, is_whole_list using pattern, before_created_at, before_id, most, nearby;
+  if pattern is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (select t.id, t.created_at %s and %s like $1)
+       select array_agg(last.id)
+       from (select f.id from found as f order by f.created_at desc, f.id desc limit $4) as last',
+      -- Hides the status from the planner, which would prefer its index.
+      replace(newest, 't.status =', $sql$t.status || '' =$sql$), searched
+    ) into found_ids using pattern, before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+comment on function private.find_by_text is
+  'The ids of a page of a list, newest first, that meet a condition and whose searched text contains the search. Both are SQL about t, the row.';
+
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
 create function public.search_orders(
@@ -7289,45 +7335,13 @@ create function public.search_inquiries(
 ) returns setof public.inquiries
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
-  pattern text := private.order_search_pattern(search_inquiries.search);
-  most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
-  nearby integer := 40 * most;
-  in_list text := case when search_inquiries.before_id is null then 'true' else '(i.created_at, i.id) < ($2, $3)' end;
-  matches constant text := $sql$lower(i.name || E'\n' || i.email || E'\n' || coalesce(i.subject, '')) like $1$sql$;
   found_ids uuid[];
-  is_whole_list boolean;
 begin
   perform private.expect_staff();
-  if pattern is null then
-    return query execute
-      format('select i.* from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $4', in_list)
-      using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
-    return;
-  end if;
-
-  execute format(
-    'with near as materialized (
-       select i.id, i.created_at, i.name, i.email, i.subject
-       from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $5
-     )
-     select
-       (select array_agg(found.id) from (
-         select i.id from near as i where %s order by i.created_at desc, i.id desc limit $4
-       ) as found),
-       (select count(*) < $5 from near)',
-    in_list, matches
-  ) into found_ids, is_whole_list
-  using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most, nearby;
-
-  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
-    execute format(
-      'with found as materialized (select i.id, i.created_at from public.inquiries as i where %s and %s)
-       select array_agg(newest.id)
-       from (select found.id from found order by found.created_at desc, found.id desc limit $4) as newest',
-      in_list, matches
-    ) into found_ids
-    using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
-  end if;
+  found_ids := private.find_by_text(
+    'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
+    search_inquiries.search, search_inquiries.before_created_at, search_inquiries.before_id, search_inquiries.page_size
+  );
   return query
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
 end
@@ -7556,57 +7570,16 @@ create function public.search_messages(
 ) returns setof public.outbox_messages
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
-  pattern text := private.order_search_pattern(search_messages.search);
-  most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
-  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
-  nearby integer := 40 * most;
-  in_list text := concat_ws(' and ', 'true',
-    case when search_messages.status is not null then 'm.status = $2' end,
-    case when search_messages.channel is not null then 'm.channel = $3' end,
-    case when search_messages.before_id is not null then '(m.created_at, m.id) < ($4, $5)' end
-  );
-  matches constant text :=
-    $sql$lower(m.customer_name || E'\n' || m.recipient || E'\n' || m.order_number || E'\n' || m.tracking_number) like $1$sql$;
   found_ids uuid[];
-  is_whole_list boolean;
 begin
   perform private.expect_staff();
-  if pattern is null then
-    return query execute
-      format('select m.* from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $6', in_list)
-      using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-        search_messages.before_id, most;
-    return;
-  end if;
-
-  execute format(
-    'with near as materialized (
-       select m.id, m.created_at, m.customer_name, m.recipient, m.order_number, m.tracking_number
-       from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $7
-     )
-     select
-       (select array_agg(found.id) from (
-         select m.id from near as m where %s order by m.created_at desc, m.id desc limit $6
-       ) as found),
-       (select count(*) < $7 from near)',
-    in_list, matches
-  ) into found_ids, is_whole_list
-  using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-    search_messages.before_id, most, nearby;
-
-  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
-    execute format(
-      'with found as materialized (
-         select m.id, m.created_at from public.outbox_messages as m where %s and %s
-       )
-       select array_agg(newest.id)
-       from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
-      -- Hides the status from the planner, which would prefer its index.
-      matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
-    ) into found_ids
-    using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-      search_messages.before_id, most;
-  end if;
+  found_ids := private.find_by_text(
+    'outbox_messages',
+    $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
+    concat_ws(' and ', 'true', 't.status = ' || quote_literal(search_messages.status),
+      't.channel = ' || quote_literal(search_messages.channel)),
+    search_messages.search, search_messages.before_created_at, search_messages.before_id, search_messages.page_size
+  );
   return query
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
 end
@@ -8278,8 +8251,20 @@ begin
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
   perform private.reduce_abandoned_orders();
-  perform private.delete_old_inquiries();
-  perform private.delete_unconfirmed_subscriptions();
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
   return forgotten;
 end
 $$;
@@ -8451,32 +8436,6 @@ $$;
 comment on function private.retention_reason is
   'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
 
-create function private.delete_old_inquiries() returns void
-language plpgsql set search_path = '' as $$
-begin
-  delete from public.inquiries as i
-  where i.id in (
-    select old.id from public.inquiries as old
-    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
-    order by old.created_at limit 5000
-    for update skip locked
-  );
-end
-$$;
-
-create function private.delete_unconfirmed_subscriptions() returns void
-language plpgsql set search_path = '' as $$
-begin
-  delete from public.newsletter_subscriptions as n
-  where n.id in (
-    select old.id from public.newsletter_subscriptions as old
-    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
-    order by old.created_at limit 5000
-    for update skip locked
-  );
-end
-$$;
-
 create function private.hash_person(identifier text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -8528,17 +8487,6 @@ end
 $$;
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
-create function private.orders_of_person(email text, phone text) returns uuid[]
-language plpgsql stable set search_path = '' as $$
-begin
-  return array(
-    select o.id from public.orders as o
-    where lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone
-    order by o.created_at desc, o.id
-  );
-end
-$$;
-
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -8578,7 +8526,11 @@ begin
   perform private.expect_staff();
   select * into person from private.read_person(export_person.identifier);
   person_key := coalesce(person.email, person.phone);
-  order_ids := private.orders_of_person(person.email, person.phone);
+  order_ids := array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = person.email or o.customer_phone = person.phone
+    order by o.created_at desc, o.id
+  );
   answer := jsonb_build_object(
     'identifier', person_key,
     'exported_at', now(),
@@ -8833,22 +8785,16 @@ create table private.daily_totals (
   revenue_cents bigint not null default 0,
   received_cents bigint not null default 0
 );
-
 comment on table private.daily_totals is
   'Orders and money per day in Nairobi, in as many rows for a day as transactions changed it at once: each takes a row that no other has locked.';
 comment on column private.daily_totals.day is 'When orders were placed and money moved; -infinity for money without a time.';
 comment on column private.daily_totals.revenue_cents is 'Total of the orders that were placed, paid or not.';
 comment on column private.daily_totals.received_cents is 'What arrived for orders, less what was sent back.';
-
 alter table private.daily_totals enable row level security;
-
 create index daily_totals_by_day on private.daily_totals (day);
 
 create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off as $$
 declare
   of_day date := coalesce(private.nairobi_day(moment), '-infinity');
 begin
@@ -8863,13 +8809,11 @@ begin
   end if;
 end
 $$;
-comment on function private.add_to_day(timestamptz, bigint, bigint, bigint) is
+comment on function private.add_to_day is
   'Adds to the figures of a day. Never waits for another transaction.';
 
 create function private.count_order(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
     return;
@@ -8882,15 +8826,13 @@ begin
   end if;
 end
 $$;
-comment on function private.count_order(public.orders, public.orders) is
+comment on function private.count_order is
   'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
 
 create function private.move_received(
   old_cents bigint, old_moment timestamptz, new_cents bigint, new_moment timestamptz
 ) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if (old_cents, old_moment) is not distinct from (new_cents, new_moment) then
     return;
@@ -8906,9 +8848,7 @@ $$;
 comment on function private.move_received is 'Replaces an amount received in the figures of its day; 0 for none, negative for a refund.';
 
 create function private.count_payment(old public.payments, new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.move_received(
     case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end, old.completed_at,
@@ -8916,13 +8856,11 @@ begin
   );
 end
 $$;
-comment on function private.count_payment(public.payments, public.payments) is
+comment on function private.count_payment is
   'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
 
 create function private.count_refund(old public.refunds, new public.refunds) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.move_received(
     case when old.status = 'completed' and private.is_for_order(old.payment_id) then -old.refund_cents else 0 end, old.completed_at,
@@ -8930,20 +8868,18 @@ begin
   );
 end
 $$;
-comment on function private.count_refund(public.refunds, public.refunds) is
+comment on function private.count_refund is
   'Updates daily_totals with a refund that was added (old is null) or changed.';
 
 create function private.is_for_order(payment_id uuid) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   -- A refund may move to a payment that is just being added.
   return is_for_order.payment_id is not null
     and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
 end
 $$;
-comment on function private.is_for_order(uuid) is 'Whether a payment is for an order, and no test.';
+comment on function private.is_for_order is 'Whether a payment is for an order, and no test.';
 
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$
@@ -9131,21 +9067,10 @@ create trigger sessions_announce_their_end after delete on auth.sessions for eac
 create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
 with check (extension = 'broadcast' and not private and (select public.is_admin()));
 
-alter publication supabase_realtime add table public.orders;
-alter publication supabase_realtime add table public.inquiries;
-alter publication supabase_realtime add table public.deliveries;
-alter publication supabase_realtime add table public.payments;
-alter publication supabase_realtime add table public.products;
-alter publication supabase_realtime add table public.categories;
-alter publication supabase_realtime add table public.store_settings;
-alter publication supabase_realtime add table public.outbox_messages;
-alter publication supabase_realtime add table public.message_templates;
-alter publication supabase_realtime add table public.mpesa_transactions;
-alter publication supabase_realtime add table public.statement_pulls;
-alter publication supabase_realtime add table public.reconciliation_events;
-alter publication supabase_realtime add table public.refunds;
-alter publication supabase_realtime add table public.shop_texts;
-alter publication supabase_realtime add table public.search_synonyms;
+alter publication supabase_realtime add table
+  public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
+  public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
+  public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms;
 
 -- schemas/34_jobs.sql
 -- Background jobs: which process calls the payment function, and when.

@@ -32,17 +32,16 @@ create function public.settle_payment(
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   report private.payment_report := (
     settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
     settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
   );
-  message_id bigint;
+  stored_message bigint;
   attempt public.payments;
   receipt_owner public.payments;
   settlement private.settlement;
-  outcome text;
+  message_outcome text;
   settled_id uuid;
 begin
   if report.result not in ('succeeded', 'failed', 'pending') then
@@ -62,7 +61,7 @@ begin
   end if;
   insert into public.payment_messages (payment_id, source, source_address, body, receipt)
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
-  returning id into message_id;
+  returning id into stored_message;
 
   select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
   settlement := private.decide_settlement(
@@ -78,21 +77,10 @@ begin
     perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
     select * into strict attempt from public.payments as p where p.id = attempt.id;
   end if;
-  outcome := case settlement.decision
-    when 'second_payment' then 'paid_twice'
-    when 'adds_details' then 'already_completed'
-    when 'completes' then case attempt.purpose
-      when 'order' then private.complete_attempt(attempt, report)
-      else 'completed'
-    end
-    else settlement.decision
-  end;
   settled_id := attempt.id;
   case settlement.decision
     when 'completes' then
-      if attempt.purpose = 'test' then
-        perform private.mark_attempt_completed(attempt.id, report);
-      end if;
+      message_outcome := private.complete_attempt(attempt, report);
     when 'failed' then
       perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
     when 'wrong_amount' then
@@ -106,27 +94,27 @@ begin
     when 'confirmed_by_hand' then
       perform private.merge_receipt_owner(attempt, report, receipt_owner);
     when 'second_payment' then
+      message_outcome := 'paid_twice';
       settled_id := private.add_second_payment(attempt, report);
-      update public.payment_messages as m set payment_id = settled_id where m.id = message_id;
+      update public.payment_messages as m set payment_id = settled_id where m.id = stored_message;
     when 'adds_details' then
+      message_outcome := 'already_completed';
       perform private.add_details(attempt, report);
     else
       null;
   end case;
-  update public.payment_messages as m
-  set outcome = settled.outcome
-  from (select outcome) as settled (outcome)
-  where m.id = message_id and m.outcome is null;
+  message_outcome := coalesce(message_outcome, settlement.decision);
+  update public.payment_messages as m set outcome = message_outcome where m.id = stored_message and m.outcome is null;
   if settlement.decision = 'completes' then
     perform private.match_receipts(attempt.order_id);
     -- The attempt, or the one that its money was joined to.
-    select m.payment_id into settled_id from public.payment_messages as m where m.id = message_id;
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = stored_message;
   end if;
   if report.result = 'succeeded' and attempt.purpose = 'order' then
-    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = message_id;
+    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = stored_message;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
-  return (outcome, attempt)::public.settled_payment;
+  return (message_outcome, attempt)::public.settled_payment;
 end
 $$;
 comment on function public.settle_payment is
@@ -353,67 +341,85 @@ $$;
 
 create function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
 language plpgsql set search_path = '' as $$
-#variable_conflict use_column
 declare
   paid_order public.orders;
-  part integer;
-  -- Money that is being refunded, or was refunded, pays nothing.
-  is_free boolean := report.receipt is null or private.withdraw_unsent_transaction_refunds(report.receipt);
-  pays_order boolean;
-  is_extra boolean;
-  outcome text;
+  purpose text;
 begin
+  if attempt.purpose = 'test' then
+    perform private.mark_attempt_completed(attempt.id, report);
+    return 'completed';
+  end if;
   select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
-  pays_order := is_free and paid_order.payment_status = 'unpaid';
-  if is_free and paid_order.payment_status = 'needs_decision' and not exists (
-    select from public.payments as p
-    where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-      and p.charge_cents = paid_order.charge_cents
-  ) then
-    if attempt.charge_cents = paid_order.charge_cents then
-      -- The exact charge pays an order that needed review; earlier money is refunded.
-      pays_order := true;
-      update public.payments as p
-      set needs_refund = true, updated_at = now()
-      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
-      perform private.correct_message_outcomes(p.id) from public.payments as p
-      where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed';
-    elsif report.source = 'till' then
-      -- Partial payments assigned by staff pay the order once they add up to its charge.
-      select attempt.charge_cents + coalesce(sum(p.charge_cents), 0) into part
-      from public.payments as p
-      where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-        and not private.is_being_refunded(p.id);
-      pays_order := part = paid_order.charge_cents and not exists (
-        select from public.payments as p
-        where p.order_id = attempt.order_id and p.status = 'completed' and not p.needs_refund
-          and private.is_being_refunded(p.id)
-      );
-    end if;
-  end if;
-  is_extra := not pays_order and coalesce(part, paid_order.charge_cents) >= paid_order.charge_cents;
-  perform private.mark_attempt_completed(attempt.id, report, is_extra);
-  outcome := case
-    when pays_order then private.mark_order_paid(paid_order.id)
-    when not is_free then 'goes_back'
-    when is_extra then 'paid_twice'
-    else 'paid_needs_decision'
+  purpose := case
+    -- Money that is being refunded, or was refunded, pays nothing.
+    when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
+    when paid_order.payment_status = 'unpaid' then 'pays'
+    when paid_order.payment_status = 'needs_decision' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
+    else 'extra'
   end;
-  if outcome = 'paid_twice' and attempt.method = 'till' then
-    -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
-    update public.payments as p
-    set needs_refund = true, updated_at = now()
-    where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
-      and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
-    if found then
-      update public.payments as p set needs_refund = false where p.id = attempt.id;
-    end if;
-  end if;
-  return outcome;
+  perform private.mark_attempt_completed(attempt.id, report, is_extra => purpose in ('extra', 'goes_back'));
+  case purpose
+    when 'pays' then
+      return private.mark_order_paid(paid_order.id);
+    when 'part' then
+      return 'paid_needs_decision';
+    when 'goes_back' then
+      return 'goes_back';
+    else
+      if attempt.method = 'till' then
+        -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
+        update public.payments as p
+        set needs_refund = true, updated_at = now()
+        where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+          and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
+        if found then
+          update public.payments as p set needs_refund = false where p.id = attempt.id;
+        end if;
+      end if;
+      return 'paid_twice';
+  end case;
 end
 $$;
 comment on function private.complete_attempt is
-  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back. The caller has locked the order.';
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back; completed for a test. The caller has locked the order.';
+
+create function private.purpose_for_reviewed_order(attempt public.payments, source text, reviewed public.orders) returns text
+language plpgsql set search_path = '' as $$
+declare
+  received_cents bigint;
+  is_refunding boolean;
+begin
+  if exists (
+    select from public.payments as p
+    where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and p.charge_cents = reviewed.charge_cents
+  ) then
+    return 'extra';
+  elsif attempt.charge_cents = reviewed.charge_cents then
+    -- The exact charge pays the order; earlier money is refunded.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+    perform private.correct_message_outcomes(p.id) from public.payments as p
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed';
+    return 'pays';
+  elsif source <> 'till' then
+    return 'extra';
+  end if;
+  -- Partial payments assigned by staff pay the order once they add up to its charge.
+  select attempt.charge_cents + coalesce(sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)), 0),
+    coalesce(bool_or(private.is_being_refunded(p.id)), false)
+  into received_cents, is_refunding
+  from public.payments as p
+  where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund;
+  return case
+    when received_cents < reviewed.charge_cents then 'part'
+    when received_cents = reviewed.charge_cents and not is_refunding then 'pays'
+    else 'extra'
+  end;
+end
+$$;
+comment on function private.purpose_for_reviewed_order is
+  'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or extra.';
 
 -- Who may call these functions
 grant execute on function public.settle_payment to service_role;

@@ -317,12 +317,11 @@ create function public.settle_reversal(
   originator_conversation_id text default null, source_address text default null
 ) returns public.settled_refund
 language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
 declare
   settled public.refunds;
-  message_id bigint;
-  outcome text;
-  code constant text := nullif(settle_reversal.refund_receipt, '');
+  stored_message bigint;
+  message_outcome text;
+  settled_receipt constant text := nullif(settle_reversal.refund_receipt, '');
 begin
   if settle_reversal.result not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
     perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
@@ -330,55 +329,55 @@ begin
   settled := private.lock_refund(settle_reversal.refund_id);
   insert into public.payment_messages (refund_id, source, source_address, body)
   values (settled.id, settle_reversal.source, settle_reversal.source_address, settle_reversal.body)
-  returning id into message_id;
-  if code is not null then
-    perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  returning id into stored_message;
+  if settled_receipt is not null then
+    perform pg_advisory_xact_lock(hashtext('settle ' || settled_receipt));
   end if;
-  outcome := private.decide_reversal(
-    settled, settle_reversal.source, settle_reversal.result, code, settle_reversal.refund_cents,
+  message_outcome := private.decide_reversal(
+    settled, settle_reversal.source, settle_reversal.result, settled_receipt, settle_reversal.refund_cents,
     settle_reversal.originator_conversation_id
   );
 
-  if outcome in ('completed', 'sent_twice', 'sent_by_another') then
+  if message_outcome in ('completed', 'sent_twice', 'sent_by_another') then
     -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
     update public.refunds as r
     set status = 'withdrawn', updated_at = now()
     where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
   end if;
-  case outcome
+  case message_outcome
     when 'completed' then
       update public.refunds as r
       set result_code = settle_reversal.result_code, result_description = settle_reversal.result_description
       where r.id = settled.id;
-      settled := private.complete_refund(settled.id, code);
+      settled := private.complete_refund(settled.id, settled_receipt);
     when 'already_completed' then
       -- A result with another amount does not have this refund's receipt.
-      if settled.refund_receipt is null and code is not null and settled.refund_cents = settle_reversal.refund_cents then
-        settled := private.complete_refund(settled.id, code);
+      if settled.refund_receipt is null and settled_receipt is not null and settled.refund_cents = settle_reversal.refund_cents then
+        settled := private.complete_refund(settled.id, settled_receipt);
       end if;
     when 'sent_twice' then
-      settled := private.mark_sent_twice(settled, code, settle_reversal.result_code, settle_reversal.result_description);
+      settled := private.mark_sent_twice(settled, settled_receipt, settle_reversal.result_code, settle_reversal.result_description);
     when 'wrong_amount', 'already_reversed', 'failed' then
       update public.refunds as r
       set status = case
-            when outcome = 'failed' then 'failed'
+            when message_outcome = 'failed' then 'failed'
             when r.status in ('sending', 'sent', 'unknown') then 'unknown'
             else r.status
           end,
           result_code = settle_reversal.result_code,
           result_description = case
-            when outcome = 'wrong_amount'
+            when message_outcome = 'wrong_amount'
               then format('M-PESA reported %s cents, %s were to be refunded', settle_reversal.refund_cents, r.refund_cents)
             else settle_reversal.result_description
           end,
-          next_check_at = case when outcome = 'already_reversed' then now() end, updated_at = now()
+          next_check_at = case when message_outcome = 'already_reversed' then now() end, updated_at = now()
       where r.id = settled.id
       returning * into settled;
     else
       null;
   end case;
-  update public.payment_messages as m set outcome = settled_as.outcome from (select outcome) as settled_as where m.id = message_id;
-  return (outcome, settled)::public.settled_refund;
+  update public.payment_messages as m set outcome = message_outcome where m.id = stored_message;
+  return (message_outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is

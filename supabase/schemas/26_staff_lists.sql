@@ -384,6 +384,47 @@ $$;
 comment on function private.count_in_list is
   'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
 
+create function private.find_by_text(
+  list text, searched text, condition text, search text, before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  pattern constant text := private.order_search_pattern(search);
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
+  nearby constant integer := case when pattern is null then most else 40 * most end;
+  newest constant text := format(
+    'from public.%I as t where %s%s', list, condition, case when before_id is not null then ' and (t.created_at, t.id) < ($2, $3)' end
+  );
+  found_ids uuid[];
+  is_whole_list boolean;
+begin
+  execute format(
+    'with near as materialized (
+       select t.id, t.created_at, coalesce(%s like $1, true) as matches %s order by t.created_at desc, t.id desc limit $5
+     )
+     select
+       (select array_agg(found.id) from (
+         select n.id from near as n where n.matches order by n.created_at desc, n.id desc limit $4
+       ) as found),
+       (select count(*) < $5 from near)',
+    searched, newest
+  ) into found_ids, is_whole_list using pattern, before_created_at, before_id, most, nearby;
+  if pattern is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (select t.id, t.created_at %s and %s like $1)
+       select array_agg(last.id)
+       from (select f.id from found as f order by f.created_at desc, f.id desc limit $4) as last',
+      -- Hides the status from the planner, which would prefer its index.
+      replace(newest, 't.status =', $sql$t.status || '' =$sql$), searched
+    ) into found_ids using pattern, before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+comment on function private.find_by_text is
+  'The ids of a page of a list, newest first, that meet a condition and whose searched text contains the search. Both are SQL about t, the row.';
+
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
 create function public.search_orders(

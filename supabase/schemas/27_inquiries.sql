@@ -84,45 +84,13 @@ create function public.search_inquiries(
 ) returns setof public.inquiries
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
-  pattern text := private.order_search_pattern(search_inquiries.search);
-  most integer := least(greatest(coalesce(search_inquiries.page_size, 50), 1), 1000);
-  nearby integer := 40 * most;
-  in_list text := case when search_inquiries.before_id is null then 'true' else '(i.created_at, i.id) < ($2, $3)' end;
-  matches constant text := $sql$lower(i.name || E'\n' || i.email || E'\n' || coalesce(i.subject, '')) like $1$sql$;
   found_ids uuid[];
-  is_whole_list boolean;
 begin
   perform private.expect_staff();
-  if pattern is null then
-    return query execute
-      format('select i.* from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $4', in_list)
-      using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
-    return;
-  end if;
-
-  execute format(
-    'with near as materialized (
-       select i.id, i.created_at, i.name, i.email, i.subject
-       from public.inquiries as i where %s order by i.created_at desc, i.id desc limit $5
-     )
-     select
-       (select array_agg(found.id) from (
-         select i.id from near as i where %s order by i.created_at desc, i.id desc limit $4
-       ) as found),
-       (select count(*) < $5 from near)',
-    in_list, matches
-  ) into found_ids, is_whole_list
-  using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most, nearby;
-
-  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
-    execute format(
-      'with found as materialized (select i.id, i.created_at from public.inquiries as i where %s and %s)
-       select array_agg(newest.id)
-       from (select found.id from found order by found.created_at desc, found.id desc limit $4) as newest',
-      in_list, matches
-    ) into found_ids
-    using pattern, search_inquiries.before_created_at, search_inquiries.before_id, most;
-  end if;
+  found_ids := private.find_by_text(
+    'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
+    search_inquiries.search, search_inquiries.before_created_at, search_inquiries.before_id, search_inquiries.page_size
+  );
   return query
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
 end

@@ -212,57 +212,16 @@ create function public.search_messages(
 ) returns setof public.outbox_messages
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
-  pattern text := private.order_search_pattern(search_messages.search);
-  most integer := least(greatest(coalesce(search_messages.page_size, 50), 1), 1000);
-  -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
-  nearby integer := 40 * most;
-  in_list text := concat_ws(' and ', 'true',
-    case when search_messages.status is not null then 'm.status = $2' end,
-    case when search_messages.channel is not null then 'm.channel = $3' end,
-    case when search_messages.before_id is not null then '(m.created_at, m.id) < ($4, $5)' end
-  );
-  matches constant text :=
-    $sql$lower(m.customer_name || E'\n' || m.recipient || E'\n' || m.order_number || E'\n' || m.tracking_number) like $1$sql$;
   found_ids uuid[];
-  is_whole_list boolean;
 begin
   perform private.expect_staff();
-  if pattern is null then
-    return query execute
-      format('select m.* from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $6', in_list)
-      using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-        search_messages.before_id, most;
-    return;
-  end if;
-
-  execute format(
-    'with near as materialized (
-       select m.id, m.created_at, m.customer_name, m.recipient, m.order_number, m.tracking_number
-       from public.outbox_messages as m where %s order by m.created_at desc, m.id desc limit $7
-     )
-     select
-       (select array_agg(found.id) from (
-         select m.id from near as m where %s order by m.created_at desc, m.id desc limit $6
-       ) as found),
-       (select count(*) < $7 from near)',
-    in_list, matches
-  ) into found_ids, is_whole_list
-  using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-    search_messages.before_id, most, nearby;
-
-  if coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
-    execute format(
-      'with found as materialized (
-         select m.id, m.created_at from public.outbox_messages as m where %s and %s
-       )
-       select array_agg(newest.id)
-       from (select found.id from found order by found.created_at desc, found.id desc limit $6) as newest',
-      -- Hides the status from the planner, which would prefer its index.
-      matches, replace(in_list, 'm.status =', $sql$m.status || '' =$sql$)
-    ) into found_ids
-    using pattern, search_messages.status, search_messages.channel, search_messages.before_created_at,
-      search_messages.before_id, most;
-  end if;
+  found_ids := private.find_by_text(
+    'outbox_messages',
+    $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
+    concat_ws(' and ', 'true', 't.status = ' || quote_literal(search_messages.status),
+      't.channel = ' || quote_literal(search_messages.channel)),
+    search_messages.search, search_messages.before_created_at, search_messages.before_id, search_messages.page_size
+  );
   return query
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
 end

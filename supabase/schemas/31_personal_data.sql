@@ -38,8 +38,20 @@ begin
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
   perform private.reduce_abandoned_orders();
-  perform private.delete_old_inquiries();
-  perform private.delete_unconfirmed_subscriptions();
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
   return forgotten;
 end
 $$;
@@ -211,32 +223,6 @@ $$;
 comment on function private.retention_reason is
   'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
 
-create function private.delete_old_inquiries() returns void
-language plpgsql set search_path = '' as $$
-begin
-  delete from public.inquiries as i
-  where i.id in (
-    select old.id from public.inquiries as old
-    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
-    order by old.created_at limit 5000
-    for update skip locked
-  );
-end
-$$;
-
-create function private.delete_unconfirmed_subscriptions() returns void
-language plpgsql set search_path = '' as $$
-begin
-  delete from public.newsletter_subscriptions as n
-  where n.id in (
-    select old.id from public.newsletter_subscriptions as old
-    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
-    order by old.created_at limit 5000
-    for update skip locked
-  );
-end
-$$;
-
 create function private.hash_person(identifier text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -288,17 +274,6 @@ end
 $$;
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
-create function private.orders_of_person(email text, phone text) returns uuid[]
-language plpgsql stable set search_path = '' as $$
-begin
-  return array(
-    select o.id from public.orders as o
-    where lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone
-    order by o.created_at desc, o.id
-  );
-end
-$$;
-
 create function private.describe_payment(payment_id uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -338,7 +313,11 @@ begin
   perform private.expect_staff();
   select * into person from private.read_person(export_person.identifier);
   person_key := coalesce(person.email, person.phone);
-  order_ids := private.orders_of_person(person.email, person.phone);
+  order_ids := array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = person.email or o.customer_phone = person.phone
+    order by o.created_at desc, o.id
+  );
   answer := jsonb_build_object(
     'identifier', person_key,
     'exported_at', now(),

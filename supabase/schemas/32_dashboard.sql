@@ -68,22 +68,16 @@ create table private.daily_totals (
   revenue_cents bigint not null default 0,
   received_cents bigint not null default 0
 );
-
 comment on table private.daily_totals is
   'Orders and money per day in Nairobi, in as many rows for a day as transactions changed it at once: each takes a row that no other has locked.';
 comment on column private.daily_totals.day is 'When orders were placed and money moved; -infinity for money without a time.';
 comment on column private.daily_totals.revenue_cents is 'Total of the orders that were placed, paid or not.';
 comment on column private.daily_totals.received_cents is 'What arrived for orders, less what was sent back.';
-
 alter table private.daily_totals enable row level security;
-
 create index daily_totals_by_day on private.daily_totals (day);
 
 create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
-language plpgsql
-set search_path = ''
-set enable_seqscan = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off as $$
 declare
   of_day date := coalesce(private.nairobi_day(moment), '-infinity');
 begin
@@ -98,13 +92,11 @@ begin
   end if;
 end
 $$;
-comment on function private.add_to_day(timestamptz, bigint, bigint, bigint) is
+comment on function private.add_to_day is
   'Adds to the figures of a day. Never waits for another transaction.';
 
 create function private.count_order(old public.orders, new public.orders) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
     return;
@@ -117,15 +109,13 @@ begin
   end if;
 end
 $$;
-comment on function private.count_order(public.orders, public.orders) is
+comment on function private.count_order is
   'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
 
 create function private.move_received(
   old_cents bigint, old_moment timestamptz, new_cents bigint, new_moment timestamptz
 ) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   if (old_cents, old_moment) is not distinct from (new_cents, new_moment) then
     return;
@@ -141,9 +131,7 @@ $$;
 comment on function private.move_received is 'Replaces an amount received in the figures of its day; 0 for none, negative for a refund.';
 
 create function private.count_payment(old public.payments, new public.payments) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.move_received(
     case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end, old.completed_at,
@@ -151,13 +139,11 @@ begin
   );
 end
 $$;
-comment on function private.count_payment(public.payments, public.payments) is
+comment on function private.count_payment is
   'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
 
 create function private.count_refund(old public.refunds, new public.refunds) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 begin
   perform private.move_received(
     case when old.status = 'completed' and private.is_for_order(old.payment_id) then -old.refund_cents else 0 end, old.completed_at,
@@ -165,20 +151,18 @@ begin
   );
 end
 $$;
-comment on function private.count_refund(public.refunds, public.refunds) is
+comment on function private.count_refund is
   'Updates daily_totals with a refund that was added (old is null) or changed.';
 
 create function private.is_for_order(payment_id uuid) returns boolean
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 begin
   -- A refund may move to a payment that is just being added.
   return is_for_order.payment_id is not null
     and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
 end
 $$;
-comment on function private.is_for_order(uuid) is 'Whether a payment is for an order, and no test.';
+comment on function private.is_for_order is 'Whether a payment is for an order, and no test.';
 
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$

@@ -77,18 +77,7 @@ create trigger sessions_announce_their_end after delete on auth.sessions for eac
 create policy "Staff send broadcasts to public topics" on realtime.messages for insert to authenticated
 with check (extension = 'broadcast' and not private and (select public.is_admin()));
 
-alter publication supabase_realtime add table public.orders;
-alter publication supabase_realtime add table public.inquiries;
-alter publication supabase_realtime add table public.deliveries;
-alter publication supabase_realtime add table public.payments;
-alter publication supabase_realtime add table public.products;
-alter publication supabase_realtime add table public.categories;
-alter publication supabase_realtime add table public.store_settings;
-alter publication supabase_realtime add table public.outbox_messages;
-alter publication supabase_realtime add table public.message_templates;
-alter publication supabase_realtime add table public.mpesa_transactions;
-alter publication supabase_realtime add table public.statement_pulls;
-alter publication supabase_realtime add table public.reconciliation_events;
-alter publication supabase_realtime add table public.refunds;
-alter publication supabase_realtime add table public.shop_texts;
-alter publication supabase_realtime add table public.search_synonyms;
+alter publication supabase_realtime add table
+  public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
+  public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
+  public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms;
