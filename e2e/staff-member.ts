@@ -31,10 +31,17 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
 
 let made = 0;
 
-/** An account of its own for a story. */
-export async function makeAccount(shop: Shop, kind: 'staff' | 'customer' = 'staff'): Promise<Account> {
+/**
+ * An account of its own for a test.
+ * @param label part of its address; tests in several processes before one shop give their own
+ */
+export async function makeAccount(
+  shop: Shop,
+  kind: 'staff' | 'customer' = 'staff',
+  label?: string,
+): Promise<Account> {
   made += 1;
-  const email = `${kind}-${made}@jani.example`;
+  const email = `${kind}-${label ?? made}@jani.example`;
   const password = `correct horse ${made}`;
   const answer = await asOwner(shop, '/auth/v1/admin/users', 'POST', {
     email,

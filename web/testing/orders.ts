@@ -1,18 +1,13 @@
-// Orders for the component tests, and what the database has of them.
+// Orders for the component tests.
 import { randomUUID } from 'node:crypto';
 import { asOwner } from '../../e2e/staff-member.ts';
-import { shop } from './staff-screens.tsx';
+import { readRows, shop } from './staff-screens.tsx';
 
 export interface Order {
   id: string;
   order_number: string;
   status: string;
   payment_status: string;
-}
-
-/** Reads rows with the secret key. */
-export async function readRows<Row>(query: string): Promise<Row[]> {
-  return (await (await asOwner(shop, `/rest/v1/${query}`, 'GET')).json()) as Row[];
 }
 
 export async function readOrder(id: string): Promise<Order> {

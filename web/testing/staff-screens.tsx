@@ -14,7 +14,7 @@ import {
   useParams,
 } from 'react-router';
 import { expect, inject, onTestFinished } from 'vitest';
-import { type Account, makeAccount, sessionOf } from '../../e2e/staff-member.ts';
+import { type Account, asOwner, makeAccount, sessionOf } from '../../e2e/staff-member.ts';
 import { technicalMessages } from '../../e2e/technical-messages.ts';
 import { shopContext } from '../lib/shop-context.ts';
 import { createStore } from '../lib/store.ts';
@@ -25,6 +25,31 @@ const given = inject('shop');
 
 /** The shop of the component tests, as the stories' helpers take it. */
 export const shop = { ...given, keys: async () => given };
+
+/** Reads rows with the secret key. */
+export async function readRows<Row>(query: string): Promise<Row[]> {
+  return (await (await asOwner(shop, `/rest/v1/${query}`, 'GET')).json()) as Row[];
+}
+
+/**
+ * Replaces the next request whose URL contains a text.
+ * @param answer gets what sends it after all
+ */
+export function interceptNext(
+  part: string,
+  answer: (send: () => Promise<Response>) => Promise<Response>,
+): void {
+  const { fetch } = globalThis;
+  const restore = () => {
+    globalThis.fetch = fetch;
+  };
+  globalThis.fetch = (input, init) => {
+    if (!String(input instanceof Request ? input.url : input).includes(part)) return fetch(input, init);
+    restore();
+    return answer(() => fetch(input, init));
+  };
+  onTestFinished(restore);
+}
 
 const widths = { phone: 360, desktop: 1440 };
 
@@ -106,7 +131,7 @@ export async function openScreen(
   path: string,
   { on = 'desktop', expected }: { on?: keyof typeof widths; expected?: RegExp } = {},
 ): Promise<OpenScreen> {
-  const account = await makeAccount(shop);
+  const account = await makeAccount(shop, 'staff', crypto.randomUUID());
   localStorage.setItem('jani.staff', JSON.stringify(await sessionOf(shop, account)));
   const { happyDOM } = window as unknown as {
     happyDOM: { setViewport(size: { width: number; height: number }): void };

@@ -1,15 +1,8 @@
 // A status is changed only by choosing it, with a question where that is hard to take back, and can be undone.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import {
-  changeOrder,
-  type Order,
-  placeOrder,
-  placePaidOrder,
-  readOrder,
-  readRows,
-} from '../../testing/orders.ts';
-import { type OpenScreen, openScreen } from '../../testing/staff-screens.tsx';
+import { changeOrder, type Order, placeOrder, placePaidOrder, readOrder } from '../../testing/orders.ts';
+import { type OpenScreen, openScreen, readRows } from '../../testing/staff-screens.tsx';
 
 const statusButton = ({ order_number }: Order, status: string) =>
   screen.findByRole('button', { name: `Status of ${order_number}: ${status}` });
