@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cancelledFacts, describeOrder, type OrderFacts } from './order-meaning.ts';
+import { cancelledFacts, describeOrder, type OrderFacts, paidBesideTotal } from './order-meaning.ts';
 
 const now = Date.parse('2026-11-22T01:00:00Z');
 const placed: OrderFacts = {
@@ -167,4 +167,16 @@ test('a cancelled order explains what happens to its payment', () => {
       title: 'Order cancelled',
     });
   }
+});
+
+test('an amount that is not the total is named for what it is', () => {
+  const order = { paymentStatus: 'paid', total: 92_050, paid: null };
+  expect(paidBesideTotal(order)).toEqual({ label: 'Charged, in whole shillings', cents: 92_100 });
+  expect(paidBesideTotal({ ...order, paymentStatus: 'needs_decision', paid: 120_000 })).toEqual({
+    label: 'Paid',
+    cents: 120_000,
+  });
+  expect(paidBesideTotal({ ...order, total: 92_100 })).toBeNull();
+  expect(paidBesideTotal({ ...order, paymentStatus: 'unpaid' })).toBeNull();
+  expect(paidBesideTotal({ ...order, total: null })).toBeNull();
 });

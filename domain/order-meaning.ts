@@ -168,8 +168,18 @@ const charge = ({ total }: OrderFacts): string =>
   total === null ? 'your order' : formatKsh(chargeCents(total));
 
 /** What was charged for an order that was paid, in cents; null where that is hidden. Without proof it follows from the total. */
-export const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
+const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
   paid ?? (total === null ? null : chargeCents(total));
+
+/** What was paid, for the line below the total; null where it is the total or not known. */
+export function paidBesideTotal(
+  facts: Pick<OrderFacts, 'paid' | 'paymentStatus' | 'total'>,
+): { label: string; cents: number } | null {
+  const cents = chargedCents(facts);
+  const { paymentStatus, total } = facts;
+  if (paymentStatus === 'unpaid' || cents === null || total === null || cents === total) return null;
+  return { label: cents === chargeCents(total) ? 'Charged, in whole shillings' : 'Paid', cents };
+}
 
 /** Money that came in another amount, or for units that were given back in the meantime. */
 function whyOnHold({ paid, total }: OrderFacts): string {

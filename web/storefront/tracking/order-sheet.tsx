@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatOrderDate } from '../../../domain/order-date.ts';
-import { chargedCents, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
+import { describeOrder, type OrderMeaning, paidBesideTotal } from '../../../domain/order-meaning.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -54,7 +54,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
     />
   );
   const meaning = describeOrder(order, useNow(readAt));
-  const charged = chargedCents(order);
+  const paid = paidBesideTotal(order);
 
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid grid-cols-1 gap-6">
@@ -106,10 +106,10 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                 <dd className="text-right">
                   <Price cents={details.total} className="text-xl max-[20rem]:whitespace-normal!" />
                 </dd>
-                {meaning.hasReceipt && charged !== null && charged !== details.total ? (
+                {paid ? (
                   <>
-                    <dt className="text-ink-soft">Charged, in whole shillings</dt>
-                    <dd className="text-right font-semibold">{formatKsh(charged)}</dd>
+                    <dt className="text-ink-soft">{paid.label}</dt>
+                    <dd className="text-right font-semibold">{formatKsh(paid.cents)}</dd>
                   </>
                 ) : null}
               </dl>
