@@ -19,7 +19,7 @@ const usualBrowsers = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
-const packages = join(root, 'build', 'test-programs');
+const packages = join(root, 'node_modules', '.cache', 'test-programs');
 
 /**
  * Finds a Chromium and PostgreSQL's server, and installs what is missing beside npm's installation of the project.
