@@ -42,7 +42,7 @@ function check(title, command, parameters) {
 }
 
 /** Runs Vitest and counts each of its tests. */
-function suite(title, config, { projects = [], environment = {} } = {}) {
+function suite(title, config, { projects = [], paths = [], environment = {} } = {}) {
   console.log(`\n— ${title}`);
   const file = join(results, `${title.replaceAll(/\W+/g, '-')}.json`);
   rmSync(file, { force: true });
@@ -50,6 +50,7 @@ function suite(title, config, { projects = [], environment = {} } = {}) {
     bin('vitest'),
     [
       'run',
+      ...paths,
       '--config',
       config,
       ...projects.map((name) => `--project=${name}`),
@@ -121,6 +122,7 @@ const levels = {
     for (const [version, folder] of otherPostgresql) {
       suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
         projects: ['sql'],
+        paths: ['supabase/tests'],
         environment: { POSTGRESQL_PROGRAMS: folder },
       });
     }
