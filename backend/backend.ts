@@ -12,7 +12,7 @@ import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
 import type { Database } from './database/database.ts';
-import { isTurnedAway, QueueFull } from './fair-queue.ts';
+import { isTurnedAway, turnedAwayStatus } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
@@ -298,8 +298,7 @@ const visitorsLimits: Partial<SizeLimits> = {
 };
 
 function tooBusy(error: Error): Response {
-  const isOwn = error instanceof QueueFull && error.isOwn;
-  return problem(isOwn ? 429 : 503, 'too_busy', `${error.message}. Please try again.`, {
+  return problem(turnedAwayStatus(error), 'too_busy', `${error.message}. Please try again.`, {
     'retry-after': '5',
   });
 }

@@ -36,6 +36,19 @@ describe('what readers have not read', () => {
     expect(terminated).toEqual(['most']);
   });
 
+  test.each([
+    ['of all', undefined],
+    ['of its network', '192.0.2.1'],
+  ])('terminates no small one in place of larger ones %s that came later', (_, address) => {
+    const backlog = new Backlog(address ? { ...limits, queuedBytes: 10_000 } : limits);
+    const { reader, terminated } = readersOf(backlog);
+    reader('small', address).send(10, 0);
+    reader('large', address).send(1_200, 1_500);
+    expect(terminated).toEqual([]);
+    backlog.enforce(2_600);
+    expect(terminated).toEqual(['large']);
+  });
+
   test('terminates no client that reads', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);

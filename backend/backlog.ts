@@ -48,11 +48,9 @@ export class Backlog {
   /** Terminates readers that do not read, where too much waits. */
   enforce(now = performance.now()): void {
     this.#total();
-    const stale = [...this.#since].flatMap(([reader, since]) =>
-      since < now - staleMilliseconds ? [reader] : [],
-    );
-    if (this.#isOver) this.#terminateWorst(stale);
-    this.#terminateWorstOfNetworks(stale);
+    const isStale = (reader: Reader) => (this.#since.get(reader) ?? now) < now - staleMilliseconds;
+    if (this.#isOver) this.#terminateWorst(isStale);
+    this.#terminateWorstOfNetworks(isStale);
   }
 
   forget(reader: Reader): void {
@@ -77,7 +75,7 @@ export class Backlog {
   async #makeRoom(): Promise<void> {
     const deadline = performance.now() + staleMilliseconds;
     while (this.#total() > this.#limits.queuedBytes) {
-      if (performance.now() > deadline) return this.#terminateWorst([...this.#since.keys()]);
+      if (performance.now() > deadline) return this.#terminateWorst(() => true);
       await new Promise((done) => setTimeout(done, recheckMilliseconds));
     }
   }
@@ -93,39 +91,40 @@ export class Backlog {
     return total;
   }
 
-  #terminateWorst(readers: readonly Reader[]) {
+  /** The largest that are not stale yet are counted as if terminated: a small one that is stale is not to go in their place. */
+  #terminateWorst(isStale: (reader: Reader) => boolean) {
     let over = this.#total() - this.#limits.queuedBytes;
-    for (const reader of worstFirst(readers)) {
+    for (const reader of this.#worstFirst()) {
       if (over <= 0) break;
       over -= reader.queuedBytes;
-      this.#terminate(reader);
+      if (isStale(reader)) this.#terminate(reader);
     }
-    this.#isOver = over > 0;
+    this.#isOver = this.#total() > this.#limits.queuedBytes;
   }
 
-  #terminateWorstOfNetworks(stale: readonly Reader[]) {
+  #terminateWorstOfNetworks(isStale: (reader: Reader) => boolean) {
     const byNetwork = new Map<string, number>();
     for (const { networks, queuedBytes } of this.#since.keys()) {
       for (const network of networks) byNetwork.set(network, (byNetwork.get(network) ?? 0) + queuedBytes);
     }
-    for (const reader of worstFirst(stale)) {
+    for (const reader of this.#worstFirst()) {
       const { networks, queuedBytes } = reader;
       const isOver = networks.some(
         (network, level) =>
           (byNetwork.get(network) ?? 0) > this.#limits.queuedBytesPerNetwork * allowanceAt(level, networks),
       );
-      if (!isOver || !this.#since.has(reader)) continue;
+      if (!isOver) continue;
       for (const network of networks) byNetwork.set(network, (byNetwork.get(network) ?? 0) - queuedBytes);
-      this.#terminate(reader);
+      if (isStale(reader)) this.#terminate(reader);
     }
+  }
+
+  #worstFirst(): Reader[] {
+    return [...this.#since.keys()].sort((a, b) => b.queuedBytes - a.queuedBytes);
   }
 
   #terminate(reader: Reader) {
     this.#since.delete(reader);
     reader.terminate();
   }
-}
-
-function worstFirst(readers: readonly Reader[]): Reader[] {
-  return [...readers].sort((a, b) => b.queuedBytes - a.queuedBytes);
 }

@@ -93,6 +93,10 @@ export function isTurnedAway(error: unknown): error is QueueFull | ClientGone {
   return error instanceof QueueFull || error instanceof ClientGone;
 }
 
+/** The HTTP status for a job that was not started: 429 if the client's own jobs fill the queue, else 503. */
+export const turnedAwayStatus = (error: unknown): 429 | 503 =>
+  error instanceof QueueFull && error.isOwn ? 429 : 503;
+
 interface Share {
   parent: Share | null;
   name: string;

@@ -3,8 +3,8 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';
 
-/** What these helpers need of a shop. */
-type Shop = Pick<OpenShop, 'url' | 'keys'>;
+/** What these helpers need to know about a shop. */
+export type Shop = Pick<OpenShop, 'url' | 'keys'>;
 
 export interface Account {
   id: string;

@@ -1,12 +1,12 @@
 // What only a browser and the passing of time show of a change of status; its behaviour is in web/admin/orders/order-status.test.tsx.
-import { randomUUID } from 'node:crypto';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { textsTo } from './mailbox.ts';
-import { asOwner, chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
+import { type Order, placeOrder, placePaidOrder, readOrder } from './placed-orders.ts';
+import { chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -14,7 +14,6 @@ let browser: Browser;
 
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-  await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', { stock_quantity: 500 });
 });
 afterAll(async () => {
   await browser.close();
@@ -23,43 +22,6 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 
-interface Order {
-  id: string;
-  order_number: string;
-  status: string;
-  payment_status: string;
-}
-const orderNow = async (id: string): Promise<Order> => {
-  const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as Order[];
-  if (!order) throw new Error('there is no such order');
-  return order;
-};
-async function place(name: string, customerPhone: string): Promise<Order> {
-  const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'GET');
-  const [product] = (await answer.json()) as { id: string; price: number }[];
-  const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: randomUUID(),
-    product_id: product?.id,
-    quantity: 1,
-    customer_name: name,
-    customer_email: `${customerPhone}@mail.example`,
-    customer_phone: customerPhone,
-    delivery_location: 'Westlands',
-    expected_total: (product?.price ?? 0) + 100,
-  });
-  return orderNow(((await placed.json()) as { id: string }).id);
-}
-/** A paid order with its delivery, as a payment leaves it. */
-async function placePaid(name: string, customerPhone: string): Promise<Order> {
-  const { id } = await place(name, customerPhone);
-  await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', {
-    payment_status: 'paid',
-    status: 'processing',
-    reserved_until: null,
-  });
-  await asOwner(shop, '/rest/v1/deliveries', 'POST', { order_id: id });
-  return orderNow(id);
-}
 const openOrders = async (page: Page, search: string): Promise<void> => {
   await page.goto(`${shop.url}/admin/orders?search=${encodeURIComponent(search)}`);
   await page.getByRole('heading', { level: 1, name: 'Orders' }).waitFor();
@@ -82,7 +44,7 @@ describe.each([
   const story = storyIn(() => browser, { viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {
-    const order = await placePaid(`Keys ${where}`, `${numbers}101`);
+    const order = await placePaidOrder(shop, `Keys ${where}`, `${numbers}101`);
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await openOrders(page, `Keys ${where}`);
@@ -113,11 +75,11 @@ describe.each([
     await page.keyboard.press('Enter');
     await messages(page).getByText(`${order.order_number} is Processing again.`).waitFor();
     await isShown(page, order, 'Processing');
-    expect((await orderNow(order.id)).status).toBe('processing');
+    expect((await readOrder(shop, order.id)).status).toBe('processing');
   });
 
   story('the question about another amount is accessible', async ({ newVisitor }) => {
-    const order = await place(`Till ${where}`, `${numbers}701`);
+    const order = await placeOrder(shop, `Till ${where}`, `${numbers}701`);
     const { page } = await newVisitor();
     await enterAsStaff(shop, page, `/admin/orders/${order.id}`);
     const dialog = page.getByRole('dialog');
@@ -136,11 +98,11 @@ describe('after 15 seconds', () => {
 
   story('the customer is notified of what was not undone, without the panel', async ({ newVisitor }) => {
     const [undone, reloaded, staying] = [
-      await placePaid('Time undone', '0711030201'),
-      await placePaid('Time reloaded', '0711030202'),
-      await placePaid('Time staying', '0711030203'),
+      await placePaidOrder(shop, 'Time undone', '0711030201'),
+      await placePaidOrder(shop, 'Time reloaded', '0711030202'),
+      await placePaidOrder(shop, 'Time staying', '0711030203'),
     ];
-    const till = await place('Time till', '0711030204');
+    const till = await placeOrder(shop, 'Time till', '0711030204');
     const { page, context } = await newVisitor();
     await enterAsStaff(shop, page);
     await openOrders(page, 'Time');
@@ -181,6 +143,6 @@ describe('after 15 seconds', () => {
     await undoButton(other, staying).waitFor({ state: 'detached' });
     expect(await texts('0711030201', 'is on its way')).toBe(0);
     expect(await texts('0711030204', 'needs a check')).toBe(0);
-    expect((await orderNow(staying.id)).status).toBe('delivered');
+    expect((await readOrder(shop, staying.id)).status).toBe('delivered');
   });
 });

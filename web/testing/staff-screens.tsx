@@ -1,5 +1,5 @@
 // Component tests of staff screens: the genuine routes, modules and query client in a DOM without layout, before a genuine shop.
-import { screen } from '@testing-library/dom';
+import { screen, waitFor } from '@testing-library/dom';
 import { type UserEvent, userEvent } from '@testing-library/user-event';
 import type { ComponentType } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -118,6 +118,8 @@ function makeContext(): RouterContextProvider {
 
 export interface OpenScreen {
   user: UserEvent;
+  /** Presses a button once it accepts that: one that is busy ignores presses. */
+  press(button: HTMLElement): Promise<void>;
   account: Account;
   /** The path and the parameters in the address bar. */
   address(): string;
@@ -173,8 +175,13 @@ export async function openScreen(
     expect(technicalMessages([...messages]), 'toasts and alerts').toEqual([]);
   });
   await screen.findByText(`Welcome, ${account.email}`);
+  const user = userEvent.setup({ pointerEventsCheck: 0 });
   return {
-    user: userEvent.setup({ pointerEventsCheck: 0 }),
+    user,
+    async press(button) {
+      await waitFor(() => expect(button.getAttribute('aria-disabled'), 'the button is busy').toBeNull());
+      await user.click(button);
+    },
     account,
     address: () => window.location.pathname + window.location.search,
   };

@@ -43,47 +43,47 @@ test('inquiries are found literally, by name, email and subject', async () => {
   }
   await search(opened, 'no one wrote this');
   await screen.findByText('No inquiries found');
-  await opened.user.click(screen.getByRole('button', { name: 'Show all inquiries' }));
+  await opened.press(screen.getByRole('button', { name: 'Show all inquiries' }));
   await viewButton('Kamau');
   await viewButton('Wanjiku');
 });
 
 test('an inquiry that another member has marked as read is reported so', async () => {
   await makeInquiry('Njoroge');
-  const { user } = await openScreen('/admin/inquiries', { on: 'phone' });
+  const { press } = await openScreen('/admin/inquiries', { on: 'phone' });
   const row = await rowOf('Njoroge');
   const [inquiry] = await readRows<{ id: string }>('inquiries?name=eq.Njoroge&select=id');
   interceptNext('/rpc/mark_inquiry_read', async (go) => {
     await asOwner(shop, `/rest/v1/inquiries?id=eq.${inquiry?.id}`, 'PATCH', { is_read: true });
     return go();
   });
-  await user.click(await row.findByRole('button', { name: /^Mark as Read/ }));
+  await press(await row.findByRole('button', { name: /^Mark as Read/ }));
   await (await messages()).findByText('Someone else has marked this inquiry as read already');
   await (await rowOf('Njoroge')).findByText('Read');
 });
 
 test('Mark All Read leaves an inquiry unread that arrives at that moment', async () => {
   await makeInquiry('Achieng');
-  const { user } = await openScreen('/admin/inquiries');
+  const { press } = await openScreen('/admin/inquiries');
   await viewButton('Achieng');
   interceptNext('/rpc/mark_all_inquiries_read', async (go) => {
     await makeInquiry('Late');
     return go();
   });
-  await user.click(await screen.findByRole('button', { name: `Mark All Read (${await countUnread()})` }));
+  await press(await screen.findByRole('button', { name: `Mark All Read (${await countUnread()})` }));
   await (await messages()).findByText('All inquiries marked as read');
   await (await rowOf('Late')).findByText('Unread');
-  await user.click(await screen.findByRole('button', { name: 'Mark All Read (1)' }));
+  await press(await screen.findByRole('button', { name: 'Mark All Read (1)' }));
   await waitFor(() => expect(screen.queryByRole('button', { name: /^Mark All Read/ })).toBeNull());
   await waitFor(async () => expect(await countUnread()).toBe(0));
 });
 
 test('a failure is reported, and the inquiry stays unread', async () => {
   await makeInquiry('Chebet');
-  const { user } = await openScreen('/admin/inquiries', { expected: /Failed to mark/ });
+  const { press } = await openScreen('/admin/inquiries', { expected: /Failed to mark/ });
   const row = await rowOf('Chebet');
   interceptNext('/rpc/mark_inquiry_read', () => Promise.reject(new TypeError('Failed to fetch')));
-  await user.click(await row.findByRole('button', { name: /^Mark as Read/ }));
+  await press(await row.findByRole('button', { name: /^Mark as Read/ }));
   await (await messages()).findByText('Error');
   await (await rowOf('Chebet')).findByText('Unread');
   expect(await readRows('inquiries?name=eq.Chebet&select=is_read')).toEqual([{ is_read: false }]);

@@ -1,8 +1,14 @@
 // A status is changed only by choosing it, with a question where that is hard to take back, and can be undone.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { changeOrder, type Order, placeOrder, placePaidOrder, readOrder } from '../../testing/orders.ts';
-import { type OpenScreen, openScreen, readRows } from '../../testing/staff-screens.tsx';
+import {
+  changeOrder,
+  type Order,
+  placeOrder,
+  placePaidOrder,
+  readOrder,
+} from '../../../e2e/placed-orders.ts';
+import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const statusButton = ({ order_number }: Order, status: string) =>
   screen.findByRole('button', { name: `Status of ${order_number}: ${status}` });
@@ -14,12 +20,10 @@ const isGone = (role: string) => waitFor(() => expect(screen.queryByRole(role)).
 const hasFocus = (element: Element) => waitFor(() => expect(document.activeElement).toBe(element));
 /** The database has it; the screen shows it while it is being saved. */
 const isSaved = (id: string, columns: Partial<Order>) =>
-  waitFor(async () => expect(await readOrder(id)).toMatchObject(columns));
+  waitFor(async () => expect(await readOrder(shop, id)).toMatchObject(columns));
 
-async function choose({ user }: OpenScreen, order: Order, from: string, to: string): Promise<void> {
-  const button = await statusButton(order, from);
-  await waitFor(() => expect(button.getAttribute('aria-disabled'), 'the status is being saved').toBeNull());
-  await user.click(button);
+async function choose({ user, press }: OpenScreen, order: Order, from: string, to: string): Promise<void> {
+  await press(await statusButton(order, from));
   await user.click(await screen.findByRole('menuitemradio', { name: to }));
 }
 /** Types a text at once. */
@@ -28,13 +32,13 @@ async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Pro
   await user.click(field);
   await user.paste(text);
 }
-const press = async ({ user }: OpenScreen, name: string) =>
-  user.click(await (await dialog()).findByRole('button', { name }));
+const pressInDialog = async ({ press }: OpenScreen, name: string) =>
+  press(await (await dialog()).findByRole('button', { name }));
 
 test.each(['phone', 'desktop'] as const)(
   'choosing saves, moving in the menu does not, on a %s',
   async (on) => {
-    const order = await placePaidOrder(`Keys ${on}`);
+    const order = await placePaidOrder(shop, `Keys ${on}`);
     const { user } = await openScreen(`/admin/orders?search=Keys+${on}`, { on });
     const button = await statusButton(order, 'Processing');
     button.focus();
@@ -45,7 +49,7 @@ test.each(['phone', 'desktop'] as const)(
     await user.keyboard('{Escape}');
     await isGone('menu');
     await hasFocus(button);
-    expect((await readOrder(order.id)).status).toBe('processing');
+    expect((await readOrder(shop, order.id)).status).toBe('processing');
 
     await user.keyboard('{Enter}');
     const shipped = await screen.findByRole('menuitemradio', { name: 'Shipped' });
@@ -60,7 +64,7 @@ test.each(['phone', 'desktop'] as const)(
 );
 
 test('each change can be undone by its own button, and the customer gets no message about it', async () => {
-  const [one, other] = [await placePaidOrder('Undo one'), await placePaidOrder('Undo two')];
+  const [one, other] = [await placePaidOrder(shop, 'Undo one'), await placePaidOrder(shop, 'Undo two')];
   const opened = await openScreen('/admin/orders?search=Undo');
   await choose(opened, one, 'Processing', 'Delivered');
   await undoButton(one);
@@ -84,7 +88,7 @@ test('each change can be undone by its own button, and the customer gets no mess
 });
 
 test('Ctrl+Z undoes the last change', async () => {
-  const order = await placePaidOrder('Last change');
+  const order = await placePaidOrder(shop, 'Last change');
   const opened = await openScreen('/admin/orders?search=Last+change');
   await choose(opened, order, 'Processing', 'Shipped');
   await undoButton(order);
@@ -95,53 +99,57 @@ test('Ctrl+Z undoes the last change', async () => {
 });
 
 test('an undo after another change is refused in words', async () => {
-  const order = await placePaidOrder('Late undo');
+  const order = await placePaidOrder(shop, 'Late undo');
   const opened = await openScreen('/admin/orders?search=Late+undo', { on: 'phone' });
   await choose(opened, order, 'Processing', 'Shipped');
   const undo = await undoButton(order);
-  await changeOrder(order.id, { status: 'delivered' });
-  await opened.user.click(undo);
+  await changeOrder(shop, order.id, { status: 'delivered' });
+  await opened.press(undo);
   await (await messages()).findByText('This order has changed again since then. Nothing was undone');
   await statusButton(order, 'Delivered');
 });
 
 test('what is hard to take back is confirmed first', async () => {
-  const order = await placePaidOrder('Confirm');
+  const order = await placePaidOrder(shop, 'Confirm');
   const opened = await openScreen('/admin/orders?search=Confirm');
   await choose(opened, order, 'Processing', 'Cancelled');
   const question = await dialog();
   await question.findByRole('heading', { name: `Cancel order ${order.order_number}?` });
   await question.findByText(/was paid: a refund becomes due/);
-  await press(opened, 'Keep it as it is');
+  await pressInDialog(opened, 'Keep it as it is');
   await isGone('dialog');
   await hasFocus(await statusButton(order, 'Processing'));
-  expect((await readOrder(order.id)).status).toBe('processing');
+  expect((await readOrder(shop, order.id)).status).toBe('processing');
 
   await choose(opened, order, 'Processing', 'Delivered');
   await isSaved(order.id, { status: 'delivered' });
   await choose(opened, order, 'Delivered', 'Processing');
-  await press(opened, 'Set back to Processing');
+  await pressInDialog(opened, 'Set back to Processing');
   await isSaved(order.id, { status: 'processing' });
   await choose(opened, order, 'Processing', 'Cancelled');
-  await press(opened, 'Cancel the order');
+  await pressInDialog(opened, 'Cancel the order');
   await statusButton(order, 'Cancelled');
   await isSaved(order.id, { status: 'cancelled' });
 });
 
 test('an unpaid order is handed over only on purpose, a refunded one not at all', async () => {
-  const [unpaid, refunded] = [await placeOrder('Cash unpaid'), await placeOrder('Cash refunded')];
-  await changeOrder(refunded.id, { payment_status: 'refunded', status: 'cancelled', reserved_until: null });
+  const [unpaid, refunded] = [await placeOrder(shop, 'Cash unpaid'), await placeOrder(shop, 'Cash refunded')];
+  await changeOrder(shop, refunded.id, {
+    payment_status: 'refunded',
+    status: 'cancelled',
+    reserved_until: null,
+  });
   const opened = await openScreen('/admin/orders?search=Cash', { on: 'phone' });
   await choose(opened, unpaid, 'Pending', 'Shipped');
   await (await dialog()).findByRole('heading', { name: `Order ${unpaid.order_number} is not paid` });
-  await press(opened, 'Keep it as it is');
+  await pressInDialog(opened, 'Keep it as it is');
   await isGone('dialog');
-  expect((await readOrder(unpaid.id)).status).toBe('pending');
+  expect((await readOrder(shop, unpaid.id)).status).toBe('pending');
   await choose(opened, unpaid, 'Pending', 'Shipped');
-  await press(opened, 'Ship unpaid');
+  await pressInDialog(opened, 'Ship unpaid');
   await isSaved(unpaid.id, { status: 'shipped', payment_status: 'unpaid' });
 
-  await opened.user.click(await statusButton(refunded, 'Cancelled'));
+  await opened.press(await statusButton(refunded, 'Cancelled'));
   for (const status of ['Shipped', 'Delivered']) {
     const item = await screen.findByRole('menuitemradio', { name: `${status} Money sent back` });
     expect(item.getAttribute('aria-disabled')).toBe('true');
@@ -149,32 +157,32 @@ test('an unpaid order is handed over only on purpose, a refunded one not at all'
 });
 
 test('a till payment in another amount is confirmed, and corrected later', async () => {
-  const order = await placeOrder('Till');
+  const order = await placeOrder(shop, 'Till');
   const opened = await openScreen(`/admin/orders/${order.id}`);
-  await press(opened, 'Confirm till payment');
+  await pressInDialog(opened, 'Confirm till payment');
   const till = await dialog();
   const receipt = `UKL${order.order_number.replace(/\D/g, '').slice(-7).padStart(7, '7')}`;
   await fill(opened, await till.findByLabelText(/^M-PESA receipt/), receipt);
   // Typed values are not discarded without a question.
   await opened.user.keyboard('{Escape}');
   await till.findByText('Discard unsaved changes?');
-  await press(opened, 'Keep editing');
+  await pressInDialog(opened, 'Keep editing');
   const charge = (await till.findByText(/The order's charge is/)).textContent?.replace(/\D/g, '') ?? '';
   const wrong = Number(charge) - 90;
   await fill(opened, await till.findByLabelText(/^Amount that came/), String(wrong));
-  await press(opened, 'Confirm payment');
+  await pressInDialog(opened, 'Confirm payment');
   await till.findByText(/is KES 90 less than the order's charge/);
-  expect((await readOrder(order.id)).payment_status).toBe('unpaid');
-  await press(opened, 'Change the amount');
-  await press(opened, 'Confirm payment');
-  await press(opened, `Save KES ${wrong.toLocaleString('en-KE')}`);
+  expect((await readOrder(shop, order.id)).payment_status).toBe('unpaid');
+  await pressInDialog(opened, 'Change the amount');
+  await pressInDialog(opened, 'Confirm payment');
+  await pressInDialog(opened, `Save KES ${wrong.toLocaleString('en-KE')}`);
   await isSaved(order.id, { payment_status: 'needs_decision' });
 
-  await press(opened, 'Correct till payment');
+  await pressInDialog(opened, 'Correct till payment');
   const typed = await till.findByLabelText<HTMLInputElement>(/^M-PESA receipt/);
   expect(typed.value).toBe(receipt);
   await fill(opened, await till.findByLabelText(/^Amount that came/), charge);
-  await press(opened, 'Save correction');
+  await pressInDialog(opened, 'Save correction');
   await (await messages()).findByText('The payment is corrected: the order is paid');
   await isSaved(order.id, { payment_status: 'paid' });
   const waiting = await readRows<{ kind: string; status: string }>(
