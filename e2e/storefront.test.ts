@@ -520,7 +520,7 @@ describe('without scripts', () => {
     await plain.goto(`${shop.url}/track-order`);
     await plain.getByLabel('Tracking number').fill(number);
     await plain.getByRole('button', { name: 'Track Order' }).click();
-    await plain.waitForURL(/tracking=JJ-/);
+    await plain.waitForURL(`${shop.url}/track-order/${number}`);
     await plain.getByText('A••• O•••').waitFor();
     await plain.getByLabel(/last four digits/i).fill('4321');
     await plain.getByRole('button', { name: 'Show my order' }).click();

@@ -106,8 +106,6 @@ const rules: Record<string, Rule> = {
     packages: [
       '@supabase/functions-js',
       '@supabase/postgrest-js',
-      'embla-carousel',
-      'embla-carousel-autoplay',
       'react',
       'react-router',
     ],

@@ -98,7 +98,6 @@ const sources = [
   'supabase/functions',
   'supabase/types.ts',
   'simulators',
-  'scripts/lean-framework.ts',
   'scripts/make-blank-database.mjs',
 ];
 const settings = [

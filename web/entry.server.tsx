@@ -29,6 +29,8 @@ export default async function handleRequest(
       <ServerRouter context={routerContext} url={request.url} />,
       {
         signal: gaveUp.signal,
+        // Otherwise React moves large parts into scripts, which are to replace their fallbacks.
+        progressiveChunkSize: Number.POSITIVE_INFINITY,
         onError(error) {
           finalStatus = 500;
           tell(error, request, context);

@@ -17,6 +17,7 @@ import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
 import { DialogHistory } from './ui/dialog-history.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
+import { useReloadTarget } from './ui/reload.ts';
 
 export const links: Route.LinksFunction = () => [
   ...['bricolage-grotesque', 'figtree'].map((name) => ({
@@ -79,6 +80,7 @@ export function Layout({ children }: { children: React.ReactNode }) {
 }
 
 export default function Root() {
+  useReloadTarget();
   return (
     <>
       <DialogHistory />

@@ -17,11 +17,14 @@ const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: 
 /** How wide a phone shows the largest picture of a page, and the bytes it may have: two flights over a slow line, with the fonts. */
 const PHONE = { width: 720, bytes: 17_100 };
 
+/** Width in a phone's list, of which a first visit loads ten. */
+const LIST_WIDTH = 360;
+
 /** AVIF as good as its width asks for; at a phone's width, as good as its bytes allow. */
 async function avifOf(from: () => Sharp, width: number): Promise<Buffer> {
   if (width !== PHONE.width) {
     return from()
-      .avif({ quality: width === 360 || width > 480 ? 50 : 54, effort: 5 })
+      .avif({ quality: width === LIST_WIDTH ? 46 : width > 480 ? 50 : 54, effort: 5 })
       .toBuffer();
   }
   let avif = Buffer.alloc(0);

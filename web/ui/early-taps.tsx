@@ -50,5 +50,11 @@ export function EarlyTaps() {
     // What is far below comes when whoever has just tapped has their answer. Who scrolls has it at once (see the boot script).
     window.setTimeout(() => whenIdle(layOutBelow), 1000);
   }, []);
-  return <script dangerouslySetInnerHTML={{ __html: listen }} />;
+  // It has run, and React keeps what the server wrote.
+  return (
+    <script
+      suppressHydrationWarning
+      dangerouslySetInnerHTML={{ __html: import.meta.env.SSR ? listen : '' }}
+    />
+  );
 }

@@ -1,80 +1,110 @@
-// The four slides at the top of the home page. The server draws all of them; scripts then take hold of that same markup,
-// so the first picture, the largest thing on the page, is never drawn twice. Without scripts it is a row to swipe.
-import type { EmblaCarouselType } from 'embla-carousel';
-import { useEffect, useRef, useState } from 'react';
+// The four slides at the top of the home page: a row that scrolls and snaps, also without JavaScript. With JavaScript it advances
+// by itself and has no end: once it rests, the slide shown becomes the second of the row.
+import { useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { type HeroSlide, heroSlides } from './hero-slides.ts';
 
-const slideDelay = 5000;
+const slideDelayMs = 5000;
+/** The row rests after this time without a scroll event. */
+const restMs = 100;
+
+const count = heroSlides.length;
 
 // A pixel less than a phone has must not cost the next larger picture.
 const tallSizes = '99vw';
 
+const isStill = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches;
+
+const slidesOf = (row: Element | null) => [...(row?.children ?? [])] as HTMLElement[];
+
+/** Index of the slide at which the row rests; -1 between two, while a finger holds it. */
+const slideShown = (row: Element | null) =>
+  slidesOf(row).findIndex(({ offsetLeft }) => Math.abs(offsetLeft - (row?.scrollLeft ?? 0)) < 2);
+
 export function HeroCarousel() {
-  const viewport = useRef<HTMLDivElement>(null);
-  const embla = useRef<EmblaCarouselType | null>(null);
+  const row = useRef<HTMLDivElement>(null);
   const [selected, setSelected] = useState(0);
-  const [isAttached, setIsAttached] = useState(false);
+  // Slide at the second place of the row. Null until the page has loaded.
+  const [second, setSecond] = useState<number | null>(null);
   const [isPlaying, setIsPlaying] = useState(false);
   // Later slides load their image shortly before they are shown, or on touch.
   const [drawn, setDrawn] = useState(1);
+  const restTimer = useRef(0);
+  const isAttached = second !== null;
+
+  function select(index: number) {
+    setSelected(index);
+    setDrawn((before) => Math.max(before, index + 2));
+  }
+
+  function scrollToSlide(index: number) {
+    window.clearTimeout(restTimer.current);
+    select(index);
+    row.current?.scrollTo({
+      left: slidesOf(row.current)[index]?.offsetLeft ?? 0,
+      behavior: isStill() ? 'instant' : 'smooth',
+    });
+  }
+
+  function show(index: number) {
+    setIsPlaying(false);
+    scrollToSlide(index);
+  }
+
+  function onScroll() {
+    window.clearTimeout(restTimer.current);
+    if (isAttached) restTimer.current = window.setTimeout(rest, restMs);
+  }
+
+  function rest() {
+    const shown = slideShown(row.current);
+    if (shown < 0) return;
+    setSecond(shown);
+    if (shown === selected) return;
+    setIsPlaying(false);
+    select(shown);
+  }
+
+  const attach = useEffectEvent(() => {
+    const shown = Math.max(0, slideShown(row.current));
+    setSecond(shown);
+    if (shown > 0) select(shown);
+    setIsPlaying(!isStill());
+  });
 
   useEffect(() => {
-    let isGone = false;
     let timer = 0;
-    const drawNeighbours = () => setDrawn((before) => Math.max(before, 2));
-    async function attach() {
-      const [{ default: createCarousel }, { default: autoplay }] = await Promise.all([
-        import('embla-carousel'),
-        import('embla-carousel-autoplay'),
-      ]);
-      if (isGone || !viewport.current) return;
-      viewport.current.scrollLeft = 0;
-      const isStill = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
-      const carousel = createCarousel(viewport.current, { loop: true, duration: isStill ? 0 : 32 }, [
-        autoplay({ delay: slideDelay, playOnInit: !isStill, stopOnInteraction: true, stopOnFocusIn: true }),
-      ]);
-      embla.current = carousel;
-      carousel
-        .on('select', () => {
-          const now = carousel.selectedScrollSnap();
-          setSelected(now);
-          setDrawn((before) => Math.max(before, now + 2));
-        })
-        .on('autoplay:play', () => setIsPlaying(true))
-        .on('autoplay:stop', () => setIsPlaying(false))
-        .on('pointerDown', drawNeighbours);
-      timer = window.setTimeout(drawNeighbours, slideDelay / 2);
-      setIsPlaying(carousel.plugins().autoplay.isPlaying());
-      setIsAttached(true);
-    }
-    const idle = window.requestIdleCallback ?? ((work: () => void) => window.setTimeout(work, 200));
-    // Without its code, for example offline, it stays the scrollable row of the server's markup.
-    const start = () => idle(() => void attach().catch(() => {}));
+    const start = () => {
+      attach();
+      timer = window.setTimeout(() => setDrawn((before) => Math.max(before, 2)), slideDelayMs / 2);
+    };
     if (document.readyState === 'complete') start();
     else window.addEventListener('load', start, { once: true });
     return () => {
-      isGone = true;
       window.clearTimeout(timer);
+      window.clearTimeout(restTimer.current);
       window.removeEventListener('load', start);
-      embla.current?.destroy();
-      embla.current = null;
     };
   }, []);
 
-  function show(index: number) {
-    setDrawn((before) => Math.max(before, index + 1));
-    embla.current?.plugins().autoplay.stop();
-    embla.current?.scrollTo(index);
-  }
+  // Before the browser paints the new order.
+  useLayoutEffect(() => {
+    if (second === null) return;
+    row.current?.scrollTo({ left: slidesOf(row.current)[second]?.offsetLeft ?? 0, behavior: 'instant' });
+  }, [second]);
 
-  function toggle() {
-    const { autoplay } = embla.current?.plugins() ?? {};
-    if (isPlaying) autoplay?.stop();
-    else autoplay?.play();
-  }
+  const advance = useEffectEvent(() => {
+    if (!document.hidden) scrollToSlide((selected + 1) % count);
+  });
+  // Each slide has its full time.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: begins again with each slide
+  useEffect(() => {
+    if (!isPlaying) return;
+    const timer = window.setInterval(advance, slideDelayMs);
+    return () => window.clearInterval(timer);
+  }, [isPlaying, selected]);
 
   return (
     <section
@@ -82,25 +112,27 @@ export function HeroCarousel() {
       aria-label="What we stand for"
       className="on-dusk relative bg-dusk-900 text-white"
     >
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: a touch only stops the row, as the button below does */}
       <div
-        ref={viewport}
-        data-attached={isAttached || undefined}
-        className="snap-x snap-mandatory overflow-x-auto [scrollbar-width:none] data-attached:snap-none data-attached:overflow-hidden"
+        ref={row}
+        onScroll={onScroll}
+        onPointerDown={() => {
+          setIsPlaying(false);
+          setDrawn((before) => Math.max(before, 2));
+        }}
+        onFocus={() => setIsPlaying(false)}
+        className="flex snap-x snap-mandatory overflow-x-auto overscroll-x-contain [scrollbar-width:none]"
       >
-        <div className="flex touch-pan-y">
-          {heroSlides.map((slide, index) => (
-            <Slide
-              key={slide.art}
-              slide={slide}
-              index={index}
-              isDrawn={
-                index < drawn ||
-                (index === heroSlides.length - 1 && drawn > 1 && selected === 0 && isAttached)
-              }
-              isAside={isAttached && index !== selected}
-            />
-          ))}
-        </div>
+        {heroSlides.map((slide, index) => (
+          <Slide
+            key={slide.art}
+            slide={slide}
+            index={index}
+            order={second === null ? undefined : (index - second + 1 + count) % count}
+            isDrawn={index < drawn || (index === count - 1 && drawn > 1)}
+            isAside={isAttached && index !== selected}
+          />
+        ))}
       </div>
 
       {/* On a phone in a row of their own: over the picture they would hide its fruit. */}
@@ -122,7 +154,7 @@ export function HeroCarousel() {
           ))}
           <button
             type="button"
-            onClick={toggle}
+            onClick={() => setIsPlaying(!isPlaying)}
             aria-label={isPlaying ? 'Pause slides' : 'Play slides'}
             className="grid size-11 place-items-center rounded-pill text-white/85 hover:text-white"
           >
@@ -137,11 +169,14 @@ export function HeroCarousel() {
 function Slide({
   slide: { art, sky, headline, tagline },
   index,
+  order,
   isDrawn,
   isAside,
 }: {
   slide: HeroSlide;
   index: number;
+  /** Place in the row. Default: that of the markup. */
+  order: number | undefined;
   isDrawn: boolean;
   isAside: boolean;
 }) {
@@ -151,9 +186,10 @@ function Slide({
     <div
       role="group"
       aria-roledescription="slide"
-      aria-label={`${index + 1} of ${heroSlides.length}`}
+      aria-label={`${index + 1} of ${count}`}
       inert={isAside}
-      className={`relative flex min-w-0 flex-[0_0_100%] snap-start items-start overflow-hidden lg:items-center ${sky}`}
+      style={{ order }}
+      className={`relative flex min-w-0 flex-[0_0_100%] snap-start snap-always items-start overflow-hidden lg:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
       <div className="page relative grid grid-cols-1 min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 sm:min-h-[calc(12rem+50vw)] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">

@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
 import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
+import { reload } from '../../ui/reload.ts';
 import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
@@ -38,7 +39,7 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   const isOffline = error instanceof TypeError && typeof navigator !== 'undefined' && !navigator.onLine;
   // The page's data could not be fetched, but the page may be cached on this device.
   useEffect(() => {
-    if (isOffline && navigator.serviceWorker?.controller) window.location.reload();
+    if (isOffline && navigator.serviceWorker?.controller) reload();
   }, [isOffline]);
   return (
     <Frame>

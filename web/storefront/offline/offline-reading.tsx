@@ -1,6 +1,7 @@
 // Caches visited pages for offline reading, and shows when the current page is not fresh.
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
+import { reload } from '../../ui/reload.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 
 export interface OfflineReadingProps {
@@ -92,7 +93,7 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
         {isOffline ? null : (
           <button
             type="button"
-            onClick={() => window.location.reload()}
+            onClick={reload}
             className="min-h-11 rounded-md px-2 underline underline-offset-2"
           >
             Try again

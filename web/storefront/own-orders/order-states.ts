@@ -3,6 +3,7 @@ import { useSyncExternalStore } from 'react';
 import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import {
   closePayment,
+  interruptedOrderOf,
   onStoredOrdersChange,
   ordersToAskAbout,
   type RememberedOrder,
@@ -65,9 +66,25 @@ export function useOwnMeaning(trackingNumber: string): OrderMeaning | null {
   return orders.find(({ order }) => order.trackingNumber === trackingNumber)?.meaning ?? null;
 }
 
-/** The same outside of a component. */
-export const ownMeaningOf = (trackingNumber: string): OrderMeaning | null =>
-  shown.orders.find(({ order }) => order.trackingNumber === trackingNumber)?.meaning ?? null;
+/** Payments made this long ago are shown again after a reload, in ms. */
+const paidRecentlyMs = 1_800_000;
+
+/**
+ * The order of a product whose payment this device left open.
+ * @returns null if there is none or it has ended
+ */
+export async function findInterruptedOrder(
+  address: StoreAddress,
+  productId: string,
+): Promise<RememberedOrder | null> {
+  const order = interruptedOrderOf(productId);
+  if (!order) return null;
+  await askForOrders(address);
+  const own = shown.orders.find(({ order: { trackingNumber } }) => trackingNumber === order.trackingNumber);
+  const hasJustPaid =
+    own?.meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - paidRecentlyMs;
+  return own?.meaning?.canPay || hasJustPaid ? order : null;
+}
 
 let isWanted = false;
 let asking: Promise<void> | null = null;

@@ -7,8 +7,9 @@ import { isPictureAddress } from '../../../domain/product-picture.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
-import { interruptedOrderOf, type RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { hasOrders } from '../../lib/stored-orders.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
@@ -127,19 +128,16 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
 
   // After a reload during a payment the customer continues there, unless the order has ended.
   useEffect(() => {
-    const order = again === null ? interruptedOrderOf(product.id) : null;
-    if (!order) return;
+    if (again !== null || !hasOrders()) return;
     let isGone = false;
-    loadOrderStates().then(
-      async ({ askForOrders, ownMeaningOf }) => {
-        await askForOrders(config);
-        const meaning = ownMeaningOf(order.trackingNumber);
-        const hasJustPaid =
-          meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - 1_800_000;
-        if (!isGone && (meaning?.canPay || hasJustPaid)) void open(true, false, order);
-      },
-      () => {},
-    );
+    loadOrderStates()
+      .then(({ findInterruptedOrder }) => findInterruptedOrder(config, product.id))
+      .then(
+        (order) => {
+          if (!isGone && order) void open(true, false, order);
+        },
+        () => {},
+      );
     return () => {
       isGone = true;
     };

@@ -1,6 +1,6 @@
 // The product list: search, brand, flavour, sort. The server searches. Up to 60 products are all in the browser, which filters and
 // sorts them at once; of more, the server gives pages.
-import { lazy, Suspense, useEffect, useId, useMemo, useRef, useState } from 'react';
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { data, Link, redirect, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import {
   type CatalogueQuery,
@@ -17,7 +17,6 @@ import { areProducts } from '../../lib/listed-products.ts';
 import { categoriesFact, productsFact, synonymsFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
-import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeTrail } from '../discovery/trail.ts';
@@ -27,6 +26,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { type CardProduct, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
+import type { ProductGroupsProps } from './product-groups.tsx';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
 
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
@@ -177,7 +177,6 @@ interface CatalogueProps {
 
 const isOffline = () => typeof navigator !== 'undefined' && !navigator.onLine;
 const isSame = (a: CatalogueQuery, b: CatalogueQuery) => pathOf(a) === pathOf(b);
-const formatCount = (count: number) => count.toLocaleString('en-KE');
 
 function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
   const [isSheetOpen, setSheetOpen] = useState(false);
@@ -223,7 +222,7 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
             role="status"
             className="text-sm font-semibold text-ink-soft outline-none!"
           >
-            {count === 1 ? '1 drink' : `${formatCount(count)}${mayBeMore} drinks`}
+            {count === 1 ? '1 drink' : `${count.toLocaleString('en-KE')}${mayBeMore} drinks`}
           </span>
           <Chosen query={query} />
         </p>
@@ -258,25 +257,36 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
       ) : null}
       {shown.length > 0 ? (
         <div aria-busy={!isAnswered || undefined}>
-          {query.sort === 'brand' || query.sort === 'flavor' ? (
-            <Groups products={shown} by={query.sort} isWhole={isFilteredHere} />
-          ) : (
-            <>
-              <h2 className="sr-only">Products</h2>
-              <Cards products={shown} />
-            </>
-          )}
-          {isFilteredHere ? null : (
-            <Pages list={list} asked={asked} first={first} shownCount={shown.length} />
+          <Suspense fallback={<Cards products={shown} />}>
+            {query.sort === 'brand' || query.sort === 'flavor' ? (
+              <Groups groups={groupProducts(shown, query.sort)} by={query.sort} isWhole={isFilteredHere} />
+            ) : (
+              <>
+                <h2 className="sr-only">Products</h2>
+                <Cards products={shown} />
+              </>
+            )}
+          </Suspense>
+          {isFilteredHere || list.pages === 1 ? null : (
+            <Suspense fallback={null}>
+              <Pages
+                list={list}
+                pathOf={(page) => pathOf(asked, page)}
+                first={first}
+                shownCount={shown.length}
+              />
+            </Suspense>
           )}
         </div>
       ) : (
-        <NothingFound
-          others={products}
-          search={wanted}
-          // It goes with the words around it: the focus moves to the number of drinks.
-          onShowAll={() => status.current?.focus({ preventScroll: true })}
-        />
+        <Suspense fallback={<NothingFoundTitle />}>
+          <NothingFound
+            products={products}
+            search={wanted}
+            // It goes with the words around it: the focus moves to the number of drinks.
+            onShowAll={() => status.current?.focus({ preventScroll: true })}
+          />
+        </Suspense>
       )}
     </>
   );
@@ -314,59 +324,6 @@ function useShownPages(list: List, asked: CatalogueQuery): { first: number; prod
   return { first: shown.first, products };
 }
 
-interface PagesProps {
-  list: List;
-  asked: CatalogueQuery;
-  first: number;
-  shownCount: number;
-}
-
-/** As `public.shop_page` has it. */
-const pageSize = 60;
-
-/** The way to the other pages of a long list. Without JavaScript, "Show more drinks" leads to the next page. */
-function Pages({ list: { page, pages, count, may_be_more }, asked, first, shownCount }: PagesProps) {
-  const isLast = page >= pages;
-  const place = useRef<HTMLParagraphElement>(null);
-  const hadFocus = useRef(false);
-  useEffect(() => {
-    // The link disappears with the last page.
-    if (isLast && hadFocus.current) place.current?.focus({ preventScroll: true });
-    hadFocus.current = false;
-  }, [isLast]);
-  const from = (first - 1) * pageSize + 1;
-  if (pages === 1) return null;
-  return (
-    <nav aria-label="More drinks" className="mt-10 grid justify-items-center gap-4">
-      <p ref={place} tabIndex={-1} role="status" className="text-sm font-semibold text-ink-soft">
-        Showing {formatCount(from)} to {formatCount(from + shownCount - 1)} of {formatCount(count)}
-        {may_be_more ? '+' : ''} drinks
-      </p>
-      <div className="flex flex-wrap justify-center gap-3">
-        {first > 1 ? (
-          <Link to={pathOf(asked, first - 1)} rel="prev" className={buttonStyle('outline', 'large')}>
-            Previous drinks
-          </Link>
-        ) : null}
-        {isLast ? null : (
-          <Link
-            to={pathOf(asked, page + 1)}
-            rel="next"
-            replace
-            preventScrollReset
-            onClick={() => {
-              hadFocus.current = true;
-            }}
-            className={buttonStyle('dusk', 'large')}
-          >
-            Show more drinks
-          </Link>
-        )}
-      </div>
-    </nav>
-  );
-}
-
 /** What the list is narrowed to, where the fields that say so are in the sheet. */
 function Chosen({ query }: { query: CatalogueQuery }) {
   return (['category', 'brand'] as const).map((field) =>
@@ -386,100 +343,36 @@ function Chosen({ query }: { query: CatalogueQuery }) {
   );
 }
 
-/** @param after how many cards come before these */
-function Cards({ products, after = 0 }: { products: Products; after?: number }) {
+// A search goes without it where its code does not load.
+const SearchHint = lazy(() => import('./search-hint.tsx').catch(() => ({ default: () => null })));
+
+// Loaded on use: without its code, a list without groups is shown.
+const Groups = lazy(() =>
+  import('./product-groups.tsx').catch(() => ({
+    default: ({ groups }: ProductGroupsProps) => (
+      <Cards products={groups.flatMap(({ products }) => products)} />
+    ),
+  })),
+);
+const Pages = lazy(() => import('./list-pages.tsx').catch(() => ({ default: () => <></> })));
+
+function Cards({ products }: { products: CardProduct[] }) {
   return (
     <ProductGrid className="lg:grid-cols-4">
       {products.map((product, index) => (
-        <li key={product.slug} className={after + index < 6 ? '' : 'product-below'}>
-          <ProductCard product={product} isFirst={after + index < 2} sizes={fourColumns} />
+        <li key={product.slug} className={index < 6 ? '' : 'product-below'}>
+          <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
         </li>
       ))}
     </ProductGrid>
   );
 }
 
-const groupSizes =
-  '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), 44vw';
+const NothingFound = lazy(() => import('./nothing-found.tsx').catch(() => ({ default: NothingFoundTitle })));
 
-/** The brands or the flavours, each under its name: on phones one row to swipe, the name beside its drinks on desktops. */
-function Groups({ products, by, isWhole }: { products: Products; by: 'brand' | 'flavor'; isWhole: boolean }) {
-  const id = useId();
-  return (
-    <div className="grid gap-10 md:gap-14">
-      {groupProducts(products, by).map(({ name, products: members }, place) => (
-        <section
-          key={name}
-          aria-labelledby={`${id}-${place}`}
-          className="grid min-w-0 gap-x-7 gap-y-3 lg:grid-cols-[1fr_3fr]"
-        >
-          <header className="flex items-baseline justify-between gap-4 lg:sticky lg:top-24 lg:flex-col lg:justify-start lg:gap-1 lg:self-start">
-            <h2 id={`${id}-${place}`} className="flex items-center gap-3 text-3xl font-extrabold">
-              {by === 'flavor' && name ? <FlavourDot category={name} className="size-5" /> : null}
-              {name ?? 'More drinks'}
-            </h2>
-            {/* Of a page it would count only those that are on it. */}
-            {isWhole ? (
-              <p className="shrink-0 text-sm text-ink-soft">
-                {members.length === 1 ? '1 drink' : `${members.length} drinks`}
-              </p>
-            ) : null}
-          </header>
-          <ul className="bleed -mx-[clamp(1rem,4vw,2.5rem)] grid snap-x auto-cols-[44%] grid-flow-col gap-3 overflow-x-auto overscroll-x-contain [scrollbar-width:none] sm:auto-cols-[30%] sm:gap-5 md:mx-0 md:grid-flow-row md:grid-cols-3 md:gap-x-7 md:gap-y-11 md:overflow-visible md:px-0">
-            {members.map((product, index) => (
-              <li key={product.slug} className={`snap-start ${place < 2 ? '' : 'product-below'}`}>
-                <ProductCard product={product} isFirst={place === 0 && index < 2} sizes={groupSizes} />
-              </li>
-            ))}
-          </ul>
-        </section>
-      ))}
-    </div>
-  );
-}
-
-// An empty result goes without where it does not come.
-const SearchHint = lazy(() => import('./search-hint.tsx').catch(() => ({ default: () => null })));
-
-const othersCount = 4;
-
-/** A few drinks to go on with: in stock, the newest, of different flavours first. */
-function othersOf(products: Products): Products {
-  const inStock = products.filter(({ stock_quantity }) => stock_quantity > 0);
-  const first = new Map(inStock.map((product) => [product.category, product] as const).reverse());
-  return [...new Set([...[...first.values()].reverse(), ...inStock])].slice(0, othersCount);
-}
-
-interface NothingFoundProps {
-  others: Products;
-  search: string;
-  onShowAll: () => void;
-}
-
-function NothingFound({ others, search, onShowAll }: NothingFoundProps) {
-  return (
-    <>
-      <div className="grid justify-items-center gap-2 rounded-2xl bg-paper-deep px-6 py-8 text-center md:py-12">
-        <p aria-hidden="true" className="text-5xl">
-          🧃
-        </p>
-        <h2 className="text-3xl">No products found</h2>
-        <p className="text-ink-soft">Try adjusting your search or filter criteria</p>
-        <Suspense fallback={null}>
-          <SearchHint search={search} onSortByPrice={onShowAll} />
-        </Suspense>
-        <Link to="/shop" onClick={onShowAll} className={`${buttonStyle('outline')} mt-2`}>
-          Show everything
-        </Link>
-      </div>
-      <section aria-labelledby="others" className="pt-10">
-        <h2 id="others" className="mb-5 text-2xl font-extrabold">
-          How about one of these?
-        </h2>
-        <Cards products={othersOf(others)} />
-      </section>
-    </>
-  );
+/** Until the code of `NothingFound` has loaded, and without a network. */
+function NothingFoundTitle() {
+  return <h2 className="py-8 text-center text-3xl md:py-12">No products found</h2>;
 }
 
 /** Nothing is sold yet: there is nothing to search either. */

@@ -1,0 +1,50 @@
+// The brands or the flavours of the product list, each under its name. Loaded on use.
+import { useId } from 'react';
+import type { groupProducts } from '../../../domain/catalogue.ts';
+import { FlavourDot } from '../../ui/flavour.tsx';
+import { type CardProduct, ProductCard } from '../product/product-card.tsx';
+
+const groupSizes =
+  '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), 44vw';
+
+export interface ProductGroupsProps {
+  groups: ReturnType<typeof groupProducts<CardProduct>>;
+  by: 'brand' | 'flavor';
+  /** Whether these are all drinks of each group: of a page, the number would count only those on it. */
+  isWhole: boolean;
+}
+
+/** On phones one row to swipe, on desktops the name beside its drinks. */
+export default function ProductGroups({ groups, by, isWhole }: ProductGroupsProps) {
+  const id = useId();
+  return (
+    <div className="grid gap-10 md:gap-14">
+      {groups.map(({ name, products: members }, place) => (
+        <section
+          key={name}
+          aria-labelledby={`${id}-${place}`}
+          className="grid min-w-0 gap-x-7 gap-y-3 lg:grid-cols-[1fr_3fr]"
+        >
+          <header className="flex items-baseline justify-between gap-4 lg:sticky lg:top-24 lg:flex-col lg:justify-start lg:gap-1 lg:self-start">
+            <h2 id={`${id}-${place}`} className="flex items-center gap-3 text-3xl font-extrabold">
+              {by === 'flavor' && name ? <FlavourDot category={name} className="size-5" /> : null}
+              {name ?? 'More drinks'}
+            </h2>
+            {isWhole ? (
+              <p className="shrink-0 text-sm text-ink-soft">
+                {members.length === 1 ? '1 drink' : `${members.length} drinks`}
+              </p>
+            ) : null}
+          </header>
+          <ul className="bleed -mx-[clamp(1rem,4vw,2.5rem)] grid snap-x auto-cols-[44%] grid-flow-col gap-3 overflow-x-auto overscroll-x-contain [scrollbar-width:none] sm:auto-cols-[30%] sm:gap-5 md:mx-0 md:grid-flow-row md:grid-cols-3 md:gap-x-7 md:gap-y-11 md:overflow-visible md:px-0">
+            {members.map((product, index) => (
+              <li key={product.slug} className={`snap-start ${place < 2 ? '' : 'product-below'}`}>
+                <ProductCard product={product} isFirst={place === 0 && index < 2} sizes={groupSizes} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+// Where customers search for their order. Without JavaScript, and in older links, the number is in the query.
+import { redirect } from 'react-router';
+import { orderLink } from '../../../domain/order-link.ts';
+import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { LastOrderRoom } from '../last-order/last-order-room.tsx';
+import { describePage } from '../layout/page-meta.ts';
+import type { Route } from './+types/tracking-search-page.ts';
+import { TrackingCard, TrackingFrame } from './tracking-frame.tsx';
+
+export const meta: Route.MetaFunction = ({ matches }) =>
+  describePage(matches, {
+    title: 'Track Your Order',
+    description: 'See where your order is: from our fridge to your gate, step by step.',
+    path: '/track-order',
+  });
+
+export function headers() {
+  return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
+}
+
+export function loader({ url }: Route.LoaderArgs) {
+  const asked = normaliseTrackingNumber(url.searchParams.get('tracking') ?? '');
+  if (asked) throw redirect(orderLink('', asked, url.searchParams.get('key')));
+  return null;
+}
+
+export default function TrackingSearchPage() {
+  return (
+    <TrackingFrame asked="">
+      <TrackingCard>
+        <h2 className="text-2xl">From our fridge to your gate</h2>
+        <p className="max-w-prose text-ink-soft">
+          Enter your number above to see how far your drinks have come. It updates on its own. No need to
+          refresh.
+        </p>
+      </TrackingCard>
+      <LastOrderRoom />
+    </TrackingFrame>
+  );
+}
