@@ -139,6 +139,7 @@ describe.each([
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
     await count(page, '0 drinks');
     const others = page.getByRole('region', { name: 'How about one of these?' });
+    await others.waitFor();
     expect(await others.getByRole('article').count()).toBe(4);
     await expectAccessible(page, `an empty result on ${device}`);
     await others.getByRole('link').first().click();
