@@ -103,12 +103,7 @@ const rules: Record<string, Rule> = {
   'web/storefront': {
     // `root.tsx`: the type of what its loader gives to every page.
     modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
-    packages: [
-      '@supabase/functions-js',
-      '@supabase/postgrest-js',
-      'react',
-      'react-router',
-    ],
+    packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router'],
   },
   'web/admin': {
     modules: ['web/ui', 'web/lib', 'domain', 'supabase/*'],
