@@ -128,7 +128,7 @@ describe.each([
       await expectAccessible(second, 'a refund that waits');
       await picture(second, 'waits', viewport);
       await waiting.getByRole('button', { name: 'Approve KES 1,201' }).click();
-      await toast(second, 'Approved. The money is sent back').waitFor();
+      await toast(second, 'Approved. M-PESA is asked to send the money back').waitFor();
       await waiting.waitFor({ state: 'detached' });
 
       await dialog.getByText('Refunded', { exact: true }).waitFor({ timeout: 60_000 });

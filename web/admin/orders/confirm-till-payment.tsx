@@ -11,7 +11,9 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
+import { receiptRefusal } from './refund-problems.ts';
 import { isUnderWay, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { useTakenAway } from './use-taken-away.ts';
 
 const outcomes: Record<string, string> = {
   paid: 'The payment is confirmed: the order is paid',
@@ -65,26 +67,31 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
   ) : null;
 }
 
+const fieldsOf = (payment: PaymentOfOrder | null) => ({
+  receipt: payment?.receipt ?? '',
+  shillings: payment ? String(payment.charge_cents / 100) : '',
+});
+
 /** @param payment to correct; null confirms a new one */
 function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder | null }) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
+  // The payment at opening: a colleague's correction of it is not overwritten unseen.
+  const [seen, setSeen] = useState(payment);
   const [receipt, setReceipt] = useState('');
   const [shillings, setShillings] = useState('');
   const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
   const [isAsked, setAsked] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  const shown = payment
-    ? { receipt: payment.receipt ?? '', shillings: String(payment.charge_cents / 100) }
-    : { receipt: '', shillings: '' };
+  const shown = fieldsOf(seen);
   const unsaved = useUnsaved(isOpen && (receipt !== shown.receipt || shillings !== shown.shillings));
   const save = useSave<{ receipt: string; received_cents: number }, string>({
     async write(input) {
       const answer = payment
         ? await tables.rpc('correct_till_payment', {
             payment_id: payment.id,
-            seen_receipt: payment.receipt ?? '',
-            seen_cents: payment.charge_cents,
+            seen_receipt: seen?.receipt ?? '',
+            seen_cents: seen?.charge_cents ?? 0,
             ...input,
           })
         : await tables.rpc('confirm_till_payment', { order_id: order.id, ...input });
@@ -97,14 +104,52 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
       unsaved.note(false);
       setOpen(false);
     },
+    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
+  useTakenAway({
+    orderId: order.id,
+    isOpen: isOpen && !save.isPending,
+    isOffered: (now) => (payment ? typedPayment(now) !== null : now.payment_status === 'unpaid'),
+  });
+  function write(received_cents: number) {
+    const code = readReceipt(receipt);
+    save.mutate(
+      { receipt: code, received_cents },
+      {
+        async onError(error) {
+          const refusal = receiptRefusal(error);
+          if (!refusal) return;
+          const other = await orderOfReceipt(code);
+          setAsked(false);
+          setProblems({
+            receipt: other ? `This receipt has paid order ${other} already` : refusal,
+          });
+          focusSoon('receipt');
+        },
+      },
+    );
+  }
+  async function orderOfReceipt(code: string): Promise<string | undefined> {
+    const { data } = await tables.from('payments').select('order:orders(order_number)').eq('receipt', code);
+    return data?.[0]?.order?.order_number;
+  }
+  /** Once it can be typed into again. */
+  function focusSoon(name: string) {
+    setTimeout(() => {
+      const field = form.current?.querySelector<HTMLInputElement>(`[name=${name}]`);
+      field?.focus();
+      field?.select();
+    });
+  }
   const charge = chargeCents(order.total_amount);
   const cents = readAmount(shillings);
-  const differs = cents !== null && cents !== charge && cents !== payment?.charge_cents;
+  const differs = cents !== null && cents !== charge && cents !== seen?.charge_cents;
 
   function open() {
-    setReceipt(shown.receipt);
-    setShillings(shown.shillings);
+    const fields = fieldsOf(payment);
+    setSeen(payment);
+    setReceipt(fields.receipt);
+    setShillings(fields.shillings);
     setProblems({});
     setAsked(false);
     setOpen(true);
@@ -122,7 +167,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
     if (field instanceof HTMLElement) field.focus();
     if (first || cents === null) return;
     if (differs) setAsked(true);
-    else save.mutate({ receipt: readReceipt(receipt), received_cents: cents });
+    else write(cents);
   }
 
   if (!isOpen) {
@@ -179,11 +224,10 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
           receivedCents={cents}
           charge={charge}
           isBusy={save.isPending}
-          onSave={() => save.mutate({ receipt: readReceipt(receipt), received_cents: cents })}
+          onSave={() => write(cents)}
           onBack={() => {
             setAsked(false);
-            // Once it can be typed into again.
-            setTimeout(() => form.current?.querySelector<HTMLInputElement>('[name=shillings]')?.select());
+            focusSoon('shillings');
           }}
         />
       ) : (

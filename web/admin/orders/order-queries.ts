@@ -136,11 +136,13 @@ async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
 /** An order with everything around it. */
 export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readOrder>>>;
 
+export const orderKey = (id: string) => ['orders', 'one', id];
+
 /** One order by its id; null when there is none. */
 export function useOrder(id: string) {
   const { staff } = useMember();
   return useQuery({
-    queryKey: ['orders', 'one', id],
+    queryKey: orderKey(id),
     queryFn: ({ signal }) => readOrder(staff, id, signal),
     staleTime: 0,
   });

@@ -1,4 +1,5 @@
-// What is wrong with what staff type about money that goes back; undefined when nothing is. The database checks the same.
+// What is wrong with what staff type about money; undefined when nothing is. The database checks the same.
+import { TableProblem } from '../table-answer.ts';
 
 /** @param reason also a note: one rule for both */
 export const reasonProblem = (reason: string): string | undefined => {
@@ -11,3 +12,15 @@ export function receiptProblem(typed: string): string | undefined {
     ? undefined
     : 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
 }
+
+const receiptRefusals = new Set([
+  'receipt_invalid',
+  'receipt_used',
+  'receipt_of_test',
+  'receipt_of_payment',
+  'refund_receipt_used',
+]);
+
+/** The database's refusal of a typed receipt, to be shown beside its field. */
+export const receiptRefusal = (error: Error): string | undefined =>
+  error instanceof TableProblem && receiptRefusals.has(error.details) ? error.message : undefined;

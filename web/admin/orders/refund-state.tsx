@@ -8,7 +8,7 @@ import { formatDateTime } from '../dates.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { reasonProblem, receiptProblem } from './refund-problems.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { type Refund, touchedByRefunds } from './refund-queries.ts';
 
 export function RefundState({ refund }: { refund: Refund }) {
@@ -185,7 +185,7 @@ export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
   const { id, staff } = useMember();
   const approve = useSave({
     write: async () => dataOf(await staff.tables.rpc('approve_refund', { refund_id: refund.id })),
-    success: 'Approved. The money is sent back',
+    success: 'Approved. M-PESA is asked to send the money back',
     failure: 'Failed to approve the refund',
     refresh: touchedByRefunds,
   });
@@ -226,6 +226,7 @@ function CloseUnknown({ refund }: { refund: Refund }) {
     success: (_, found) => (found ? 'The refund is noted as sent' : 'The refund is noted as not sent'),
     failure: 'Failed to note it',
     refresh: touchedByRefunds,
+    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
   if (!isOpen) {
     return (
@@ -256,7 +257,7 @@ function CloseUnknown({ refund }: { refund: Refund }) {
           onClick={() => {
             const found = receiptProblem(receipt);
             setProblem(found);
-            if (!found) close.mutate(receipt);
+            if (!found) close.mutate(receipt, { onError: (error) => setProblem(receiptRefusal(error)) });
           }}
         >
           It was sent

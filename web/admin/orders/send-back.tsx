@@ -11,8 +11,15 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import type { WholeOrder } from './order-queries.ts';
-import { reasonProblem, receiptProblem } from './refund-problems.ts';
-import { type PaymentOfOrder, type Refund, touchedByRefunds, usePaymentSetup } from './refund-queries.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
+import {
+  isRefundable,
+  type PaymentOfOrder,
+  type Refund,
+  touchedByRefunds,
+  usePaymentSetup,
+} from './refund-queries.ts';
+import { useTakenAway } from './use-taken-away.ts';
 
 interface SendBackProps {
   order: WholeOrder;
@@ -65,6 +72,13 @@ interface AskProps extends SendBackProps {
   onClose(): void;
 }
 
+const useOwnForm = ({ order, payment, isOpen }: SendBackProps & { isOpen: boolean }) =>
+  useTakenAway({
+    orderId: order.id,
+    isOpen,
+    isOffered: (now) => now.payments.some((one) => one.id === payment.id && isRefundable(now, one)),
+  });
+
 function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const { tables } = useMember().staff;
   const settings = useSettings().data;
@@ -76,11 +90,14 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
   const save = useSave<void, Refund>({
     write: async () => dataOf(await tables.rpc('request_refund', { payment_id: payment.id, reason })),
     success: ({ status }) =>
-      status === 'requested' ? 'Another member of staff must approve the refund' : 'The money is sent back',
+      status === 'requested'
+        ? 'Another member of staff must approve the refund'
+        : 'M-PESA is asked to send the money back',
     failure: 'Failed to ask for the refund',
     refresh: touchedByRefunds,
     onSuccess: onClose,
   });
+  useOwnForm({ order, payment, isOpen: open && !save.isPending });
   const amount = formatKes(payment.charge_cents);
   const needsSecond = limit !== undefined && payment.charge_cents > limit;
   function submit(event: FormEvent) {
@@ -147,12 +164,15 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
     failure: 'Failed to note the refund',
     refresh: touchedByRefunds,
     onSuccess: onClose,
+    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
+  useOwnForm({ order, payment, isOpen: open && !save.isPending });
   function submit(event: FormEvent) {
     event.preventDefault();
     const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
     setProblems(found);
-    if (!found.receipt && !found.reason) save.mutate();
+    if (found.receipt || found.reason) return;
+    save.mutate(undefined, { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) });
   }
   return (
     <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>

@@ -134,7 +134,7 @@ function TestState({
   const sendBack = useSave({
     write: async () =>
       dataOf(await tables.rpc('request_refund', { payment_id: test.id, reason: 'Test with KSh 1' })),
-    success: 'The shilling is sent back',
+    success: 'M-PESA is asked to send the shilling back',
     failure: 'Failed to ask for the refund',
     refresh: touchedByRefunds,
   });

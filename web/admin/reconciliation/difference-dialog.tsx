@@ -191,7 +191,9 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
 const describeKind = (row: BookRow): string =>
   isPart(row)
     ? 'It came under this order’s number and is less than its charge. It pays nothing by itself: give it to the order, where parts add up, or send it back.'
-    : kinds[kindOf(row)].meaning;
+    : kindOf(row) === 'not_compared' && row.method === 'till'
+      ? 'Only your staff have entered it. The statement of that time has not been read yet.'
+      : kinds[kindOf(row)].meaning;
 
 function Sides({ row }: { row: BookRow }) {
   const heard = [

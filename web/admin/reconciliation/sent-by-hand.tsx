@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { TextField } from '../../ui/field.tsx';
-import { reasonProblem, receiptProblem } from '../orders/refund-problems.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from '../orders/refund-problems.ts';
 import { touchedByRefunds } from '../orders/refund-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -37,6 +37,7 @@ export function useNoteByHand(onSaved: () => void) {
     failure: 'Failed to note it',
     refresh: ['reconciliation', ...touchedByRefunds],
     onSuccess: onSaved,
+    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
 }
 
@@ -48,7 +49,11 @@ export function SentByHand({ id, row, isSure, note }: SentByHandProps) {
     event.preventDefault();
     const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
     setProblems(found);
-    if (!found.receipt && !found.reason) note.mutate({ row, receipt, reason, isSure });
+    if (found.receipt || found.reason) return;
+    note.mutate(
+      { row, receipt, reason, isSure },
+      { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) },
+    );
   }
   return (
     <form

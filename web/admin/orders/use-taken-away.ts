@@ -1,0 +1,36 @@
+// Reports that an open form went away because someone else dealt with its order first.
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
+import { showToast } from '../../ui/toasts.tsx';
+import { ChangedMeanwhile } from '../table-answer.ts';
+import { orderKey, type WholeOrder } from './order-queries.ts';
+
+interface OpenForm {
+  orderId: string;
+  /** Whether it is open and not being saved. */
+  isOpen: boolean;
+  /** Whether the order still takes what the form is for. */
+  isOffered(order: WholeOrder): boolean;
+}
+
+export function useTakenAway(form: OpenForm): void {
+  const queries = useQueryClient();
+  const last = useRef(form);
+  useEffect(() => {
+    last.current = form;
+  });
+  useEffect(
+    () => () => {
+      const { orderId, isOpen, isOffered } = last.current;
+      // Nothing is cached once the session has ended.
+      const order = isOpen && queries.getQueryData<WholeOrder>(orderKey(orderId));
+      if (!order || isOffered(order)) return;
+      showToast({
+        kind: 'error',
+        title: 'Someone else changed this',
+        text: new ChangedMeanwhile().message,
+      });
+    },
+    [queries],
+  );
+}
