@@ -50,6 +50,17 @@ describe('an order', () => {
     );
   });
 
+  test('with a payment in review asks about that money first', () => {
+    const inReview = {
+      ...order('pending', 'unpaid'),
+      payments: [{ status: 'failed' }, { status: 'review' }],
+    };
+    expect(confirmOrderStatus(inReview, 'shipped')?.title).toBe('The payment of ORD-1001 needs review');
+    expect(confirmOrderStatus(inReview, 'cancelled')?.text).toBe(
+      'A payment of it needs review: decide about that money in Reconciliation. The drinks go back into stock.',
+    );
+  });
+
   test('asks before a cancelled one is taken up again', () => {
     expect(confirmOrderStatus(order('cancelled'), 'processing')?.title).toBe('Take order ORD-1001 up again?');
   });

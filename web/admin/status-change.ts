@@ -9,6 +9,7 @@ export interface OrderStanding {
   payment_status: string;
   /** In cents. */
   total_amount: number;
+  payments?: readonly { status: string }[];
 }
 
 /** The same of a delivery. */
@@ -49,6 +50,10 @@ const orderStatusOf: Record<string, string> = {
 const isBackward = (rank: Record<string, number>, from: string, to: string): boolean =>
   (rank[to] ?? 0) < (rank[from] ?? 0);
 
+/** Whether M-PESA reported a payment in another amount, which staff have not decided about. */
+const isInReview = ({ payments = [] }: OrderStanding): boolean =>
+  payments.some(({ status }) => status === 'review');
+
 /** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
 const isHandover = (from: string, to: string): boolean =>
   (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
@@ -81,6 +86,7 @@ export function confirmOrderStatus(order: OrderStanding, to: string): Confirmati
       text: [
         payment_status === 'paid' &&
           `${formatKes(chargeCents(order.total_amount))} was paid: a refund becomes due.`,
+        isInReview(order) && 'A payment of it needs review: decide about that money in Reconciliation.',
         comesBack ? 'The drinks go back into stock.' : 'The drinks are not put back into stock.',
       ]
         .filter(Boolean)
@@ -133,8 +139,9 @@ export function confirmDeliveryStatus(delivery: DeliveryStanding, to: string): C
   };
 }
 
-function confirmUnpaid({ order_number, payment_status }: OrderStanding, verb: string): Confirmation {
-  return payment_status === 'needs_decision'
+function confirmUnpaid(order: OrderStanding, verb: string): Confirmation {
+  const { order_number, payment_status } = order;
+  return payment_status === 'needs_decision' || isInReview(order)
     ? {
         title: `The payment of ${order_number} needs review`,
         text: 'Usually you decide about the money first, in the order. Hand it over all the same?',

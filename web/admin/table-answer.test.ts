@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ChangedMeanwhile, TableProblem, wordsOf } from './table-answer.ts';
+import { ChangedMeanwhile, isUnanswered, TableProblem, wordsOf } from './table-answer.ts';
 
 test.each([
   [
@@ -19,4 +19,11 @@ test.each([
   ['a gateway or a hotel has put in between', new TableProblem({ message: '<!doctype html>…' }, 200), ''],
 ])('shows what is written for people only: %s', (_, error, words) => {
   expect(wordsOf(error)).toBe(words);
+});
+
+test('knows a call without an answer from a refused one', () => {
+  expect([0, 503, 409, 500].map((status) => isUnanswered(new TableProblem({ message: '' }, status)))).toEqual(
+    [true, true, false, false],
+  );
+  expect(isUnanswered(new ChangedMeanwhile())).toBe(false);
 });

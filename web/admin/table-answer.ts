@@ -67,3 +67,7 @@ export function wordsOf(error: Error): string {
     error instanceof ShownError || (error instanceof TableProblem && /^PT\d{3}$/.test(error.code));
   return isOurs ? error.message.trim() : '';
 }
+
+/** Whether a call had no answer, so that it may have been carried out all the same. */
+export const isUnanswered = (error: Error): boolean =>
+  error instanceof TableProblem && [0, 502, 503, 504].includes(error.status);

@@ -2,7 +2,7 @@
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
-import { ChangedMeanwhile, wordsOf } from './table-answer.ts';
+import { ChangedMeanwhile, isUnanswered, wordsOf } from './table-answer.ts';
 
 interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
@@ -11,6 +11,8 @@ interface Save<Input, Output> {
   success?: string | ((output: Output, input: Input) => string);
   /** The failure toast's text if the error has none. */
   failure: string;
+  /** Whether to repeat it could move money or write to a customer twice: without an answer it is not called a failure. */
+  isUnsafeToRepeat?: boolean;
   /** First parts of the query keys to refetch. */
   refresh: readonly string[];
   onSuccess?(output: Output, input: Input): void;
@@ -18,10 +20,14 @@ interface Save<Input, Output> {
   isToldElsewhere?(error: Error): boolean;
 }
 
+const noAnswer =
+  'The connection broke. This may have been saved all the same: look at it again before you repeat it.';
+
 export function useSave<Input = void, Output = unknown>({
   write,
   success,
   failure,
+  isUnsafeToRepeat = false,
   refresh,
   onSuccess,
   isToldElsewhere,
@@ -47,10 +53,16 @@ export function useSave<Input = void, Output = unknown>({
     onError(error) {
       if (!isToldElsewhere?.(error)) {
         console.warn(failure, error);
+        const hasNoAnswer = isUnsafeToRepeat && isUnanswered(error);
         showToast({
           kind: 'error',
-          title: error instanceof ChangedMeanwhile ? 'Someone else changed this' : 'Error',
-          text: wordsOf(error) || failure,
+          title:
+            error instanceof ChangedMeanwhile
+              ? 'Someone else changed this'
+              : hasNoAnswer
+                ? 'No answer'
+                : 'Error',
+          text: hasNoAnswer ? noAnswer : wordsOf(error) || failure,
         });
       }
       // After a failure the current state is unknown: refetch without waiting, so that the member can retry.

@@ -93,6 +93,7 @@ export function useSendAgain() {
     write: async ({ id }: Message) => dataOf(await tables.rpc('send_message_again', { message_id: id })),
     success: 'The message is on its way',
     failure: 'Failed to send the message',
+    isUnsafeToRepeat: true,
     refresh: ['messages'],
   });
   return {

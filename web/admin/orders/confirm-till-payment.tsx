@@ -13,7 +13,7 @@ import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
 import { receiptRefusal } from './refund-problems.ts';
 import { isUnderWay, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
-import { useTakenAway } from './use-taken-away.ts';
+import { isSettling, useTakenAway } from './use-taken-away.ts';
 
 const outcomes: Record<string, string> = {
   paid: 'The payment is confirmed: the order is paid',
@@ -99,6 +99,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
     },
     success: (outcome) => (payment ? correctedOutcomes : outcomes)[outcome] ?? 'The payment is confirmed',
     failure: payment ? 'Failed to correct the payment' : 'Failed to confirm the payment',
+    isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
     onSuccess: () => {
       unsaved.note(false);
@@ -108,7 +109,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   });
   useTakenAway({
     orderId: order.id,
-    isOpen: isOpen && !save.isPending,
+    isOpen: isOpen && !isSettling(save),
     isOffered: (now) => (payment ? typedPayment(now) !== null : now.payment_status === 'unpaid'),
   });
   function write(received_cents: number) {

@@ -19,6 +19,7 @@ export function useOrderDecision(order: { id: string }) {
     success: (_, decision) =>
       decision === 'deliver' ? 'The order will be delivered' : 'The refund is noted with the order',
     failure: 'Failed to save your decision',
+    isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
   });
   return {

@@ -118,6 +118,7 @@ export function SentTwiceSeen({ refund }: { refund: Refund }) {
       dataOf(await tables.rpc('acknowledge_sent_twice', { refund_id: refund.id, note: note.trim() })),
     success: 'Noted. Nobody is asked about it any more',
     failure: 'Failed to note it',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
   });
   if (!isOpen) {
@@ -187,12 +188,14 @@ export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
     write: async () => dataOf(await staff.tables.rpc('approve_refund', { refund_id: refund.id })),
     success: 'Approved. M-PESA is asked to send the money back',
     failure: 'Failed to approve the refund',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
   });
   const withdraw = useSave({
     write: async () => dataOf(await staff.tables.rpc('withdraw_refund', { refund_id: refund.id })),
     success: 'The refund is withdrawn',
     failure: 'Failed to withdraw the refund',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
   });
   const isOwn = refund.requested_by === id;
@@ -225,6 +228,7 @@ function CloseUnknown({ refund }: { refund: Refund }) {
       dataOf(await tables.rpc('close_unknown_refund', { refund_id: refund.id, refund_receipt: found })),
     success: (_, found) => (found ? 'The refund is noted as sent' : 'The refund is noted as not sent'),
     failure: 'Failed to note it',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
     isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });

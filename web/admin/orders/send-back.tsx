@@ -19,7 +19,7 @@ import {
   touchedByRefunds,
   usePaymentSetup,
 } from './refund-queries.ts';
-import { useTakenAway } from './use-taken-away.ts';
+import { isSettling, useTakenAway } from './use-taken-away.ts';
 
 interface SendBackProps {
   order: WholeOrder;
@@ -94,10 +94,11 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
         ? 'Another member of staff must approve the refund'
         : 'M-PESA is asked to send the money back',
     failure: 'Failed to ask for the refund',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
     onSuccess: onClose,
   });
-  useOwnForm({ order, payment, isOpen: open && !save.isPending });
+  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
   const amount = formatKes(payment.charge_cents);
   const needsSecond = limit !== undefined && payment.charge_cents > limit;
   function submit(event: FormEvent) {
@@ -162,11 +163,12 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
       ),
     success: 'The refund is noted with the order',
     failure: 'Failed to note the refund',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
     onSuccess: onClose,
     isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
-  useOwnForm({ order, payment, isOpen: open && !save.isPending });
+  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
   function submit(event: FormEvent) {
     event.preventDefault();
     const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };

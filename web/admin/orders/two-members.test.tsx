@@ -1,38 +1,55 @@
-// Two members at one order: the second is told what happened, and what a receipt cannot be used for is said beside it.
+// Two members at one order: the second is told what happened. What a receipt cannot be used for is said beside its field.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, placeOrder, placePaidOrder, readOrder } from '../../../e2e/placed-orders.ts';
-import { askAsStaff, asOwner } from '../../../e2e/staff-member.ts';
-import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { asOwner } from '../../../e2e/staff-member.ts';
+import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const messages = async () => within(await screen.findByRole('region', { name: /Messages/ }));
-const isTaken = async () =>
-  (await messages()).findByText(/^Someone else changed this in the meantime.*nothing of yours was saved/);
-/** A receipt of its own. */
-const receiptFor = (id: string) => `UK${id.replaceAll('-', '').slice(0, 8).toUpperCase()}`;
+const taken = /^Someone else changed this in the meantime.*nothing of yours was saved/;
+const isTaken = async () => (await messages()).findByText(taken);
+/** Types a text at once. */
+async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await user.click(field);
+  await user.paste(text);
+}
 
 test('a till payment that another member confirms first', async () => {
   const [mine, other] = [await placeOrder(shop, 'Till mine'), await placeOrder(shop, 'Till other')];
-  const received_cents = await chargeOf(mine.id);
-  const confirm = ({ id }: { id: string }) =>
-    askAsStaff(shop, 'confirm_till_payment', { order_id: id, receipt: receiptFor(id), received_cents });
-  await confirm(other);
-  const { user, press } = await openScreen(`/admin/orders/${mine.id}`);
-  await press(await screen.findByRole('button', { name: 'Confirm till payment' }));
+  const { receipt, charge_cents } = await addPayment(other.id);
+  const opened = await openScreen(`/admin/orders/${mine.id}`);
+  await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
   const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
-  const receipt = form.getByLabelText(/^M-PESA receipt/);
-  await user.type(receipt, receiptFor(other.id).toLowerCase());
-  await user.type(form.getByLabelText(/^Amount that came/), String(received_cents / 100));
-  await press(form.getByRole('button', { name: 'Confirm payment' }));
+  const field = form.getByLabelText(/^M-PESA receipt/);
+  await fill(opened, field, receipt.toLowerCase());
+  await fill(opened, form.getByLabelText(/^Amount that came/), String(charge_cents / 100));
+  await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
   await form.findByText(`This receipt has paid order ${other.order_number} already`);
-  await waitFor(() => expect(document.activeElement).toBe(receipt));
-  expect(receipt.getAttribute('aria-invalid')).toBe('true');
+  await waitFor(() => expect(document.activeElement).toBe(field));
+  expect(field.getAttribute('aria-invalid')).toBe('true');
   expect((await readOrder(shop, mine.id)).payment_status).toBe('unpaid');
 
-  await confirm(mine);
+  await changeOrder(shop, mine.id, { payment_status: 'paid', status: 'processing', reserved_until: null });
   await isTaken();
   expect(screen.queryByRole('form')).toBeNull();
-  expect(await readRows(`payments?order_id=eq.${mine.id}`)).toHaveLength(1);
+});
+
+test('a payment whose answer is lost is neither called a failure nor the work of someone else', async () => {
+  const order = await placeOrder(shop, 'Till lost');
+  const opened = await openScreen(`/admin/orders/${order.id}`, { expected: /Failed to confirm the payment/ });
+  await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
+  const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
+  await fill(opened, form.getByLabelText(/^M-PESA receipt/), receiptFor(order.id));
+  await fill(opened, form.getByLabelText(/^Amount that came/), await chargeOf(order.id).then(String));
+  interceptNext('rpc/confirm_till_payment', async (send) => {
+    await send();
+    throw new TypeError('Failed to fetch');
+  });
+  await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
+  await (await messages()).findByText(/may have been saved all the same: look at it again/);
+  await waitFor(() => expect(screen.queryByRole('form')).toBeNull());
+  expect((await messages()).queryByText(taken)).toBeNull();
+  expect((await readOrder(shop, order.id)).payment_status).toBe('paid');
 });
 
 test('a refund that another member notes first', async () => {
@@ -40,45 +57,57 @@ test('a refund that another member notes first', async () => {
     await placePaidOrder(shop, 'Refund mine'),
     await placePaidOrder(shop, 'Refund other'),
   ];
-  const payments = await Promise.all([mine, other].map(({ id }) => addPayment(id)));
-  const note = (payment_id: string) =>
-    askAsStaff(shop, 'note_refund_by_hand', {
-      payment_id,
-      refund_receipt: receiptFor(payment_id),
-      reason: 'Out of stock',
-    });
-  await note(payments[1] as string);
-  const { user, press } = await openScreen(`/admin/orders/${mine.id}`, { on: 'phone' });
-  await press(await screen.findByRole('button', { name: 'I already refunded it' }));
-  const receipt = await screen.findByLabelText(/^Receipt of sending it back/);
-  await user.type(receipt, receiptFor(payments[1] as string));
-  await user.type(screen.getByLabelText(/^Reason/), 'Sold out');
-  await press(screen.getByRole('button', { name: 'It was sent back' }));
-  await screen.findByText('This receipt belongs to another refund already');
-  expect(receipt.getAttribute('aria-invalid')).toBe('true');
+  const [payment, otherPayment] = [await addPayment(mine.id), await addPayment(other.id)];
+  const { receipt, charge_cents: refund_cents } = otherPayment;
+  const refund_receipt = `B${receipt.slice(1)}`;
+  const noted = { method: 'by_hand', status: 'completed', reason: 'Out of stock' };
+  await insert('refunds', { payment_id: otherPayment.id, receipt, refund_receipt, refund_cents, ...noted });
+  await changeOrder(shop, mine.id, { status: 'cancelled' });
 
-  await note(payments[0] as string);
+  const opened = await openScreen(`/admin/orders/${mine.id}`, { on: 'phone' });
+  await opened.press(await screen.findByRole('button', { name: 'I already refunded it' }));
+  const field = await screen.findByLabelText(/^Receipt of sending it back/);
+  await fill(opened, field, refund_receipt);
+  await fill(opened, screen.getByLabelText(/^Reason/), 'Sold out');
+  await opened.press(screen.getByRole('button', { name: 'It was sent back' }));
+  await screen.findByText('This receipt belongs to another refund already');
+  expect(field.getAttribute('aria-invalid')).toBe('true');
+
+  await changeOrder(shop, mine.id, { payment_status: 'refunded' });
   await isTaken();
   await waitFor(() => expect(screen.queryByLabelText(/^Receipt of sending it back/)).toBeNull());
-  expect(await readRows(`refunds?payment_id=eq.${payments[0]}`)).toMatchObject([{ reason: 'Out of stock' }]);
+  expect(await readRows(`refunds?payment_id=eq.${payment.id}`)).toMatchObject([
+    { reason: 'Noted with the order' },
+  ]);
 });
 
-async function chargeOf(id: string): Promise<number> {
-  const [order] = await readRows<{ charge_cents: number }>(`orders?id=eq.${id}&select=charge_cents`);
-  return order?.charge_cents ?? 0;
+interface Payment {
+  id: string;
+  receipt: string;
+  charge_cents: number;
 }
 
-/** A received payment of an order, which is cancelled then. */
-async function addPayment(order_id: string): Promise<string> {
-  const [payment] = (await (
-    await asOwner(shop, '/rest/v1/payments', 'POST', {
-      order_id,
-      phone: '254711030101',
-      charge_cents: await chargeOf(order_id),
-      status: 'completed',
-      receipt: receiptFor(order_id),
-    })
-  ).json()) as { id: string }[];
-  await changeOrder(shop, order_id, { status: 'cancelled' });
-  return payment?.id ?? '';
+async function insert<Row>(table: string, row: Record<string, unknown>): Promise<Row> {
+  const [inserted] = (await (await asOwner(shop, `/rest/v1/${table}`, 'POST', row)).json()) as [Row];
+  return inserted;
+}
+
+/** In shillings. */
+async function chargeOf(id: string): Promise<number> {
+  const [order] = await readRows<{ charge_cents: number }>(`orders?id=eq.${id}&select=charge_cents`);
+  return (order?.charge_cents ?? 0) / 100;
+}
+
+/** A receipt of its own. */
+const receiptFor = (orderId: string): string => `UK${orderId.replaceAll('-', '').slice(0, 8).toUpperCase()}`;
+
+/** Adds a received payment to an order. */
+async function addPayment(order_id: string): Promise<Payment> {
+  return insert('payments', {
+    order_id,
+    phone: '254711030101',
+    charge_cents: (await chargeOf(order_id)) * 100,
+    status: 'completed',
+    receipt: receiptFor(order_id),
+  });
 }

@@ -2,12 +2,16 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
-import { ChangedMeanwhile } from '../table-answer.ts';
+import { ChangedMeanwhile, isUnanswered } from '../table-answer.ts';
 import { orderKey, type WholeOrder } from './order-queries.ts';
+
+/** Whether what the order becomes may be the form's own save. */
+export const isSettling = ({ isPending, error }: { isPending: boolean; error: Error | null }): boolean =>
+  isPending || (error !== null && isUnanswered(error));
 
 interface OpenForm {
   orderId: string;
-  /** Whether it is open and not being saved. */
+  /** Whether it is open, and not settling the matter itself. */
   isOpen: boolean;
   /** Whether the order still takes what the form is for. */
   isOffered(order: WholeOrder): boolean;

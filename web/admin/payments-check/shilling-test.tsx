@@ -136,6 +136,7 @@ function TestState({
       dataOf(await tables.rpc('request_refund', { payment_id: test.id, reason: 'Test with KSh 1' })),
     success: 'M-PESA is asked to send the shilling back',
     failure: 'Failed to ask for the refund',
+    isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
   });
   const refund = lastRefund(test.refunds);

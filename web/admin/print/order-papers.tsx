@@ -1,10 +1,11 @@
 // What is printed of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
 import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
-import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
+import { describeMoneyToCollect } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
 export type Paper = 'slip' | 'receipt';
@@ -28,15 +29,6 @@ function useShop(): { name: string; phone: string } {
   return { name: facts?.settings.store_name ?? 'Jani Juice', phone: facts?.settings.support_phone ?? '' };
 }
 
-/** What the rider must know about money. */
-function describeMoney({ payment_status, total_amount }: WholeOrder): string {
-  if (payment_status === 'paid') return 'PAID. Nothing to collect.';
-  if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
-  return payment_status === 'needs_decision'
-    ? 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'
-    : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
-}
-
 function PackingSlip({ order }: { order: WholeOrder }) {
   const shop = useShop();
   const { delivery } = order;
@@ -56,7 +48,7 @@ function PackingSlip({ order }: { order: WholeOrder }) {
           <p>{formatDateTime(order.created_at)}</p>
         </div>
       </header>
-      <p className="border-2 border-black px-3 py-2 text-lg font-bold">{describeMoney(order)}</p>
+      <p className="border-2 border-black px-3 py-2 text-lg font-bold">{describeMoneyToCollect(order)}</p>
       <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1">
         <Fact term="For">{customer}</Fact>
         <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>

@@ -151,6 +151,7 @@ export function useResolve(onSaved?: () => void) {
     },
     success: (outcome, { decision }) => describeOutcome(decision, outcome),
     failure: 'Failed to save your decision',
+    isUnsafeToRepeat: true,
     refresh: ['reconciliation', 'orders', 'deliveries', 'products', 'dashboard'],
     ...(onSaved ? { onSuccess: onSaved } : {}),
   });

@@ -35,6 +35,7 @@ export function useNoteByHand(onSaved: () => void) {
       ),
     success: 'It is noted that the money was sent back',
     failure: 'Failed to note it',
+    isUnsafeToRepeat: true,
     refresh: ['reconciliation', ...touchedByRefunds],
     onSuccess: onSaved,
     isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
