@@ -209,7 +209,7 @@ test('where unfinished bodies fill the memory for them, longer ones wait and sho
   const before = total;
   await expect.poll(() => total, { timeout: 10_000 }).toBeGreaterThan(before);
   for (const { client } of flood) client.destroy();
-  await expect.poll(countConnections, { timeout: 10_000 }).toBe(1);
+  await expect.poll(countConnections, { timeout: 10_000 }).toBeLessThanOrEqual(1);
   const late = await post(900_000, 900_000);
   await expect.poll(late.received, { timeout: 10_000 }).toBeGreaterThan(0);
 });
