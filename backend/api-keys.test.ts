@@ -27,7 +27,7 @@ test('a new signing key signs at once, and two before it still verify', async ()
   }
   const { verify, publicKeys } = createAccessTokens(await loadApiKeys(folder));
   expect(publicKeys).toHaveLength(3);
-  const verdicts = await Promise.all(
+  const outcomes = await Promise.all(
     issued.map((token) =>
       verify(token).then(
         () => 'good',
@@ -35,7 +35,7 @@ test('a new signing key signs at once, and two before it still verify', async ()
       ),
     ),
   );
-  expect(verdicts).toEqual(['refused', 'refused', 'good', 'good']);
+  expect(outcomes).toEqual(['refused', 'refused', 'good', 'good']);
   expect((await stat(join(folder, 'keys.json'))).mode & 0o077).toBe(0);
 });
 

@@ -46,7 +46,7 @@ export interface BackendOptions {
   /** Sides in pixels of the image renderings that visitors may ask for. Default: any. */
   visitorImageSides?: readonly number[];
   /** Receives errors whose details no caller gets, and the `x-request-id` of the request that caused it, if it has one. */
-  onFault?: (error: unknown, where: string, requestId?: string) => void;
+  onError?: (error: unknown, where: string, requestId?: string) => void;
 }
 
 export interface Backend {
@@ -74,9 +74,9 @@ export interface Backend {
  */
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
-  const onFault = (error: unknown, where: string, request?: Pick<PlainRequest, 'headers'>) => {
+  const onError = (error: unknown, where: string, request?: Pick<PlainRequest, 'headers'>) => {
     if (!isClientDisconnect(error) && !isTurnedAway(error))
-      options.onFault?.(error, where, request?.headers.get('x-request-id') ?? undefined);
+      options.onError?.(error, where, request?.headers.get('x-request-id') ?? undefined);
   };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
   const authSettings = completeSettings({
@@ -94,7 +94,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     keys,
     settings: authSettings,
     messages: givenAuth.messages ?? noMessages,
-    onFault: (error, request) => onFault(error, 'auth', request),
+    onError: (error, request) => onError(error, 'auth', request),
     ...(givenAuth.now ? { now: givenAuth.now } : {}),
   });
   const data = await createDataService({
@@ -106,13 +106,13 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     anonymousLimits: options.visitorLimits ?? {},
     cachesDescriptions: true,
     statementTimeout: 8000,
-    onFault: (error, request) => onFault(error, 'data', request),
+    onError: (error, request) => onError(error, 'data', request),
   });
   const realtime = createRealtimeService({
     ...options.realtime,
     database,
     authenticate,
-    onFault: (error) => onFault(error, 'realtime'),
+    onError: (error) => onError(error, 'realtime'),
   });
   const storage = options.files
     ? await createStorageService({
@@ -124,7 +124,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
           anonymousSides: options.visitorImageSides ?? null,
         },
         ...(fairShare ? { imageQueue: fairShare.images } : {}),
-        onFault: (error, request) => onFault(error, 'storage', request),
+        onError: (error, request) => onError(error, 'storage', request),
       })
     : null;
   const services: Record<string, Service> = {
@@ -132,7 +132,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     '/functions/v1': createFunctionsService({
       functions,
       anonymousBodyBytes: visitorBodyBytes,
-      onFault: (error, _name, request) => onFault(error, 'functions', request),
+      onError: (error, _name, request) => onError(error, 'functions', request),
     }),
     '/realtime/v1': realtime,
     ...(storage ? { '/storage/v1': storage } : {}),
@@ -210,7 +210,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       });
       return withCors(answered, request, allowedOrigins);
     } catch (error) {
-      onFault(error, 'backend', request);
+      onError(error, 'backend', request);
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
     }
   };

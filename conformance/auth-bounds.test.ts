@@ -13,7 +13,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  expect(service.faults).toEqual([]);
+  expect(service.errors).toEqual([]);
   await service.close();
 });
 

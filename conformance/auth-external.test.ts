@@ -39,7 +39,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     provider.register(`${service.url}/callback`);
   });
   afterEach(() => {
-    expect(service.faults.splice(0)).toEqual([]);
+    expect(service.errors.splice(0)).toEqual([]);
   });
   afterAll(async () => {
     await Promise.all([provider.close(), service.close()]);
@@ -315,7 +315,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         status: 302,
         told: { error: 'server_error', error_description: 'Unable to exchange external code: stol' },
       });
-      expect(service.faults.splice(0)).toHaveLength(1);
+      expect(service.errors.splice(0)).toHaveLength(1);
     });
 
     test('with the code of another flow', async () => {
@@ -324,7 +324,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       expect(await arrive(mine.back)).toMatchObject({
         told: { error_description: expect.stringMatching(/^Unable to exchange external code/) },
       });
-      expect(service.faults.splice(0)).toHaveLength(1);
+      expect(service.errors.splice(0)).toHaveLength(1);
     });
 
     test('without an e-mail address where one is required', async () => {

@@ -27,7 +27,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
     });
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
 

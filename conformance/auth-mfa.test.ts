@@ -26,7 +26,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     });
   });
   afterEach(() => {
-    expect(service.faults.splice(0)).toEqual([]);
+    expect(service.errors.splice(0)).toEqual([]);
   });
   afterAll(async () => {
     await service.close();

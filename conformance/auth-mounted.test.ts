@@ -22,7 +22,7 @@ const signed = (role: string, secret = sharedSecret) =>
 describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed with %s', (how) => {
   let database: Database;
   let backend: Backend;
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const inProcess: typeof fetch = (input, init) => backend.fetch(new Request(input, init));
   beforeAll(async () => {
     database = await throwawayDatabase('pglite', [platform]);
@@ -51,11 +51,11 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
           passwordHashCost: { memoryCost: 64, timeCost: 1, parallelism: 1 },
         },
       },
-      onFault: (error) => faults.push(error),
+      onError: (error) => errors.push(error),
     });
   });
   afterAll(async () => {
-    expect(faults).toEqual([]);
+    expect(errors).toEqual([]);
     await backend.close();
     await database.close();
   });

@@ -36,7 +36,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     origin = new URL(service.url).origin;
   });
   afterEach(() => {
-    expect(service.faults.splice(0)).toEqual([]);
+    expect(service.errors.splice(0)).toEqual([]);
   });
   afterAll(async () => {
     await service.close();

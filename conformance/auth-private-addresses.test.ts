@@ -40,7 +40,7 @@ beforeEach(() => {
   connections = 0;
 });
 afterEach(() => {
-  for (const { faults } of [careful, trusting]) faults.length = 0;
+  for (const { errors } of [careful, trusting]) errors.length = 0;
 });
 afterAll(async () => {
   await trusting.close();

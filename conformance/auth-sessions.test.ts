@@ -58,7 +58,7 @@ describe.each(testDatabases())('sessions on %s', (kind) => {
     service = await openAuthService(kind, { limits });
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
 

@@ -16,7 +16,7 @@ describe.each(testDatabases())('sign-up and sign-in without confirmation on %s',
     });
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
 
@@ -283,7 +283,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     });
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
   beforeEach(() => {
@@ -655,7 +655,7 @@ describe.each(testDatabases())('with sign-up disabled on %s', (kind) => {
     });
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
 

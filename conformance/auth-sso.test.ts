@@ -38,7 +38,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     providerId = body.id;
   });
   afterEach(() => {
-    expect(service.faults.splice(0)).toEqual([]);
+    expect(service.errors.splice(0)).toEqual([]);
   });
   afterAll(async () => {
     await service.close();

@@ -41,7 +41,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     service = await openAuthService(kind, { siteUrl: site, web3: { ethereum: true, solana: true } });
   });
   afterEach(() => {
-    expect(service.faults.splice(0)).toEqual([]);
+    expect(service.errors.splice(0)).toEqual([]);
   });
   afterAll(async () => {
     await Promise.all([service.close(), closed?.close()]);

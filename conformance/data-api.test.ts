@@ -41,7 +41,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
     );
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
 

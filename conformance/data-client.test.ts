@@ -40,7 +40,7 @@ describe.each(testDatabases())('the official client against the table-query serv
     service = await openDataService(kind, { ...options, schemas: ['public', 'attic'] }, additions);
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
   });
   const kites = () => service.client().from('kites');

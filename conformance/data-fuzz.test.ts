@@ -382,7 +382,7 @@ describe.each(testDatabases())('a visitor who asks for anything on %s', (kind) =
     };
     await Promise.all(Array.from({ length: 8 }, ask));
     expect(wrong).toEqual([]);
-    expect(services.faults).toEqual([]);
+    expect(services.errors).toEqual([]);
     // Enough of it meant something: not everything was refused.
     expect((statuses.get(200) ?? 0) / count).toBeGreaterThan(0.05);
     const still = await fetch(`${root}/categories?select=id`, {

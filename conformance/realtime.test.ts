@@ -27,7 +27,7 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
     services = await openServices(kind);
   });
   afterAll(async () => {
-    expect(services.faults).toEqual([]);
+    expect(services.errors).toEqual([]);
     await services.close();
   });
 

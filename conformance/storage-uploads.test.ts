@@ -68,7 +68,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     staff = storage.client(staffToken).from('product-images');
   });
   afterEach(() => {
-    expect(storage.faults.splice(0).map(String)).toEqual([]);
+    expect(storage.errors.splice(0).map(String)).toEqual([]);
   });
   afterAll(() => storage.close());
 

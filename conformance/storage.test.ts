@@ -13,7 +13,7 @@ describe.each(testDatabases())('storage on %s', (kind) => {
     house = storage.client(storage.keys.secret);
   });
   afterEach(() => {
-    expect(storage.faults.splice(0)).toEqual([]);
+    expect(storage.errors.splice(0)).toEqual([]);
   });
   afterAll(() => storage.close());
 

@@ -20,7 +20,7 @@ export interface OpenAuthService {
   mails: Mail[];
   texts: TextMessage[];
   /** Internal errors. */
-  faults: unknown[];
+  errors: unknown[];
   /** Advances the service's clock. */
   advance(seconds: number): void;
   /** Starts another one on the same database with other settings. Both must be closed. */
@@ -55,7 +55,7 @@ async function openOn(
   };
   const mails: Mail[] = [];
   const texts: TextMessage[] = [];
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   let ahead = 0;
   let answer: (request: Request) => Promise<Response> = async () => new Response(null, { status: 503 });
   const server = createServer(getRequestListener((request) => answer(request)));
@@ -83,7 +83,7 @@ async function openOn(
         return { messageId: String(texts.length) };
       },
     },
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
     now: () => new Date(Date.now() + ahead * 1000),
   });
   answer = (request) =>
@@ -97,7 +97,7 @@ async function openOn(
     database,
     mails,
     texts,
-    faults,
+    errors,
     advance(seconds) {
       ahead += seconds;
     },

@@ -14,7 +14,7 @@ export interface OpenDataService {
   /** Ends with /rest/v1. */
   url: string;
   /** Internal errors. */
-  faults: unknown[];
+  errors: unknown[];
   /** The official client with a role. Default: `anon`. */
   // biome-ignore lint/suspicious/noExplicitAny: the client is driven without generated types
   client(role?: string): PostgrestClient<any, { PostgrestVersion: '14' }, any>;
@@ -36,11 +36,11 @@ export async function openDataService(
 ): Promise<OpenDataService> {
   const database = await throwawayDatabase(kind, [platform, library]);
   if (additions) await database.execute(additions);
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const service = await createDataService({
     database,
     schemas: ['public'],
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
     ...options,
   });
   const listener = getRequestListener(
@@ -58,7 +58,7 @@ export async function openDataService(
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/rest/v1`;
   return {
     url,
-    faults,
+    errors,
     client: (role = 'anon') => new PostgrestClient(url, { headers: { 'x-role': role } }),
     async close() {
       server.closeAllConnections();

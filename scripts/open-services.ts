@@ -27,7 +27,7 @@ export interface OpenServices {
   /** The folder of its files. */
   folder: string;
   /** Internal errors of the services. */
-  faults: unknown[];
+  errors: unknown[];
   /** The official client of the storage service, with a key or token if given. */
   client(token?: string): StorageClient;
   /** The official client of the realtime service. Default: a visitor's. */
@@ -49,7 +49,7 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
   const database = await throwawayDatabase(kind, shopMigrations);
   const files = createDiskFiles(folder);
   const keys = await loadApiKeys(folder);
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const backend = await createBackend({
     database,
     keys,
@@ -57,7 +57,7 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
     files,
     publicUrl,
     realtime: shopRealtime,
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
   });
   const server = createAdaptorServer({
     fetch: (request) => backend.fetch(request),
@@ -89,7 +89,7 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
     database,
     files,
     folder,
-    faults,
+    errors,
     token,
     client: (given) =>
       new StorageClient(url, given ? { apikey: given, authorization: `Bearer ${given}` } : {}),

@@ -44,9 +44,9 @@ export interface BackendAlone {
  */
 export async function startBackendAlone(options: BackendAloneOptions): Promise<BackendAlone> {
   const { config, root, log, migrations, rootService } = options;
-  const onFault = (error: unknown, where: string) =>
-    log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'fault');
-  const database = await openDatabase(config, onFault, root, (error) => endBroken(log, error));
+  const onError = (error: unknown, where: string) =>
+    log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
+  const database = await openDatabase(config, onError, root, (error) => endBroken(log, error));
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },
@@ -62,7 +62,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       publicUrl: config.publicUrl,
       auth: { settings: config.backend.authSettings, messages: createMessages(config.messages, log) },
       allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
-      onFault,
+      onError,
     });
     const web = getRequestListener(
       (request) => {

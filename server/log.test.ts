@@ -18,7 +18,7 @@ test('what opens an order or a payment is never logged', () => {
 test('writes a few errors of one message per second, and all lines of everyday use', () => {
   const lines: Record<string, unknown>[] = [];
   const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line)) });
-  for (let n = 0; n < 1000; n += 1) log.error({ error: 'a long stack' }, 'fault');
+  for (let n = 0; n < 1000; n += 1) log.error({ error: 'a long stack' }, 'internal error');
   expect(lines.length).toBeGreaterThanOrEqual(20);
   expect(lines.length).toBeLessThan(40);
   log.error({ error: 'another' }, 'a page could not be answered');
@@ -32,7 +32,7 @@ test('is readable at a terminal', () => {
   const time = new Date(2026, 10, 22, 18, 5, 9).toISOString();
   const line = (event: object) => formatLine(JSON.stringify({ level: 'info', time, ...event }));
   expect(line({ applied: 3, msg: 'database migrated' })).toBe('18:05:09  info  database migrated  applied=3');
-  expect(line({ path: '/shop', error: 'Error: no\n    at here', msg: 'fault' })).toBe(
-    '18:05:09  info  fault  path=/shop\n    Error: no\n        at here',
+  expect(line({ path: '/shop', error: 'Error: no\n    at here', msg: 'internal error' })).toBe(
+    '18:05:09  info  internal error  path=/shop\n    Error: no\n        at here',
   );
 });

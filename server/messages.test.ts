@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Mail, TextMessage } from '../backend/auth/messages.ts';
-import { createMessages, type MessagesConfig, SendFault } from './messages.ts';
+import { createMessages, type MessagesConfig, SendError } from './messages.ts';
 
 const mail: Mail = {
   to: 'amina@jani.example',
@@ -135,22 +135,22 @@ test('a mail server that refuses the recipient is a failure', async () => {
   await expect(messagesWith({ smtpUrl: server.url }).sendMail(mail)).rejects.toThrow('550');
 });
 
-const verdictOf = (attempt: Promise<unknown>): Promise<unknown> =>
+const outcomeOf = (attempt: Promise<unknown>): Promise<unknown> =>
   attempt.then(
     () => 'sent',
-    (fault: unknown) => (fault instanceof SendFault ? fault.verdict : fault),
+    (error: unknown) => (error instanceof SendError ? error.outcome : error),
   );
 
 test.each([
-  ['550 no such person', undefined, 'final'],
-  ['450 try later', undefined, 'passing'],
-  [undefined, '554 spam', 'final'],
-  [undefined, '451 try later', 'passing'],
+  ['550 no such person', undefined, 'failed'],
+  ['450 try later', undefined, 'refused'],
+  [undefined, '554 spam', 'failed'],
+  [undefined, '451 try later', 'refused'],
   // It had the whole mail: it may have taken it.
   [undefined, 'hangs up', 'unsure'],
-])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, verdict) => {
+])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, outcome) => {
   const server = await mailServer(refusal, end);
-  expect(await verdictOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(verdict);
+  expect(await outcomeOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(outcome);
 });
 
 test('a mail server or gateway that nobody answers for was not reached, so it is tried again', async () => {
@@ -158,11 +158,11 @@ test('a mail server or gateway that nobody answers for was not reached, so it is
   const port = await listening(server);
   await closers.pop()?.();
   const url = `http://127.0.0.1:${port}`;
-  expect(await verdictOf(messagesWith({ smtpUrl: `smtp://127.0.0.1:${port}` }).sendMail(mail))).toBe(
-    'passing',
+  expect(await outcomeOf(messagesWith({ smtpUrl: `smtp://127.0.0.1:${port}` }).sendMail(mail))).toBe(
+    'refused',
   );
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
-  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe('passing');
+  expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe('refused');
 });
 
 test('a mail that can be unsubscribed from offers it to mail programs', async () => {
@@ -184,23 +184,23 @@ test('a mail is known by its id', async () => {
 });
 
 test.each([
-  [201, recipients(403, 'InvalidPhoneNumber'), 'final'],
-  [201, recipients(405, 'InsufficientBalance'), 'passing'],
-  [429, '', 'passing'],
-  [503, '', 'passing'],
+  [201, recipients(403, 'InvalidPhoneNumber'), 'failed'],
+  [201, recipients(405, 'InsufficientBalance'), 'refused'],
+  [429, '', 'refused'],
+  [503, '', 'refused'],
   [500, '', 'unsure'],
   [504, '', 'unsure'],
-])('a gateway that answers %d %j leaves the message %s', async (status, answer, verdict) => {
+])('a gateway that answers %d %j leaves the message %s', async (status, answer, outcome) => {
   const { url } = await gateway(status, answer);
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
-  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe(verdict);
+  expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe(outcome);
 });
 
 test('a gateway that hangs up may have sent the message', async () => {
   const server = createHttpServer((request) => request.socket.destroy());
   const url = `http://127.0.0.1:${await listening(server)}`;
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
-  expect(await verdictOf(messagesWith({ sms }).sendText(text))).toBe('unsure');
+  expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe('unsure');
 });
 
 test('with a gateway a text message goes there, with the credentials and the sender', async () => {

@@ -16,24 +16,24 @@ export interface OutgoingText extends Omit<TextMessage, 'kind'> {
   kind: string;
 }
 
-/** Sends messages. Whatever goes wrong is rejected with a SendFault. */
+/** Sends messages. Whatever goes wrong is rejected with a SendError. */
 export interface OutgoingMessages {
   sendMail(mail: OutgoingMail): Promise<void>;
   sendText(message: OutgoingText): Promise<{ messageId?: string } | undefined>;
 }
 
 /** Why a message was not sent, or may not have been. */
-export class SendFault extends Error {
+export class SendError extends Error {
   /**
-   * passing: it did not leave, and may later. final: it did not leave, and never will to this recipient. unsure: the
-   * connection ended before anybody said whether it was taken.
+   * refused: it was not sent, but may be later. failed: it will never be accepted for this recipient. unsure: the connection ended
+   * without a response.
    */
-  readonly verdict: 'passing' | 'final' | 'unsure';
+  readonly outcome: 'refused' | 'failed' | 'unsure';
 
-  constructor(message: string, verdict: SendFault['verdict'], cause?: unknown) {
+  constructor(message: string, outcome: SendError['outcome'], cause?: unknown) {
     super(message, { cause });
-    this.name = 'SendFault';
-    this.verdict = verdict;
+    this.name = 'SendError';
+    this.outcome = outcome;
   }
 }
 
@@ -98,7 +98,7 @@ async function sendBySmtp(url: string, from: string, mail: OutgoingMail): Promis
   try {
     await transport.sendMail(envelope(from, mail));
   } catch (error) {
-    throw mailFault(error as SmtpError);
+    throw mailError(error as SmtpError);
   } finally {
     transport.close();
   }
@@ -127,17 +127,17 @@ const neverReached = new Set([
 ]);
 const neverGreeted = new Set(['CONNECT_TIMEOUT', 'GREETING_TIMEOUT', 'UPGRADE_TIMEOUT']);
 
-function mailFault(error: SmtpError): SendFault {
+function mailError(error: SmtpError): SendError {
   const { code = '', originalCode = '', command, responseCode, timeoutType = '', message } = error;
   if (responseCode) {
     // Who the mail is from and who sends it are settings, which somebody may put right; the recipient and the mail are not.
     const isAboutMail = code === 'EMESSAGE' || command === 'RCPT TO' || command === 'DATA';
-    return new SendFault(message, responseCode >= 500 && isAboutMail ? 'final' : 'passing', error);
+    return new SendError(message, responseCode >= 500 && isAboutMail ? 'failed' : 'refused', error);
   }
-  if (code === 'EENVELOPE') return new SendFault(message, 'final', error);
+  if (code === 'EENVELOPE') return new SendError(message, 'failed', error);
   const hasNotLeft =
     [code, originalCode].some((known) => neverReached.has(known)) || neverGreeted.has(timeoutType);
-  return new SendFault(message, hasNotLeft ? 'passing' : 'unsure', error);
+  return new SendError(message, hasNotLeft ? 'refused' : 'unsure', error);
 }
 
 async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
@@ -181,7 +181,7 @@ const accepted = new Set([100, 101, 102]);
 const finallyRefused = new Set([403, 404, 406, 409]);
 
 async function sendByGateway(gateway: SmsGateway, { to, text, channel }: OutgoingText): Promise<string> {
-  if (channel !== 'sms') throw new SendFault(`the gateway does not send by ${channel}`, 'final');
+  if (channel !== 'sms') throw new SendError(`the gateway does not send by ${channel}`, 'failed');
   const { username, apiKey, sender } = gateway;
   const host = username === 'sandbox' ? 'api.sandbox.africastalking.com' : 'api.africastalking.com';
   let answer: Response;
@@ -201,23 +201,23 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
     body = answer.ok ? ((await answer.json()) as GatewayAnswer) : null;
   } catch (error) {
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
-    throw new SendFault(
+    throw new SendError(
       `the text message gateway did not answer: ${cause?.code ?? (error as Error).message}`,
-      neverReached.has(cause?.code ?? '') ? 'passing' : 'unsure',
+      neverReached.has(cause?.code ?? '') ? 'refused' : 'unsure',
       error,
     );
   }
   if (!body) {
     // A gateway that fails inside may have sent it before; one that refuses has not.
-    const verdict = answer.status >= 500 && answer.status !== 503 ? 'unsure' : 'passing';
-    throw new SendFault(`the text message gateway answered ${answer.status}`, verdict);
+    const outcome = answer.status >= 500 && answer.status !== 503 ? 'unsure' : 'refused';
+    throw new SendError(`the text message gateway answered ${answer.status}`, outcome);
   }
   const { SMSMessageData } = body;
   const recipient = SMSMessageData?.Recipients?.[0];
   if (!recipient || !accepted.has(recipient.statusCode ?? 0)) {
     const reason = recipient?.status ?? SMSMessageData?.Message ?? 'without a reason';
     const isFinal = finallyRefused.has(recipient?.statusCode ?? 0);
-    throw new SendFault(`the text message gateway refused: ${reason}`, isFinal ? 'final' : 'passing');
+    throw new SendError(`the text message gateway refused: ${reason}`, isFinal ? 'failed' : 'refused');
   }
   return recipient.messageId ?? '';
 }
@@ -230,9 +230,9 @@ async function putIntoOutbox(
   try {
     return await writeToOutboxFolder(outbox, ending, content);
   } catch (error) {
-    throw new SendFault(
+    throw new SendError(
       `the outbox folder cannot be written: ${(error as NodeJS.ErrnoException).code}`,
-      'passing',
+      'refused',
       error,
     );
   }

@@ -12,7 +12,7 @@ import {
   type PlacedOrder,
 } from '../supabase/tests/shop-database.ts';
 import { createStore } from '../web/lib/store.ts';
-import { type OutgoingMail, type OutgoingMessages, type OutgoingText, SendFault } from './messages.ts';
+import { type OutgoingMail, type OutgoingMessages, type OutgoingText, SendError } from './messages.ts';
 import { type OutboxOptions, sendDueMessages } from './outbox.ts';
 
 const publicUrl = 'https://jani.example';
@@ -162,7 +162,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a refusal that can pass is tried again after a growing while, and given up with its reason after a day', async () => {
     onSend = () => {
-      throw new SendFault('451 amina@example.com: try later', 'passing');
+      throw new SendError('451 amina@example.com: try later', 'passing');
     };
     const order = await promptOrder();
     const waits: unknown[] = [];
@@ -200,7 +200,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a recipient that is refused for good is not tried again', async () => {
     onSend = (message) => {
-      if ('subject' in message) throw new SendFault('550 no such person', 'final');
+      if ('subject' in message) throw new SendError('550 no such person', 'final');
     };
     const order = await promptOrder();
     await sendDueMessages(options);
@@ -214,7 +214,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('what may have left is not sent again by itself, but by a member of staff, under the same id', async () => {
     onSend = (message) => {
-      if ('subject' in message) throw new SendFault('Connection closed', 'unsure');
+      if ('subject' in message) throw new SendError('Connection closed', 'unsure');
     };
     const order = await promptOrder();
     await sendDueMessages(options);

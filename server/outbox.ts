@@ -12,7 +12,7 @@ import { msisdn } from '../domain/phone.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Log } from './log.ts';
 import { type MailButtons, mailHtml } from './mail-html.ts';
-import { maskRecipient, type OutgoingMessages, SendFault } from './messages.ts';
+import { maskRecipient, type OutgoingMessages, SendError } from './messages.ts';
 
 export interface OutboxOptions {
   /** With the secret key: what may take messages. */
@@ -160,8 +160,7 @@ async function handOver(
     });
     return { outcome: 'sent', problem: null, reference: null };
   } catch (error) {
-    const verdict = error instanceof SendFault ? error.verdict : 'unsure';
-    const outcome = verdict === 'passing' ? 'refused' : verdict === 'final' ? 'failed' : 'unsure';
+    const outcome = error instanceof SendError ? error.outcome : 'unsure';
     return { outcome, problem: (error as Error).message, reference: null };
   }
 }

@@ -69,7 +69,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     context.set(await contextOf(build), {
       store,
       config,
-      onFault: (error) =>
+      onError: (error) =>
         log.error(
           { requestId, error: (error as Error)?.stack ?? String(error) },
           'a page could not be answered',

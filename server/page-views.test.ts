@@ -3,14 +3,14 @@ import { createPageViews, type PageViews } from './page-views.ts';
 
 const firefox = 'Mozilla/5.0 (Android 15; Mobile; rv:143.0) Gecko/143.0 Firefox/143.0';
 let recorded: { path: string; views: number }[][];
-let faults: unknown[];
+let errors: unknown[];
 let pageViews: PageViews;
 beforeEach(() => {
   recorded = [];
-  faults = [];
+  errors = [];
   pageViews = createPageViews({
     record: async (views) => void recorded.push(views),
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
   });
 });
 
@@ -47,7 +47,7 @@ test('views are written down together, without what follows a question mark', as
 test('views are written down a moment later without being asked', async () => {
   pageViews = createPageViews({
     record: async (views) => void recorded.push(views),
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
     writeAfterMs: 1,
   });
   await report(view('/'));
@@ -117,11 +117,11 @@ test('a database that cannot write them is told of, and the next ones are writte
       if (isBroken) throw new Error('no database');
       recorded.push(views);
     },
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
     writeAfterMs: 1,
   });
   await report(view('/'));
-  await expect.poll(() => faults).toHaveLength(1);
+  await expect.poll(() => errors).toHaveLength(1);
   isBroken = false;
   await report(view('/shop'));
   await pageViews.close();

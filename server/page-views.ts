@@ -7,7 +7,7 @@ import { readBody } from './read-body.ts';
 export interface PageViewsOptions {
   /** Adds views to the counts of today. */
   record(views: { path: string; views: number }[]): Promise<void>;
-  onFault: (error: unknown) => void;
+  onError: (error: unknown) => void;
   /** Milliseconds from the first view that waits until all are written down. */
   writeAfterMs?: number;
 }
@@ -31,7 +31,7 @@ const mostPerWideNetwork = 8 * mostPerNetwork;
 const windowMs = 10 * 60 * 1000;
 
 /** Makes the receiver. */
-export function createPageViews({ record, onFault, writeAfterMs = 2000 }: PageViewsOptions): PageViews {
+export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageViewsOptions): PageViews {
   let waiting = new Map<string, number>();
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
@@ -62,7 +62,7 @@ export function createPageViews({ record, onFault, writeAfterMs = 2000 }: PageVi
     timer = null;
     const views = [...waiting].map(([path, count]) => ({ path, views: count }));
     waiting = new Map();
-    if (views.length > 0) writing = writing.then(() => record(views)).catch(onFault);
+    if (views.length > 0) writing = writing.then(() => record(views)).catch(onError);
     return writing;
   };
 

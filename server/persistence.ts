@@ -64,7 +64,7 @@ export function openFiles({ s3, dataDir }: Config): FileStore {
  */
 export async function openDatabase(
   config: Config,
-  onFault: (error: unknown, where: string) => void,
+  onError: (error: unknown, where: string) => void,
   root?: string,
   onBreak?: (error: DatabaseError) => void,
 ): Promise<Database> {
@@ -74,7 +74,7 @@ export async function openDatabase(
     const database = openPostgresql(config.databaseUrl, {
       poolSize: config.databasePool,
       listenUrl: config.databaseListenUrl ?? undefined,
-      onFault: (error) => onFault(error, 'database'),
+      onError: (error) => onError(error, 'database'),
     });
     const receives = await receivesNotifications(database).catch(async (error) => {
       await database.close();

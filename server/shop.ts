@@ -95,13 +95,13 @@ async function wire(
   { config, root, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
-  const onFault = (error: unknown, where: string, requestId?: string) =>
-    log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'fault');
+  const onError = (error: unknown, where: string, requestId?: string) =>
+    log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
 
   const metrics = createMetrics();
   const database = config.supabase
     ? null
-    : metrics.measureDatabase(await openDatabase(config, onFault, root, (error) => endBroken(log, error)));
+    : metrics.measureDatabase(await openDatabase(config, onError, root, (error) => endBroken(log, error)));
   if (database) closers.push(() => database.close());
   // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
   let drained = Promise.resolve();
@@ -167,7 +167,7 @@ async function wire(
       fairShare,
       visitorLimits,
       visitorImageSides: renderedSides,
-      onFault,
+      onError,
     });
     const started = backend;
     closers.push(() => started.close());
@@ -215,7 +215,7 @@ async function wire(
       const { error } = await secretStore.tables.rpc('record_page_views', { views });
       if (error) throw new Error(error.message);
     },
-    onFault: (error) => onFault(error, 'page views'),
+    onError: (error) => onError(error, 'page views'),
   });
   closers.push(() => pageViews.close());
 
@@ -304,7 +304,7 @@ async function wire(
   });
   // A hosted project makes its own.
   if (database && config.makesBackups)
-    jobs.push(await backUpNightly(database, config, log, onFault, closers));
+    jobs.push(await backUpNightly(database, config, log, onError, closers));
   closers.push(startJobs(jobs, log, metrics));
   const makeFirstAdmin = () =>
     ensureFirstAdmin({
@@ -492,7 +492,7 @@ async function backUpNightly(
   database: Database,
   config: Config,
   log: Log,
-  onFault: (error: unknown, where: string) => void,
+  onError: (error: unknown, where: string) => void,
   closers: (() => Promise<unknown>)[],
 ): Promise<Job> {
   const backups = createBackups({
@@ -503,7 +503,7 @@ async function backUpNightly(
     log,
   });
   const stopListening = await database.listen('backup_requests', () => {
-    backups.run().catch((error: unknown) => onFault(error, 'backups'));
+    backups.run().catch((error: unknown) => onError(error, 'backups'));
   });
   closers.push(stopListening);
   return {

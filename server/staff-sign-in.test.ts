@@ -19,7 +19,7 @@ beforeAll(async () => {
   await client(service.keys.secret).admin.createUser({ email, password, email_confirm: true });
 });
 afterAll(async () => {
-  expect(service.faults).toEqual([]);
+  expect(service.errors).toEqual([]);
   await service.close();
 });
 

@@ -51,7 +51,7 @@ export const handleError: HandleErrorFunction = (error, { request, context }) =>
 /** Intended responses and client errors are not internal errors. */
 function tell(error: unknown, request: Request, context: Readonly<RouterContextProvider>): void {
   if (request.signal.aborted || isRouteErrorResponse(error)) return;
-  context.get(shopContext).onFault(error);
+  context.get(shopContext).onError(error);
 }
 
 // The server sets the context under this build's own key.

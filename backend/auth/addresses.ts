@@ -1,7 +1,7 @@
 // Normalises email addresses and phone numbers to the stored form.
-import { AuthFault, invalid } from './fault.ts';
+import { AuthError, invalid } from './auth-error.ts';
 
-/** Normalises an email address: lower case. @throws AuthFault validation_failed */
+/** Normalises an email address: lower case. @throws AuthError validation_failed */
 export function mailAddress(given: string): string {
   // RFC 5321 lengths, and a shape that every mail server accepts; only an email can show whether it exists.
   const address = given.length <= 1000 ? given.trim().toLowerCase() : '';
@@ -18,18 +18,18 @@ export function mailAddress(given: string): string {
   return address;
 }
 
-/** Normalises a phone number: digits with country code, E.164 without `+`. @throws AuthFault validation_failed */
+/** Normalises a phone number: digits with country code, E.164 without `+`. @throws AuthError validation_failed */
 export function phoneNumber(given: string): string {
   const digits = given.slice(0, 100).replace(/\s+/g, '').replace(/^\+/, '');
   if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
   return digits;
 }
 
-/** @throws AuthFault validation_failed for a channel that does not exist */
+/** @throws AuthError validation_failed for a channel that does not exist */
 export function textChannel(given: string): 'sms' | 'whatsapp' {
   if (given === '' || given === 'sms') return 'sms';
   if (given === 'whatsapp') return 'whatsapp';
-  throw new AuthFault(
+  throw new AuthError(
     400,
     'validation_failed',
     "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio Verify is used as the provider.",

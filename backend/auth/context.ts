@@ -21,7 +21,7 @@ export interface AuthContext {
   secret: string;
   /** The current time; SQL receives it as a parameter (`at(context)`), so that there is one clock. */
   now(): Date;
-  onFault(error: unknown): void;
+  onError(error: unknown): void;
 }
 
 /** Fields of a body: JSON or form, always an object. Read them with the functions of `fields.ts`. */

@@ -1,16 +1,16 @@
 // Reads body fields with their documented type and a maximum length.
 import { isStorable, isStorableText } from '../storable.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import type { Fields } from './context.ts';
-import { AuthFault, invalid } from './fault.ts';
 import type { Json } from './rows.ts';
 
 const wrongType = (name: string, wanted: string) =>
-  new AuthFault(400, 'bad_json', `Could not parse request body as JSON: field ${name} must be ${wanted}`);
+  new AuthError(400, 'bad_json', `Could not parse request body as JSON: field ${name} must be ${wanted}`);
 
 /**
  * A text; '' when absent or null.
  * @param maxLength characters. Default: 2048
- * @throws AuthFault bad_json for another type, validation_failed when it is longer
+ * @throws AuthError bad_json for another type, validation_failed when it is longer
  */
 export function text(fields: Fields, name: string, maxLength = 2048): string {
   const value = fields[name] ?? '';
@@ -47,7 +47,7 @@ export function object(fields: Fields, name: string): Json | null {
 const maxMetadataKeys = 100;
 const maxMetadataBytes = 16 * 1024;
 
-/** @throws AuthFault validation_failed when a user's metadata has too many keys or is too large */
+/** @throws AuthError validation_failed when a user's metadata has too many keys or is too large */
 export function checkMetadata(metadata: Json): Json {
   const keys = Object.keys(metadata).length;
   if (keys > maxMetadataKeys || Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) {
@@ -62,9 +62,9 @@ const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 export const isUuid = (value: unknown): value is string =>
   typeof value === 'string' && uuidPattern.test(value);
 
-/** A path parameter that must be a UUID. @throws AuthFault 404 validation_failed */
+/** A path parameter that must be a UUID. @throws AuthError 404 validation_failed */
 export function uuidParameter(parameters: Readonly<Record<string, string>>, name: string): string {
   const value = parameters[name];
-  if (!isUuid(value)) throw new AuthFault(404, 'validation_failed', `${name} must be an UUID`);
+  if (!isUuid(value)) throw new AuthError(404, 'validation_failed', `${name} must be an UUID`);
   return value.toLowerCase();
 }

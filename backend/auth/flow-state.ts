@@ -1,8 +1,8 @@
 // Proof Key for Code Exchange (RFC 7636): a flow starts here and ends when the same client exchanges its code.
 import { createHash, randomUUID } from 'node:crypto';
 import type { Session } from '../database/database.ts';
+import { invalid } from './auth-error.ts';
 import { type AuthContext, at, type Fields } from './context.ts';
-import { invalid } from './fault.ts';
 import { text } from './fields.ts';
 import type { Json } from './rows.ts';
 
@@ -38,7 +38,7 @@ const columns = `id, user_id, auth_code, code_challenge, code_challenge_method, 
 /**
  * Reads `code_challenge` and `code_challenge_method` from a body or a query.
  * @returns null when neither is there
- * @throws AuthFault validation_failed for one without the other, or invalid values
+ * @throws AuthError validation_failed for one without the other, or invalid values
  */
 export function readPkce(fields: Fields): Pkce | null {
   const [challenge, method] = [text(fields, 'code_challenge'), text(fields, 'code_challenge_method')];

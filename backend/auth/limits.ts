@@ -3,8 +3,8 @@
 // (docs/decisions/auth.md).
 import type { Session } from '../database/database.ts';
 import { networksOf } from '../network.ts';
+import { AuthError } from './auth-error.ts';
 import { type AuthContext, at } from './context.ts';
-import { AuthFault } from './fault.ts';
 import type { AuthSettings, Limit } from './settings.ts';
 
 type LimitName = keyof AuthSettings['limits'];
@@ -12,7 +12,7 @@ type LimitName = keyof AuthSettings['limits'];
 /**
  * Counts a call of each of the caller's networks, over all accounts.
  * @param ip null for calls without an address, which are not limited
- * @throws AuthFault 429 over_request_rate_limit
+ * @throws AuthError 429 over_request_rate_limit
  */
 export async function limitNetwork(context: AuthContext, name: LimitName, ip: string | null): Promise<void> {
   if (ip === null) return;
@@ -23,7 +23,7 @@ export async function limitNetwork(context: AuthContext, name: LimitName, ip: st
 /**
  * Counts a guess at a value of an account or address, known or not, per network of the caller. Call it before the check, so
  * that concurrent guesses count one by one.
- * @throws AuthFault 429 over_request_rate_limit
+ * @throws AuthError 429 over_request_rate_limit
  */
 export async function limitGuesses(
   context: AuthContext,
@@ -39,7 +39,7 @@ export async function limitGuesses(
 /**
  * Counts a call for a subject alone, from any network. Only for subjects that a stranger cannot name or reach, such as a
  * session, and for totals that leave the owner another way.
- * @throws AuthFault 429 over_request_rate_limit
+ * @throws AuthError 429 over_request_rate_limit
  */
 export async function limitSubject(
   context: AuthContext,
@@ -94,7 +94,7 @@ const signInPurposes = ['signup', 'otp', 'recovery'];
  * Enforces the cooldown between two messages to an address, with or without an account. Strangers may request them too, so
  * neither may they be unlimited nor may the owner be left without one: after `limits.emailsSent` a day, the next email waits
  * for half the lifetime of a link. Whenever one is refused, the last one is in the mailbox and still valid.
- * @throws AuthFault 429 over_email_send_rate_limit, over_sms_send_rate_limit
+ * @throws AuthError 429 over_email_send_rate_limit, over_sms_send_rate_limit
  */
 export async function holdCooldown(
   context: AuthContext,
@@ -128,7 +128,7 @@ export async function holdCooldown(
     if (isOften !== null) wait = await count(`cooldown:${group}`, once, settings.emailOtpLifetime / 2);
   }
   if (wait === null) return;
-  throw new AuthFault(
+  throw new AuthError(
     429,
     `over_${channel}_send_rate_limit`,
     `For security purposes, you can only request this after ${wait} seconds.`,
@@ -206,7 +206,7 @@ async function countCall(
 
 function refuseUntil(wait: number | null): void {
   if (wait === null) return;
-  throw new AuthFault(429, 'over_request_rate_limit', 'Request rate limit reached', {
+  throw new AuthError(429, 'over_request_rate_limit', 'Request rate limit reached', {
     headers: { 'retry-after': String(wait) },
   });
 }

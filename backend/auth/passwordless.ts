@@ -2,10 +2,10 @@
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } from './context.ts';
 import { actionLink, type LinkType, sendCode, sendEmail } from './emails.ts';
-import { AuthFault, invalid } from './fault.ts';
 import { checkMetadata, flag, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
@@ -64,10 +64,10 @@ async function sendOtp(
     pkce: 'email' in address ? readPkce(request.body) : null,
   };
   if ('email' in address && !settings.isEmailEnabled) {
-    throw new AuthFault(422, 'email_provider_disabled', 'Email logins are disabled');
+    throw new AuthError(422, 'email_provider_disabled', 'Email logins are disabled');
   }
   if ('phone' in address && !settings.isPhoneEnabled) {
-    throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
+    throw new AuthError(422, 'phone_provider_disabled', 'Phone logins are disabled');
   }
   await limitNetwork(context, 'otp', request.ip);
   delayAnswer(request, context);
@@ -102,7 +102,7 @@ async function prepareOtp(
     const isHidden = settings.hidesUnknownAddresses ?? !settings.isSignupOpen;
     if (!mayCreate || !settings.isSignupOpen) {
       if (isHidden) return null;
-      throw mayCreate ? signupDisabled() : new AuthFault(422, 'otp_disabled', 'Signups not allowed for otp');
+      throw mayCreate ? signupDisabled() : new AuthError(422, 'otp_disabled', 'Signups not allowed for otp');
     }
   }
   const user = known ?? (await addUser(tx, context, address, { data }));
@@ -259,10 +259,10 @@ async function reauthenticate(request: UserRequest, context: AuthContext): Promi
     throw invalid('Reauthentication requires the user to have an email or a phone number');
   }
   if (user.email && !user.email_confirmed_at) {
-    throw new AuthFault(422, 'email_not_confirmed', 'Please verify your email first.');
+    throw new AuthError(422, 'email_not_confirmed', 'Please verify your email first.');
   }
   if (!user.email && !user.phone_confirmed_at) {
-    throw new AuthFault(422, 'phone_not_confirmed', 'Please verify your phone first.');
+    throw new AuthError(422, 'phone_not_confirmed', 'Please verify your phone first.');
   }
   const address = user.email ?? user.phone ?? '';
   await holdCooldown(context, {

@@ -1,7 +1,7 @@
 // Password rules and hashes (argon2id). A check takes as long for unknown accounts as for known ones.
 import { hash, verify } from '@node-rs/argon2';
+import { AuthError } from './auth-error.ts';
 import { isCommonPassword } from './common-passwords.ts';
-import { AuthFault } from './fault.ts';
 import type { PasswordHashCost, PasswordRules } from './settings.ts';
 
 interface WeakPassword {
@@ -19,7 +19,7 @@ export interface Passwords {
    * @param words of the user, such as the email address, which a password must not consist of
    */
   weakness(password: string, words: readonly string[]): Promise<WeakPassword | null>;
-  /** @throws AuthFault weak_password (422), validation_failed (400) when longer than 72 bytes */
+  /** @throws AuthError weak_password (422), validation_failed (400) when longer than 72 bytes */
   check(password: string, words: readonly string[]): Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export async function createPasswords(rules: PasswordRules, cost: PasswordHashCo
     weakness,
     async check(password, words) {
       if (isTooLong(password)) {
-        throw new AuthFault(
+        throw new AuthError(
           400,
           'validation_failed',
           `Password cannot be longer than ${maxPasswordBytes} characters`,
@@ -78,7 +78,7 @@ export async function createPasswords(rules: PasswordRules, cost: PasswordHashCo
       }
       const found = await weakness(password, words);
       if (found) {
-        throw new AuthFault(422, 'weak_password', found.message, {
+        throw new AuthError(422, 'weak_password', found.message, {
           extra: { weak_password: { reasons: found.reasons } },
         });
       }

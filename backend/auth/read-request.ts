@@ -1,8 +1,8 @@
 // Parses a request once for all routes.
 import { isIP } from 'node:net';
 import type { Caller } from '../caller.ts';
+import { AuthError } from './auth-error.ts';
 import type { AuthRequest, Fields, Route } from './context.ts';
-import { AuthFault } from './fault.ts';
 import { redirectOf } from './redirects.ts';
 import type { AuthSettings } from './settings.ts';
 
@@ -18,7 +18,7 @@ export const bearerOf = (headers: Headers): string | null =>
 /**
  * Reads a request's body and headers.
  * @param route `maxBodyBytes` where it differs from 64 KiB
- * @throws AuthFault 413 request_entity_too_large, 400 bad_json
+ * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
 export async function readRequest(
   raw: Request,
@@ -73,7 +73,7 @@ async function readBody(raw: Request, maxBytes: number): Promise<Fields> {
 async function readBytes(raw: Request, maxBytes: number): Promise<Buffer> {
   if (!raw.body) return Buffer.alloc(0);
   const tooLarge = () =>
-    new AuthFault(413, 'request_entity_too_large', `Request body is larger than ${maxBytes / 1024} KiB`, {
+    new AuthError(413, 'request_entity_too_large', `Request body is larger than ${maxBytes / 1024} KiB`, {
       // The rest of the body is not read, so the connection cannot be used again.
       headers: { connection: 'close' },
     });
@@ -89,7 +89,7 @@ async function readBytes(raw: Request, maxBytes: number): Promise<Buffer> {
 }
 
 const badForm = () =>
-  new AuthFault(400, 'bad_json', `Could not parse request body: a form has at most ${maxFormFields} fields`);
+  new AuthError(400, 'bad_json', `Could not parse request body: a form has at most ${maxFormFields} fields`);
 
 const badJson = (reason: string) =>
-  new AuthFault(400, 'bad_json', `Could not parse request body as JSON: ${reason}`);
+  new AuthError(400, 'bad_json', `Could not parse request body as JSON: ${reason}`);

@@ -7,11 +7,11 @@ import { type Database, DatabaseError } from '../database/database.ts';
 import { isTurnedAway } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
+import { AuthError, answerError, OAuthError } from './auth-error.ts';
 import { waitUntilAnswerable } from './constant-time.ts';
 import type { AuthContext, AuthRequest, Route } from './context.ts';
 import { discoveryRoutes } from './discovery.ts';
 import { externalGrants, externalRoutes } from './external/routes.ts';
-import { AuthFault, answerFault, OAuthFault } from './fault.ts';
 import type { Messages } from './messages.ts';
 import { mfaRoutes } from './mfa/routes.ts';
 import { passkeyRoutes } from './passkeys/routes.ts';
@@ -31,7 +31,7 @@ export interface AuthServiceOptions {
   settings: GivenAuthSettings;
   messages: Messages;
   /** Receives errors whose details no caller sees. */
-  onFault?: (error: unknown, request?: Request) => void;
+  onError?: (error: unknown, request?: Request) => void;
   /** The clock. Default: the machine's. */
   now?: () => Date;
 }
@@ -48,7 +48,7 @@ interface CompiledRoute {
 
 /** Makes the service. It answers below `/auth/v1`, and the same calls without that prefix. */
 export async function createAuthService(options: AuthServiceOptions): Promise<AuthService> {
-  const { database, keys, messages, onFault = () => {}, now = () => new Date() } = options;
+  const { database, keys, messages, onError = () => {}, now = () => new Date() } = options;
   const settings = completeSettings(options.settings);
   const pending = new Set<Promise<unknown>>();
   const context: AuthContext = {
@@ -59,11 +59,11 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
       { issuer: settings.externalUrl, audience: settings.audience },
       now,
     ),
-    messages: inBackground(messages, pending, onFault),
+    messages: inBackground(messages, pending, onError),
     passwords: await createPasswords(settings.password, settings.passwordHashCost),
     secret: createHash('sha256').update(`auth service\0${keys.secret}`).digest('base64url'),
     now,
-    onFault,
+    onError,
   };
   const answer = async (raw: Request, caller: Caller): Promise<Response> => {
     const path = pathOf(raw);
@@ -91,7 +91,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     if (route.needs === 'user') {
       const userRequest = await signedIn(request, context);
       if (route.refusesAnonymous && userRequest.user.is_anonymous) {
-        throw new AuthFault(403, 'no_authorization', 'Anonymous user not allowed to perform these actions');
+        throw new AuthError(403, 'no_authorization', 'Anonymous user not allowed to perform these actions');
       }
       return route.handle(userRequest, context);
     }
@@ -111,15 +111,15 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
         return await answer(request, caller);
       } catch (thrown) {
         if (isTurnedAway(thrown)) throw thrown;
-        const fault = isContention(thrown)
-          ? new AuthFault(
+        const error = isContention(thrown)
+          ? new AuthError(
               409,
               'conflict',
               'Too many concurrent requests for the same thing, please try again',
             )
           : thrown;
-        if (!(fault instanceof AuthFault) && !(fault instanceof OAuthFault)) onFault(fault, request);
-        return answerFault(fault, request.headers.get('x-supabase-api-version'));
+        if (!(error instanceof AuthError) && !(error instanceof OAuthError)) onError(error, request);
+        return answerError(error, request.headers.get('x-supabase-api-version'));
       }
     },
     async close() {
@@ -154,10 +154,10 @@ const queues: ReadonlyMap<Route, SharedQueue> = new Map([
 function inBackground(
   messages: Messages,
   pending: Set<Promise<unknown>>,
-  onFault: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Messages {
   const start = (send: () => Promise<unknown>) => {
-    const sending = Promise.resolve().then(send).catch(onFault);
+    const sending = Promise.resolve().then(send).catch(onError);
     pending.add(sending);
     void sending.finally(() => pending.delete(sending));
   };

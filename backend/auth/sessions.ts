@@ -1,8 +1,8 @@
 // Sessions and their tokens: start, refresh, raise to a second factor, end.
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Session } from '../database/database.ts';
+import { AuthError } from './auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from './context.ts';
-import { AuthFault } from './fault.ts';
 import type { SessionRow, UserRow } from './rows.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { updateUser } from './users.ts';
@@ -247,7 +247,7 @@ export async function endSessions(
 
 /** session_not_found. @param status Default: 403 */
 export const sessionGone = (status = 403) =>
-  new AuthFault(status, 'session_not_found', 'Session from session_id claim in JWT does not exist');
+  new AuthError(status, 'session_not_found', 'Session from session_id claim in JWT does not exist');
 
 export interface RefreshTokenRow {
   token: string;

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
 import { actionLink, sendCode, sendEmail } from './emails.ts';
-import { AuthFault, invalid } from './fault.ts';
 import { checkMetadata, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { holdCooldown, limitNetwork } from './limits.ts';
@@ -38,10 +38,10 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
   const pkce = readPkce(body);
   const channel = textChannel(text(body, 'channel'));
   if ('email' in address && !settings.isEmailEnabled) {
-    throw new AuthFault(400, 'email_provider_disabled', 'Email signups are disabled');
+    throw new AuthError(400, 'email_provider_disabled', 'Email signups are disabled');
   }
   if ('phone' in address && !settings.isPhoneEnabled) {
-    throw new AuthFault(400, 'phone_provider_disabled', 'Phone signups are disabled');
+    throw new AuthError(400, 'phone_provider_disabled', 'Phone signups are disabled');
   }
   if ('phone' in address && pkce) throw invalid('PKCE not supported for phone signups');
   await context.passwords.check(password, [sentTo(address).address]);
@@ -59,7 +59,7 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
     });
   if ('tokens' in outcome) return answerTokens(outcome.tokens);
   if ('taken' in outcome) {
-    if (isConfirmed) throw new AuthFault(422, 'user_already_exists', 'User already registered');
+    if (isConfirmed) throw new AuthError(422, 'user_already_exists', 'User already registered');
     return Response.json(lookAlike(context, address, data));
   }
   if ('email' in address) await sendConfirmation(context, address.email, outcome.sent, request.redirectTo);
@@ -183,7 +183,7 @@ export const sentTo = (address: Address): { channel: 'email' | 'sms'; address: s
     ? { channel: 'email', address: address.email }
     : { channel: 'sms', address: address.phone };
 
-/** Reads the one address a body has. @throws AuthFault validation_failed when it has both or none */
+/** Reads the one address a body has. @throws AuthError validation_failed when it has both or none */
 export function readAddress(request: AuthRequest, whenBoth: string, whenNone = whenBoth): Address {
   const [email, phone] = [text(request.body, 'email'), text(request.body, 'phone')];
   if (email && phone) throw invalid(whenBoth);
@@ -193,7 +193,7 @@ export function readAddress(request: AuthRequest, whenBoth: string, whenNone = w
 
 /** 422 signup_disabled. */
 export const signupDisabled = () =>
-  new AuthFault(422, 'signup_disabled', 'Signups not allowed for this instance');
+  new AuthError(422, 'signup_disabled', 'Signups not allowed for this instance');
 
 /** Response to a sign-up with another user's address: as if it had been free. */
 function lookAlike(context: AuthContext, address: Address, data: Json): Json {
@@ -220,7 +220,7 @@ function lookAlike(context: AuthContext, address: Address, data: Json): Json {
 async function signUpAnonymously(request: AuthRequest, context: AuthContext, data: Json): Promise<Response> {
   const { settings } = context;
   if (!settings.isAnonymousSignInEnabled) {
-    throw new AuthFault(422, 'anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
+    throw new AuthError(422, 'anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
   }
   if (!settings.isSignupOpen) throw signupDisabled();
   await limitNetwork(context, 'anonymous', request.ip);

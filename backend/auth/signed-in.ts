@@ -2,8 +2,8 @@
 
 import type { ApiKeys } from '../api-keys.ts';
 import { type AccessTokens, InvalidToken, roleOfKey } from '../authenticate.ts';
+import { AuthError } from './auth-error.ts';
 import type { AuthContext, AuthRequest, UserRequest } from './context.ts';
-import { AuthFault } from './fault.ts';
 import { isUuid } from './fields.ts';
 import { bearerOf } from './read-request.ts';
 import { findSession, isOver, sessionGone } from './sessions.ts';
@@ -11,13 +11,13 @@ import { findUser, isBanned } from './users.ts';
 
 /**
  * Finds the signed-in user and session.
- * @throws AuthFault 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, session_expired, user_banned
+ * @throws AuthError 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, session_expired, user_banned
  */
 export async function signedIn(request: AuthRequest, context: AuthContext): Promise<UserRequest> {
   const claims = await claimsOf(request.bearer, context.accessTokens);
   if (typeof claims.sub !== 'string' || !claims.sub) throw badToken('invalid claim: missing sub claim');
   if (!isUuid(claims.sub)) {
-    throw new AuthFault(400, 'bad_jwt', 'invalid claim: sub claim must be a UUID');
+    throw new AuthError(400, 'bad_jwt', 'invalid claim: sub claim must be a UUID');
   }
   const { session_id: sessionId } = claims;
   if (sessionId !== undefined && sessionId !== '' && !isUuid(sessionId)) {
@@ -25,18 +25,18 @@ export async function signedIn(request: AuthRequest, context: AuthContext): Prom
   }
   const user = await findUser(context.database, { id: claims.sub });
   if (!user || user.deleted_at !== null) {
-    throw new AuthFault(403, 'user_not_found', 'User from sub claim in JWT does not exist');
+    throw new AuthError(403, 'user_not_found', 'User from sub claim in JWT does not exist');
   }
   const session = sessionId ? await findSession(context.database, String(sessionId)) : null;
   if (sessionId && session?.user_id !== user.id) throw sessionGone();
   if (session && isOver(session, context)) {
-    throw new AuthFault(403, 'session_expired', 'Session has expired');
+    throw new AuthError(403, 'session_expired', 'Session has expired');
   }
-  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
   return { ...request, user, session, claims };
 }
 
-/** @throws AuthFault 401 no_authorization, 403 bad_jwt or not_admin */
+/** @throws AuthError 401 no_authorization, 403 bad_jwt or not_admin */
 export async function checkAdmin(
   headers: Headers,
   context: AuthContext,
@@ -49,13 +49,13 @@ export async function checkAdmin(
   const { role } =
     key && roleOfKey(keys, key) === 'anon' ? { role: 'anon' } : await claimsOf(bearer, context.accessTokens);
   if (typeof role !== 'string' || !context.settings.adminRoles.includes(role)) {
-    throw new AuthFault(403, 'not_admin', 'User not allowed');
+    throw new AuthError(403, 'not_admin', 'User not allowed');
   }
 }
 
 async function claimsOf(bearer: string | null, accessTokens: AccessTokens) {
   if (!bearer) {
-    throw new AuthFault(401, 'no_authorization', 'This endpoint requires a valid Bearer token');
+    throw new AuthError(401, 'no_authorization', 'This endpoint requires a valid Bearer token');
   }
   try {
     return await accessTokens.verify(bearer);
@@ -65,4 +65,4 @@ async function claimsOf(bearer: string | null, accessTokens: AccessTokens) {
   }
 }
 
-const badToken = (message: string) => new AuthFault(403, 'bad_jwt', message);
+const badToken = (message: string) => new AuthError(403, 'bad_jwt', message);

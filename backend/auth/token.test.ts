@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAccessTokens } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
 import { throwawayDatabase } from '../database/throwaway.ts';
+import { AuthError } from './auth-error.ts';
 import type { AuthContext, AuthRequest } from './context.ts';
-import { AuthFault } from './fault.ts';
 import { createPasswords } from './passwords.ts';
 import { completeSettings } from './settings.ts';
 import { ownGrants } from './token.ts';
@@ -44,7 +44,7 @@ beforeAll(async () => {
     },
     secret: 'secret',
     now: () => new Date(),
-    onFault: () => {},
+    onError: () => {},
   };
   await createUser(database, context, {
     email: 'njeri@jani.example',
@@ -59,7 +59,7 @@ async function signIn(email: string, password: string, ip: string) {
   const body = { email, password };
   const request = { body, ip, userAgent: null } as unknown as AuthRequest;
   const answer = await ownGrants.password?.(request, context).catch((error) => error);
-  return { status: answer instanceof AuthFault ? answer.status : (answer as Response).status, comparisons };
+  return { status: answer instanceof AuthError ? answer.status : (answer as Response).status, comparisons };
 }
 
 test.each(['njeri@jani.example', 'unknown@jani.example'])(

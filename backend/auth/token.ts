@@ -1,8 +1,8 @@
 // POST /token: grants by password and refresh token; other grants are in their own folders.
 import { phoneNumber } from './addresses.ts';
 import { audit } from './audit.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import { type AuthContext, type AuthRequest, at, type Grants } from './context.ts';
-import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
 import { forgetGuesses, limitGuesses, limitNetwork, limitSubject } from './limits.ts';
 import {
@@ -29,10 +29,10 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
   if (email && phone) throw invalid('Only an email address or phone number should be provided on login.');
   if (!email && !phone) throw invalid('missing email or phone');
   if (email && !settings.isEmailEnabled) {
-    throw new AuthFault(422, 'email_provider_disabled', 'Email logins are disabled');
+    throw new AuthError(422, 'email_provider_disabled', 'Email logins are disabled');
   }
   if (phone && !settings.isPhoneEnabled) {
-    throw new AuthFault(422, 'phone_provider_disabled', 'Phone logins are disabled');
+    throw new AuthError(422, 'phone_provider_disabled', 'Phone logins are disabled');
   }
   const by = email ? { email } : { phone: phoneNumber(phone) };
   const subject = email || phone;
@@ -44,10 +44,10 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
   if (!found || !isRight || found.deleted_at !== null) throw wrongCredentials();
   if (isBanned(found, context)) throw banned();
   if (email && !found.email_confirmed_at) {
-    throw new AuthFault(400, 'email_not_confirmed', 'Email not confirmed');
+    throw new AuthError(400, 'email_not_confirmed', 'Email not confirmed');
   }
   if (!email && !found.phone_confirmed_at) {
-    throw new AuthFault(400, 'phone_not_confirmed', 'Phone not confirmed');
+    throw new AuthError(400, 'phone_not_confirmed', 'Phone not confirmed');
   }
   const tokens = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, { id: found.id }, { lock: true });
@@ -75,7 +75,7 @@ async function refreshGrant(request: AuthRequest, context: AuthContext): Promise
   await limitSubject(context, 'tokenRefresh', sessionId, context.settings.limits.tokenRefresh);
   const outcome = await context.database.transaction((tx) => refresh(tx, request, context, given));
   // Thrown after the commit, so that a session ended by the refusal stays ended.
-  if (outcome instanceof AuthFault) throw outcome;
+  if (outcome instanceof AuthError) throw outcome;
   return answerTokens(outcome);
 }
 
@@ -96,7 +96,7 @@ async function refresh(
   request: AuthRequest,
   context: AuthContext,
   given: string,
-): Promise<TokenResponse | AuthFault> {
+): Promise<TokenResponse | AuthError> {
   const { settings } = context;
   const hash = hashRefreshToken(given);
   const read = async (): Promise<RefreshTokenRow | null> => {
@@ -119,7 +119,7 @@ async function refresh(
   const active = token.revoked ? await activeToken(tx, session.id) : token;
   if (!active) return alreadyUsed();
   if (isOver(session, context)) {
-    return new AuthFault(400, 'session_expired', 'Invalid Refresh Token: Session Expired');
+    return new AuthError(400, 'session_expired', 'Invalid Refresh Token: Session Expired');
   }
 
   const answer = async (refreshToken: string): Promise<TokenResponse> => {
@@ -153,15 +153,15 @@ async function refresh(
   return alreadyUsed();
 }
 
-const wrongCredentials = () => new AuthFault(400, 'invalid_credentials', 'Invalid login credentials');
+const wrongCredentials = () => new AuthError(400, 'invalid_credentials', 'Invalid login credentials');
 
-const banned = () => new AuthFault(400, 'user_banned', 'User is banned');
+const banned = () => new AuthError(400, 'user_banned', 'User is banned');
 
 const tokenNotFound = () =>
-  new AuthFault(400, 'refresh_token_not_found', 'Invalid Refresh Token: Refresh Token Not Found');
+  new AuthError(400, 'refresh_token_not_found', 'Invalid Refresh Token: Refresh Token Not Found');
 
 const alreadyUsed = () =>
-  new AuthFault(400, 'refresh_token_already_used', 'Invalid Refresh Token: Already Used');
+  new AuthError(400, 'refresh_token_already_used', 'Invalid Refresh Token: Already Used');
 
 export const ownGrants: Grants = { password: passwordGrant, refresh_token: refreshGrant };
 
@@ -170,7 +170,7 @@ export function createTokenHandler(grants: Grants) {
   return async (request: AuthRequest, context: AuthContext): Promise<Response> => {
     const type = request.url.searchParams.get('grant_type') ?? '';
     const grant = Object.hasOwn(grants, type) ? grants[type] : undefined;
-    if (!grant) throw new AuthFault(400, 'invalid_credentials', 'unsupported_grant_type');
+    if (!grant) throw new AuthError(400, 'invalid_credentials', 'unsupported_grant_type');
     return grant(request, context);
   };
 }

@@ -2,8 +2,8 @@
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import { type AuthContext, at, type Route, type UserRequest } from './context.ts';
-import { AuthFault, invalid } from './fault.ts';
 import { checkMetadata, object, optionalText, text } from './fields.ts';
 import { type Pkce, readPkce } from './flow-state.ts';
 import { holdCooldown, limitSubject } from './limits.ts';
@@ -38,12 +38,12 @@ async function getUser({ user }: UserRequest, { database }: AuthContext): Promis
 async function putUser(request: UserRequest, context: AuthContext): Promise<Response> {
   const { body, user } = request;
   if (object(body, 'app_metadata')) {
-    throw new AuthFault(403, 'not_admin', 'Updating app_metadata requires admin privileges');
+    throw new AuthError(403, 'not_admin', 'Updating app_metadata requires admin privileges');
   }
   const wanted = readWanted(request);
   const isContactChange = wanted.email !== null || wanted.phone !== null || wanted.password !== null;
   if (user.is_sso_user && isContactChange) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       'user_sso_managed',
       'Updating email, phone, password of a SSO account only possible via SSO',
@@ -52,7 +52,7 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
   if (isContactChange && request.session?.aal !== 'aal2') {
     const factors = await factorsOf(context.database, user.id);
     if (factors.some(({ status }) => status === 'verified')) {
-      throw new AuthFault(
+      throw new AuthError(
         401,
         'insufficient_aal',
         'AAL2 session is required to update email or password when MFA is enabled.',
@@ -68,7 +68,7 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
       throw error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
     });
   // A wrong nonce counts, so it is thrown after the commit.
-  if (outcome instanceof AuthFault) throw outcome;
+  if (outcome instanceof AuthError) throw outcome;
   for (const send of outcome.pendingMessages) await send();
   return Response.json(outcome.user, { headers: { 'cache-control': 'no-store' } });
 }
@@ -100,7 +100,7 @@ async function checkNewPassword(
   const { passwords, settings, now } = context;
   if (password === null) throw new Error('there is no password to check');
   if (user.is_anonymous && !user.email && !user.phone && !email && !phone) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       'validation_failed',
       'Updating password of an anonymous user without an email or phone is not allowed',
@@ -111,7 +111,7 @@ async function checkNewPassword(
   // Someone who opened an email that allows a new password does not know the old one.
   const isRecovering = methodsIn(claims).some((method) => ['recovery', 'invite'].includes(method));
   if (settings.password.needsCurrentPassword && hasPassword && !isRecovering && !currentPassword) {
-    throw new AuthFault(
+    throw new AuthError(
       400,
       'current_password_required',
       'Current password required when setting new password.',
@@ -120,14 +120,14 @@ async function checkNewPassword(
   // A stolen session must not find out its password, nor exhaust the attempts of the owner's sessions.
   await limitSubject(context, 'passwordChange', session?.id ?? user.id, settings.limits.wrongPassword);
   if (currentPassword && !(await passwords.matches(currentPassword, user.encrypted_password))) {
-    throw new AuthFault(400, 'current_password_invalid', 'Current password is incorrect.');
+    throw new AuthError(400, 'current_password_invalid', 'Current password is incorrect.');
   }
   const age = session ? now().getTime() - new Date(session.created_at).getTime() : Number.POSITIVE_INFINITY;
   if (settings.password.needsReauthentication && hasPassword && !nonce && age > 24 * 60 * 60 * 1000) {
-    throw new AuthFault(400, 'reauthentication_needed', 'Password update requires reauthentication');
+    throw new AuthError(400, 'reauthentication_needed', 'Password update requires reauthentication');
   }
   if (hasPassword && (await passwords.matches(password, user.encrypted_password))) {
-    throw new AuthFault(422, 'same_password', 'New password should be different from the old password.');
+    throw new AuthError(422, 'same_password', 'New password should be different from the old password.');
   }
   return passwords.hash(password);
 }
@@ -160,13 +160,13 @@ async function change(
   context: AuthContext,
   wanted: Wanted,
   hashed: string | null,
-): Promise<{ user: UserJson; pendingMessages: PendingMessage[] } | AuthFault> {
+): Promise<{ user: UserJson; pendingMessages: PendingMessage[] } | AuthError> {
   const pendingMessages: PendingMessage[] = [];
   let user = await findUser(tx, { id: request.user.id }, { lock: true });
-  if (!user) throw new AuthFault(403, 'user_not_found', 'User from sub claim in JWT does not exist');
+  if (!user) throw new AuthError(403, 'user_not_found', 'User from sub claim in JWT does not exist');
   if (hashed !== null) {
     if (wanted.nonce && !(await takeNonce(tx, context, user, wanted.nonce))) {
-      return new AuthFault(422, 'reauthentication_not_valid', 'Nonce has expired or is invalid');
+      return new AuthError(422, 'reauthentication_not_valid', 'Nonce has expired or is invalid');
     }
     user = await updateUser(tx, context, user.id, { encrypted_password: hashed });
     await dropTokens(tx, user.id, ['recovery_token', 'reauthentication_token']);

@@ -2,8 +2,8 @@
 import type { Session } from '../database/database.ts';
 import { mailAddress, phoneNumber } from './addresses.ts';
 import { audit } from './audit.ts';
+import { AuthError, invalid } from './auth-error.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
-import { AuthFault, invalid } from './fault.ts';
 import { text } from './fields.ts';
 import { findFlow, issueAuthCode } from './flow-state.ts';
 import { endSignInCooldown, forgetGuesses, limitGuesses, limitNetwork, limitSubject } from './limits.ts';
@@ -51,7 +51,7 @@ type Outcome =
   | { code: string }
   /** The first of two addresses has confirmed. */
   | { isHalfWay: true }
-  | { fault: AuthFault };
+  | { error: AuthError };
 
 /** Submitted proof: a code with its address, or a link's hash. */
 type Proof = { hash: string } | { address: string; code: string };
@@ -81,7 +81,7 @@ async function verifyPost(request: AuthRequest, context: AuthContext): Promise<R
     await limitSubject(context, 'wrongCodeOverall', proof.address, wrongCodeOverall);
   }
   const outcome = await settle(request, context, type, known, proof, false);
-  if ('fault' in outcome) throw await refusal(outcome.fault, proof, request, context);
+  if ('error' in outcome) throw await refusal(outcome.error, proof, request, context);
   if ('code' in proof) {
     const names = ['wrongCode', 'wrongCodeOverall'];
     await forgetGuesses(context.database, names, proof.address, request.ip);
@@ -98,10 +98,10 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
   const known = typeNamed(type);
   try {
     const outcome = await settle(request, context, type, known, { hash }, isPkceHash(hash));
-    if ('fault' in outcome) throw await refusal(outcome.fault, { hash }, request, context);
+    if ('error' in outcome) throw await refusal(outcome.error, { hash }, request, context);
     return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
   } catch (error) {
-    if (!(error instanceof AuthFault)) throw error;
+    if (!(error instanceof AuthError)) throw error;
     const told = {
       error: error.status >= 500 ? 'server_error' : 'access_denied',
       error_code: error.code,
@@ -116,17 +116,17 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
  * of others in the same network.
  */
 async function refusal(
-  fault: AuthFault,
+  error: AuthError,
   proof: Proof,
   request: AuthRequest,
   context: AuthContext,
-): Promise<AuthFault> {
+): Promise<AuthError> {
   if ('hash' in proof) await limitNetwork(context, 'verify', request.ip);
-  return fault;
+  return error;
 }
 
 function whereTo(
-  outcome: Exclude<Outcome, { fault: AuthFault }>,
+  outcome: Exclude<Outcome, { error: AuthError }>,
   type: string,
   isPkce: boolean,
 ): [fragment: Record<string, string>, query: Record<string, string>] {
@@ -182,17 +182,17 @@ async function settle(
   return context.database.transaction(async (tx): Promise<Outcome> => {
     const token = await findToken(tx, context, type, tokens, proof);
     const user = token && (await findUser(tx, { id: token.user_id }, { lock: true }));
-    if (!token || !user || user.deleted_at !== null) return { fault: notFound(proof) };
-    if (isBanned(user, context)) return { fault: new AuthFault(403, 'user_banned', 'User is banned') };
+    if (!token || !user || user.deleted_at !== null) return { error: notFound(proof) };
+    if (isBanned(user, context)) return { error: new AuthError(403, 'user_banned', 'User is banned') };
     const changed = await apply(tx, context, type, user, token);
     if (changed === null) return { isHalfWay: true };
-    if (changed instanceof AuthFault) return { fault: changed };
+    if (changed instanceof AuthError) return { error: changed };
     await audit(tx, context, 'login', changed, request, { verification_type: type });
     await endSignInCooldown(tx, token.relates_to);
     if (forCode) {
       const flow = token.flow_state_id === null ? null : await findFlow(tx, { id: token.flow_state_id });
       if (!flow || flow.used_at !== null) {
-        return { fault: new AuthFault(404, 'flow_state_not_found', 'No valid flow state found for user.') };
+        return { error: new AuthError(404, 'flow_state_not_found', 'No valid flow state found for user.') };
       }
       return { code: await issueAuthCode(tx, context, flow.id, { userId: user.id }) };
     }
@@ -234,7 +234,7 @@ async function apply(
   type: string,
   user: UserRow,
   token: OneTimeTokenRow,
-): Promise<UserRow | AuthFault | null> {
+): Promise<UserRow | AuthError | null> {
   if (type === 'email_change') return changeEmail(tx, context, user, token);
   if (type === 'phone_change') return changePhone(tx, context, user);
   await dropTokens(tx, user.id, ['confirmation_token', 'recovery_token']);
@@ -256,7 +256,7 @@ async function changeEmail(
   context: AuthContext,
   user: UserRow,
   token: OneTimeTokenRow,
-): Promise<UserRow | AuthFault | null> {
+): Promise<UserRow | AuthError | null> {
   const wanted = user.email_change;
   if (!wanted) return notFound({ hash: '' });
   await dropTokens(tx, user.id, [token.token_type]);
@@ -287,7 +287,7 @@ async function changeEmail(
   return changed;
 }
 
-async function changePhone(tx: Session, context: AuthContext, user: UserRow): Promise<UserRow | AuthFault> {
+async function changePhone(tx: Session, context: AuthContext, user: UserRow): Promise<UserRow | AuthError> {
   const wanted = user.phone_change;
   if (!wanted) return notFound({ address: '', code: '' });
   const other = await findUser(tx, { phone: wanted });
@@ -311,14 +311,14 @@ async function changePhone(tx: Session, context: AuthContext, user: UserRow): Pr
 
 /** 422 email_exists. */
 export const emailExists = () =>
-  new AuthFault(422, 'email_exists', 'A user with this email address has already been registered');
+  new AuthError(422, 'email_exists', 'A user with this email address has already been registered');
 
 /** 422 phone_exists. */
 export const phoneExists = () =>
-  new AuthFault(422, 'phone_exists', 'A user with this phone number has already been registered');
+  new AuthError(422, 'phone_exists', 'A user with this phone number has already been registered');
 
 const notFound = (proof: Proof) =>
-  new AuthFault(
+  new AuthError(
     403,
     'otp_expired',
     'hash' in proof ? 'Email link is invalid or has expired' : 'Token has expired or is invalid',

@@ -11,14 +11,14 @@ const retryAfter = 500;
  * @param schemas the exposed schemas
  * @param channel notification channel of schema changes; null for none
  * @param searched schemas that are searched besides
- * @param onFault receives errors of reloading, which is retried
+ * @param onError receives errors of reloading, which is retried
  * @returns the newest cache, until it is closed
  * @throws DatabaseError when the schema cannot be read at first
  */
 export async function followSchema(
   database: Database,
   schemas: readonly string[],
-  onFault: (error: unknown) => void,
+  onError: (error: unknown) => void,
   channel: string | null = 'pgrst',
   searched: readonly string[] = [],
 ): Promise<{ readonly cache: SchemaCache; close(): Promise<void> }> {
@@ -47,7 +47,7 @@ export async function followSchema(
     isStale = true;
     if (loading || isClosed) return;
     loading = reload().catch((error) => {
-      onFault(error);
+      onError(error);
       if (!isClosed) retry = setTimeout(onChange, retryAfter);
     });
   };

@@ -1,5 +1,5 @@
 // Which of the media types a client accepts it gets.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { MediaHandler, TableName } from './schema-types.ts';
 
 /** Options and format of an execution plan. */
@@ -115,7 +115,7 @@ function parameterOf(text: string): [string, string] {
  * Chooses the form of the answer.
  * @param accepted as `parseAccept` returns them
  * @returns the first available one
- * @throws Fault PGRST107 when none of them can
+ * @throws DataError PGRST107 when none of them can
  */
 export function chooseMediaType(accepted: readonly AcceptedType[], choices: MediaChoices): MediaType {
   const own = accepted.length > 0 ? choices.own.get('*/*') : undefined;
@@ -123,7 +123,7 @@ export function chooseMediaType(accepted: readonly AcceptedType[], choices: Medi
     const media = vendored(each, choices) ?? (own ? handled(own) : named(each.type, choices));
     if (media) return media;
   }
-  throw new Fault(406, {
+  throw new DataError(406, {
     code: 'PGRST107',
     message: `None of these media types are available: ${accepted.map(({ text }) => text).join(', ')}`,
   });

@@ -1,6 +1,6 @@
 // What else is read of a request: body, preferences, format.
 import { describe, expect, test } from 'vitest';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import { chooseMediaType as choose, parseAccept } from './media-type.ts';
 import { parseRequest } from './parse.ts';
 import { parsePayload, readBody } from './payload.ts';
@@ -10,7 +10,7 @@ const codeOf = (work: () => unknown) => {
   try {
     work();
   } catch (error) {
-    if (error instanceof Fault) return error.body.code;
+    if (error instanceof DataError) return error.body.code;
     throw error;
   }
   return null;

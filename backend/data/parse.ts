@@ -1,6 +1,6 @@
 // First stage: parses an HTTP request to a query tree, without knowledge of the database except schema names.
 import type { HeaderLookup } from '../plain-request.ts';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import { type AcceptedType, parseAccept } from './media-type.ts';
 import { mediaTypeOf, type Payload, parsePayload } from './payload.ts';
 import { type Preferences, parsePreferences } from './preferences.ts';
@@ -56,7 +56,7 @@ const functionMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS']);
 
 /**
  * Parses a request.
- * @throws Fault for anything that is wrong without looking at the database: path, method, schema, query, preferences,
+ * @throws DataError for anything that is wrong without looking at the database: path, method, schema, query, preferences,
  * Accept, range or body
  */
 export function parseRequest(parts: RequestParts, context: ParseContext): ParsedRequest {
@@ -89,7 +89,7 @@ function parseTarget({ path, method }: RequestParts, rootFunction: string | null
   const called = isRoot ? rootFunction : first === 'rpc' && others.length === 0 ? second : null;
   if (called !== null && called !== undefined) {
     if (!functionMethods.has(method)) {
-      throw new Fault(405, { code: 'PGRST101', message: `Cannot use the ${method} method on RPC` });
+      throw new DataError(405, { code: 'PGRST101', message: `Cannot use the ${method} method on RPC` });
     }
     return { kind: 'function', name: called, isRoot };
   }
@@ -111,17 +111,17 @@ function decodeSegment(segment: string): string {
 }
 
 const unsupported = (method: string) =>
-  new Fault(405, { code: 'PGRST117', message: `Unsupported HTTP method: ${method}` });
+  new DataError(405, { code: 'PGRST117', message: `Unsupported HTTP method: ${method}` });
 
 const invalidPath = () =>
-  new Fault(404, { code: 'PGRST125', message: 'Invalid path specified in request URL' });
+  new DataError(404, { code: 'PGRST125', message: 'Invalid path specified in request URL' });
 
 function parseSchema({ method, headers }: RequestParts, schemas: readonly string[]) {
   const isWrite = method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS';
   const profile = headers.get(isWrite ? 'content-profile' : 'accept-profile');
   const schema = profile ?? schemas[0] ?? 'public';
   if (!schemas.includes(schema)) {
-    throw new Fault(406, {
+    throw new DataError(406, {
       code: 'PGRST106',
       message: `Invalid schema: ${schema}`,
       hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
@@ -137,7 +137,7 @@ function parseRange(header: string | null): ParsedRequest['range'] {
   if (found[2] === undefined) return { offset: first, limit: null };
   const last = Number(found[2]);
   if (last < first) {
-    throw new Fault(416, {
+    throw new DataError(416, {
       code: 'PGRST103',
       message: 'Requested range not satisfiable',
       details: 'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
@@ -173,7 +173,7 @@ function parseCallArguments(
     return parsePayload(body, contentType, columns);
   } catch (error) {
     // A function with one unnamed argument takes any array, whatever its elements.
-    if (error instanceof Fault && error.message === 'All object keys must match') {
+    if (error instanceof DataError && error.message === 'All object keys must match') {
       return { text: body, rowCount: 1, isArray: true, keys: [] };
     }
     throw error;

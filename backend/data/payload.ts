@@ -1,5 +1,5 @@
 // The body of a request: read within limits, checked, and named by its keys. Its text is handed on as it came.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import { pairsOf } from './query-string.ts';
 
 /** Rows (or one function call's arguments) a client sent. */
@@ -17,7 +17,7 @@ export interface Payload {
  * Reads a request's body.
  * @param limit most bytes allowed
  * @returns the body as text, bytes in PostgreSQL's hexadecimal form; '' without one
- * @throws Fault 413 above the limit, PGRST102 for invalid UTF-8
+ * @throws DataError 413 above the limit, PGRST102 for invalid UTF-8
  */
 export async function readBody(request: Request, limit: number): Promise<string> {
   // GET and HEAD have none; checking would create a stream.
@@ -47,7 +47,7 @@ export async function readBody(request: Request, limit: number): Promise<string>
 /** Maximum nesting of JSON. PostgreSQL parses it recursively: deeper values cost it more, and exceed its stack. */
 const deepest = 1000;
 
-/** @throws Fault PGRST102 when JSON is nested too deeply */
+/** @throws DataError PGRST102 when JSON is nested too deeply */
 export function checkNesting(body: string, contentType: string | null): void {
   if (body.length <= deepest || !mediaTypeOf(contentType).endsWith('json')) return;
   let depth = 0;
@@ -68,7 +68,7 @@ export function checkNesting(body: string, contentType: string | null): void {
  * @param body the body's text
  * @param contentType the Content-Type header, null for JSON
  * @param columns the names given by `columns=`; other keys are ignored then
- * @throws Fault PGRST102 when the body does not fit its type or its objects differ in their keys
+ * @throws DataError PGRST102 when the body does not fit its type or its objects differ in their keys
  */
 export function parsePayload(
   body: string,
@@ -157,10 +157,10 @@ function csvLines(text: string): string[][] {
   return lines;
 }
 
-const badBody = (message: string) => new Fault(400, { code: 'PGRST102', message });
+const badBody = (message: string) => new DataError(400, { code: 'PGRST102', message });
 
 const tooLong = (limit: number) =>
-  new Fault(413, {
+  new DataError(413, {
     code: 'PGRST102',
     message: 'The body is too long',
     details: `A body of at most ${limit} bytes is accepted`,

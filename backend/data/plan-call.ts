@@ -1,5 +1,5 @@
 // Which overload of a function a call means, and how its arguments reach it.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { mediaTypeOf } from './payload.ts';
 import type { CallArguments } from './plan-types.ts';
@@ -16,7 +16,7 @@ const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Chooses the overload by the names of the arguments given.
- * @throws Fault PGRST202 when none fits, PGRST203 when several do
+ * @throws DataError PGRST202 when none fits, PGRST203 when several do
  */
 export function chooseFunction(
   request: ParsedRequest,
@@ -44,7 +44,7 @@ export function chooseFunction(
       const parameters = each.parameters.map(({ name, type: of }) => `${name} => ${of}`);
       return `${each.schema}.${each.name}(${parameters.join(', ')})`;
     });
-    throw new Fault(300, {
+    throw new DataError(300, {
       code: 'PGRST203',
       message: `Could not choose the best candidate function between: ${choices.join(', ')}`,
       hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
@@ -92,7 +92,7 @@ function noFunction(
   wholeTypes: readonly string[],
   overloads: readonly DatabaseFunction[],
   cache: SchemaCache,
-): Fault {
+): DataError {
   const sorted = [...names].sort();
   const name = `${schema}.${bareName}`;
   const searched =
@@ -103,14 +103,14 @@ function noFunction(
   // Such a body is one value: there are no names to look for.
   const isOnlyWhole = method === 'POST' && payload === null;
   if (isOnlyWhole) {
-    return new Fault(404, {
+    return new DataError(404, {
       code: 'PGRST202',
       message: `Could not find the function ${name} in the schema cache`,
       details: `Searched for the function ${name} with a single unnamed ${wholeTypes.join('/')} parameter, but no matches were found in the schema cache.`,
       hint: null,
     });
   }
-  return new Fault(404, {
+  return new DataError(404, {
     code: 'PGRST202',
     message:
       sorted.length === 0

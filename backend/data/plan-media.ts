@@ -8,7 +8,7 @@ const noHandlers: MediaChoices['own'] = new Map();
 
 /**
  * The media type of a relation's rows, read or changed.
- * @throws Fault PGRST107 when no accepted one is available
+ * @throws DataError PGRST107 when no accepted one is available
  */
 export function mediaOfRows(
   request: ParsedRequest,
@@ -21,7 +21,7 @@ export function mediaOfRows(
 
 /**
  * The media type of a function's result.
- * @throws Fault PGRST107 when no accepted one is available
+ * @throws DataError PGRST107 when no accepted one is available
  */
 export function mediaOfCall(
   request: ParsedRequest,
@@ -45,7 +45,7 @@ export function rowsFor<Node extends ReadNode>(node: Node, { handler }: MediaTyp
 
 /**
  * The media type of the service's description.
- * @throws Fault PGRST107 when it is not accepted
+ * @throws DataError PGRST107 when it is not accepted
  */
 export function mediaOfRoot(request: ParsedRequest): MediaType {
   const choices = { own: noHandlers, general: noHandlers, geoJsonOf: null, allowsPlan: false, isRoot: true };

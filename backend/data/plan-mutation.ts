@@ -1,5 +1,5 @@
 // Plans insert, update, upsert, put and delete.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { mediaOfRows, rowsFor } from './plan-media.ts';
 import { planNode } from './plan-rows.ts';
@@ -8,7 +8,7 @@ import type { Column, Relation, SchemaCache } from './schema-types.ts';
 
 /**
  * Plans a change of a relation's rows.
- * @throws Fault for unknown columns, and for a PUT whose filters are not its primary key
+ * @throws DataError for unknown columns, and for a PUT whose filters are not its primary key
  */
 export function planMutation(
   request: ParsedRequest,
@@ -70,7 +70,7 @@ export function planMutation(
 function payloadColumn(relation: Relation, name: string): Column {
   const column = relation.columns.get(name);
   if (column) return column;
-  throw new Fault(400, {
+  throw new DataError(400, {
     code: 'PGRST204',
     message: `Could not find the '${name}' column of '${relation.name}' in the schema cache`,
   });
@@ -89,7 +89,7 @@ function conflictTarget({ preferences, query }: ParsedRequest, relation: Relatio
 
 function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
   if (query.limits.length > 0 || query.offsets.length > 0) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST114',
       message: 'limit/offset querystring parameters are not allowed for PUT',
     });
@@ -110,7 +110,7 @@ function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
     filtered.length === relation.primaryKey.length &&
     relation.primaryKey.every((name) => filtered.includes(name));
   if (!isExact) {
-    throw new Fault(405, {
+    throw new DataError(405, {
       code: 'PGRST105',
       message: "Filters must include all and only primary key columns with 'eq' operators",
     });
@@ -118,9 +118,9 @@ function checkPut({ query, payload }: ParsedRequest, relation: Relation): void {
   if (!payload?.rowCount) throw putMismatch();
 }
 
-/** The fault of a PUT whose row differs from its URL. */
+/** The error of a PUT whose row differs from its URL. */
 export const putMismatch = () =>
-  new Fault(400, {
+  new DataError(400, {
     code: 'PGRST115',
     message: 'Payload values do not match URL in primary key column(s)',
   });

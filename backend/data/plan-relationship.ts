@@ -1,5 +1,5 @@
 // Which relationship an embed means.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ReadNode } from './plan-types.ts';
 import type { SelectedEmbed } from './query-tree.ts';
 import type { Relationship, SchemaCache } from './schema-types.ts';
@@ -8,7 +8,7 @@ import { mostSimilar } from './similar-name.ts';
 /**
  * Finds the one relationship between the rows of a node and an embed, by PostgREST's rules: the target is a relation's
  * name, a constraint's or a single foreign key column's; a hint is a constraint, a column of either side or a junction.
- * @throws Fault PGRST200 when there is none, PGRST201 when there are several
+ * @throws DataError PGRST200 when there is none, PGRST201 when there are several
  */
 export function findRelationship(
   { relation, name }: Pick<ReadNode, 'relation' | 'name'>,
@@ -67,9 +67,9 @@ function noRelationship(
   schema: string,
   candidates: readonly Relationship[],
   cache: SchemaCache,
-): Fault {
+): DataError {
   const using = hint === null ? '' : ` using the hint '${hint}'`;
-  return new Fault(400, {
+  return new DataError(400, {
     code: 'PGRST200',
     message: `Could not find a relationship between '${parent}' and '${target}' in the schema cache`,
     details: `Searched for a foreign key relationship between '${parent}' and '${target}'${using} in the schema '${schema}', but no matches were found.`,
@@ -97,14 +97,14 @@ function suggestion(
   return similar && similar !== target ? `Perhaps you meant '${similar}' instead of '${target}'.` : null;
 }
 
-function ambiguous(parent: string, target: string, found: readonly Relationship[]): Fault {
+function ambiguous(parent: string, target: string, found: readonly Relationship[]): DataError {
   // Relationships from the other side's keys come first, as PostgREST lists them.
   const isMany = ({ cardinality }: Relationship) => cardinality === 'one-to-many';
   const matching = [...found.filter(isMany), ...found.filter((each) => !isMany(each))];
   const choices = matching.map(
     ({ foreign, junction, name }) => `'${foreign.name}!${junction?.table.name ?? name}'`,
   );
-  return new Fault(300, {
+  return new DataError(300, {
     code: 'PGRST201',
     message: `Could not embed because more than one relationship was found for '${parent}' and '${target}'`,
     details: matching.map((each) => ({

@@ -1,5 +1,5 @@
 // Plans rows and their embedded resources: fields, conditions, orders, relationships.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import { findRelationship } from './plan-relationship.ts';
 import type {
   PlanLimits,
@@ -19,23 +19,23 @@ const maxPathSteps = 100;
 
 /**
  * Finds an exposed table or view.
- * @throws Fault PGRST205 when there is none of that name
+ * @throws DataError PGRST205 when there is none of that name
  */
 export function findRelation(cache: SchemaCache, schema: string, name: string): Relation {
   const relations = cache.relations.get(schema);
   const relation = relations?.get(name);
   if (relation) return relation;
   const similar = mostSimilar(name, relations?.keys() ?? [], 0.75);
-  throw new Fault(404, {
+  throw new DataError(404, {
     code: 'PGRST205',
     message: `Could not find the table '${schema}.${name}' in the schema cache`,
     hint: similar ? `Perhaps you meant the table '${schema}.${similar}'` : null,
   });
 }
 
-/** The fault of an invalid limit or range. */
+/** The error of an invalid limit or range. */
 export const unsatisfiable = (details: string) =>
-  new Fault(416, { code: 'PGRST103', message: 'Requested range not satisfiable', details });
+  new DataError(416, { code: 'PGRST103', message: 'Requested range not satisfiable', details });
 
 interface NodeContext {
   query: Query;
@@ -48,7 +48,7 @@ interface NodeContext {
  * @param relation the relation the rows are of, null for a function's own row type
  * @param name of the rows in messages
  * @param columns the columns the rows have
- * @throws Fault when a column, a relationship or a path is unknown, ambiguous or misused
+ * @throws DataError when a column, a relationship or a path is unknown, ambiguous or misused
  */
 export function planNode(
   query: Query,
@@ -94,7 +94,7 @@ function withEmbeddedPaths(query: Query): Query {
 }
 
 const notEmbedded = (name: string) =>
-  new Fault(400, {
+  new DataError(400, {
     code: 'PGRST108',
     message: `'${name}' is not an embedded resource in this request`,
     hint: `Verify that '${name}' is included in the 'select' query parameter.`,
@@ -147,7 +147,7 @@ function checkNames({ name }: Rows, embeds: readonly PlannedEmbed[], { path }: P
   const names = new Set<string>();
   for (const { outputName } of embeds) {
     if (names.has(outputName)) {
-      throw new Fault(400, {
+      throw new DataError(400, {
         code: '42712',
         message: `table name "${name}_${outputName}_${path.length + 1}" specified more than once`,
       });
@@ -182,7 +182,7 @@ function planField(context: NodeContext, rows: Rows, item: SelectItem & { kind: 
   const { field, aggregate } = item;
   if (aggregate || !field) {
     if (!context.limits.allowsAggregates) {
-      throw new Fault(400, { code: 'PGRST123', message: 'Use of aggregate functions is not allowed' });
+      throw new DataError(400, { code: 'PGRST123', message: 'Use of aggregate functions is not allowed' });
     }
     return {
       kind: 'aggregate',
@@ -220,13 +220,13 @@ function lastKey({ name, path }: Field): string {
 
 function castType({ types }: SchemaCache, name: string): string {
   const type = types.get(name) ?? types.get(name.toLowerCase());
-  if (!type) throw new Fault(400, { code: '42704', message: `type "${name}" does not exist` });
+  if (!type) throw new DataError(400, { code: '42704', message: `type "${name}" does not exist` });
   return type;
 }
 
 function resolveField(rows: Rows, field: Field): PlannedField {
   if (field.path.length > maxPathSteps) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST100',
       message: `The JSON path into ${field.name} is too long`,
       details: `At most ${maxPathSteps} steps are allowed`,
@@ -235,7 +235,7 @@ function resolveField(rows: Rows, field: Field): PlannedField {
   const column = rows.columns.get(field.name) ?? null;
   const computed = column ? null : (rows.relation?.computedColumns.get(field.name) ?? null);
   if (!column && !computed) {
-    throw new Fault(400, { code: '42703', message: `column ${rows.label}.${field.name} does not exist` });
+    throw new DataError(400, { code: '42703', message: `column ${rows.label}.${field.name} does not exist` });
   }
   return { column, computed, path: field.path };
 }
@@ -247,7 +247,7 @@ function planEmbed(
   { path, above }: Place,
 ): PlannedEmbed {
   if (path.length >= context.limits.maxEmbedDepth) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST100',
       message: 'The embedded resources are nested too deeply',
       details: `At most ${context.limits.maxEmbedDepth} levels are allowed`,
@@ -259,7 +259,7 @@ function planEmbed(
   const isToOne = relationship.cardinality === 'many-to-one' || relationship.cardinality === 'one-to-one';
   const ways = [...above, rows.relation];
   if (!context.limits.allowsCircles && !isToOne && ways.includes(relation)) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST100',
       message: 'The embedded resources lead back to where they come from',
       details: `'${relation.name}' would be embedded in itself through '${rows.name}'`,
@@ -273,7 +273,7 @@ function planEmbed(
     above: ways,
   });
   if (item.isSpread && !isToOne && aggregatesAny(node)) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST127',
       message: 'Feature not implemented',
       details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
@@ -316,7 +316,7 @@ function planCondition(scope: Scope, condition: Condition): PlannedCondition {
     }
     // An embed may be named like the column that leads to it; every other filter can only mean the column.
     if (!scope.columns.has(field.name)) {
-      throw new Fault(400, {
+      throw new DataError(400, {
         code: 'PGRST120',
         message: `Bad operator on the '${field.name}' embedded resource`,
         details: 'Only is null or not is null filters are allowed on embedded resources',
@@ -333,7 +333,7 @@ function planOrder(scope: Scope, { embed: name, field, direction, nulls }: Order
   const embed = scope.embeds.find(({ outputName }) => outputName === name);
   if (!embed) throw notEmbedded(name);
   if (!embed.isToOne) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST118',
       message: `A related order on '${name}' is not possible`,
       details: `'${scope.name}' and '${name}' do not form a many-to-one or one-to-one relationship`,

@@ -1,6 +1,6 @@
-// Second stage: names become relations, columns, relationships and functions of the schema cache, or a fault.
+// Second stage: names become relations, columns, relationships and functions of the schema cache, or an error.
 
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { chooseFunction } from './plan-call.ts';
 import { mediaOfCall, mediaOfRoot, mediaOfRows, rowsFor } from './plan-media.ts';
@@ -11,7 +11,7 @@ import type { Column, Relation, SchemaCache } from './schema-types.ts';
 
 /**
  * Plans a parsed request.
- * @throws Fault for an unknown or ambiguous name, or an unsupported request
+ * @throws DataError for an unknown or ambiguous name, or an unsupported request
  */
 export function planRequest(request: ParsedRequest, cache: SchemaCache, limits: PlanLimits): Plan {
   if (request.target.kind === 'root') return planDescription(request, limits);
@@ -43,7 +43,7 @@ function planDescription(request: ParsedRequest, limits: PlanLimits): Descriptio
 }
 
 const noDescription = () =>
-  new Fault(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
+  new DataError(404, { code: 'PGRST126', message: 'Root endpoint metadata is disabled' });
 
 function allowedOn(relation: Relation): string {
   const methods = ['OPTIONS', 'GET', 'HEAD'];
@@ -116,7 +116,7 @@ function planCall(
   }
   const { returns } = called;
   if (preferences.maxAffected !== null && !called.isSet) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST128',
       message:
         'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',

@@ -1,5 +1,5 @@
 // The Prefer header: requested and applied preferences.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 
 export interface Preferences {
   resolution: 'merge-duplicates' | 'ignore-duplicates' | null;
@@ -25,7 +25,7 @@ const choices: Readonly<Record<string, readonly [field: keyof Preferences, value
  * Parses a Prefer header.
  * @param header its value, several headers joined by commas; null when there is none
  * @returns the preferences; the first of a kind wins, unknown ones are ignored
- * @throws Fault PGRST122 for an unknown preference with strict handling
+ * @throws DataError PGRST122 for an unknown preference with strict handling
  */
 export function parsePreferences(header: string | null): Preferences {
   const preferences: Preferences = {
@@ -45,7 +45,7 @@ export function parsePreferences(header: string | null): Preferences {
     if (!set(preferences, preference)) unknown.push(preference);
   }
   if (preferences.handling === 'strict' && unknown.length > 0) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST122',
       message: 'Invalid preferences given with handling=strict',
       details: `Invalid preferences: ${unknown.join(', ')}`,

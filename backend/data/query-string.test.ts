@@ -1,15 +1,15 @@
 // The grammar of the query string.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import { pairsOf, parseQueryString } from './query-string.ts';
 
 const conditionOf = (search: string) => parseQueryString(search).conditions[0];
-const faultOf = (search: string) => {
+const dataErrorOf = (search: string) => {
   try {
     parseQueryString(search);
   } catch (error) {
-    if (error instanceof Fault) return error.body;
+    if (error instanceof DataError) return error.body;
     throw error;
   }
   return null;
@@ -66,15 +66,15 @@ describe('select', () => {
   });
 
   test('says where it cannot go on', () => {
-    expect(faultOf('select=id,')).toMatchObject({
+    expect(dataErrorOf('select=id,')).toMatchObject({
       code: 'PGRST100',
       message: '"failed to parse select parameter (id,)" (line 1, column 4)',
       details: 'unexpected end of input expecting field name (* or [a..z0..9_$])',
     });
-    expect(faultOf('select=a(b')?.message).toBe(
+    expect(dataErrorOf('select=a(b')?.message).toBe(
       '"failed to parse select parameter (a(b)" (line 1, column 4)',
     );
-    expect(faultOf(`select=${'a('.repeat(100)}`)?.code).toBe('PGRST100');
+    expect(dataErrorOf(`select=${'a('.repeat(100)}`)?.code).toBe('PGRST100');
   });
 });
 
@@ -119,7 +119,7 @@ describe('filters', () => {
     'a..b=eq.1',
     '"a=eq.1',
   ])('refuse %s', (search) => {
-    expect(faultOf(search)?.code).toBe('PGRST100');
+    expect(dataErrorOf(search)?.code).toBe('PGRST100');
   });
 
   test('group and nest', () => {
@@ -145,9 +145,11 @@ describe('filters', () => {
     });
     expect(conditionOf('a.or=(b.eq.1)')?.path).toEqual(['a']);
     expect(conditionOf('a.not.and=(b.eq.1)')).toMatchObject({ path: ['a'], condition: { isNegated: true } });
-    expect(faultOf('or=()')?.code).toBe('PGRST100');
-    expect(faultOf('or=(a.eq.1')?.message).toBe('"failed to parse logic tree ((a.eq.1)" (line 1, column 10)');
-    expect(faultOf(`or=${'(and'.repeat(100)}`)?.code).toBe('PGRST100');
+    expect(dataErrorOf('or=()')?.code).toBe('PGRST100');
+    expect(dataErrorOf('or=(a.eq.1')?.message).toBe(
+      '"failed to parse logic tree ((a.eq.1)" (line 1, column 10)',
+    );
+    expect(dataErrorOf(`or=${'(and'.repeat(100)}`)?.code).toBe('PGRST100');
   });
 });
 
@@ -169,7 +171,7 @@ describe('orders and pages', () => {
       },
       { path: ['x'], terms: [{ embed: null, field: { name: 'f', path: [] }, direction: null, nulls: null }] },
     ]);
-    expect(faultOf('order=a.upwards')?.message).toBe(
+    expect(dataErrorOf('order=a.upwards')?.message).toBe(
       '"failed to parse order (a.upwards)" (line 1, column 2)',
     );
   });
@@ -197,7 +199,7 @@ test('names with a NUL are refused wherever they stand', () => {
     'a=eq.%00',
     'columns=%22%00%22',
   ]) {
-    expect(faultOf(search)?.code).toBe('PGRST100');
+    expect(dataErrorOf(search)?.code).toBe('PGRST100');
   }
 });
 
@@ -245,8 +247,8 @@ test('any text is parsed or refused with PGRST100, never anything else', () => {
   const text = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
   fc.assert(
     fc.property(key, text, (name, value) => {
-      const fault = faultOf(`${name}=${encodeURIComponent(Buffer.from(value).toString())}`);
-      expect(fault?.code ?? 'PGRST100').toBe('PGRST100');
+      const error = dataErrorOf(`${name}=${encodeURIComponent(Buffer.from(value).toString())}`);
+      expect(error?.code ?? 'PGRST100').toBe('PGRST100');
     }),
     { numRuns: 2000 },
   );

@@ -1,5 +1,5 @@
 // The grammar of the query string: select, filters, logic, order and their relatives.
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type {
   Aggregate,
   Comparison,
@@ -29,7 +29,7 @@ const wholeStar: readonly SelectItem[] = [{ kind: 'star' }];
  * @param search the part after `?`, still percent-encoded
  * @param takesArguments whether a value without an operator is an argument of the called function
  * @returns the query; without `select` every column
- * @throws Fault PGRST100 naming the text and the column where parsing stopped
+ * @throws DataError PGRST100 naming the text and the column where parsing stopped
  */
 export function parseQueryString(search: string, takesArguments = false): Query {
   let select: readonly SelectItem[] | null = null;
@@ -201,7 +201,7 @@ class Cursor {
     const character = String.fromCodePoint(this.text.codePointAt(this.position) ?? 0);
     const shown = expecting === moreOrEnd ? `'${character}'` : JSON.stringify(character);
     const unexpected = this.isAtEnd ? 'end of input' : shown;
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST100',
       message: `"failed to parse ${this.#what} (${this.#shown})" (line 1, column ${this.position + 1})`,
       details: `unexpected ${unexpected} expecting ${expecting}`,

@@ -1,7 +1,7 @@
 // Limits of a request's size, by what makes PostgreSQL's work grow: the embedded database cannot interrupt a statement, so
 // expensive ones are refused before.
 import { patternCost } from '../pattern-cost.ts';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { Condition, Operation, Query, SelectItem } from './query-tree.ts';
 
@@ -53,7 +53,7 @@ interface RequestSize {
 /**
  * Checks a request against its bounds.
  * @returns its cost, where 1 is a plain read of a few rows
- * @throws Fault 400 naming the bound
+ * @throws DataError 400 naming the bound
  */
 export function checkSize(request: ParsedRequest, limits: SizeLimits): number {
   const size = sizeOf(request, limits);
@@ -63,10 +63,10 @@ export function checkSize(request: ParsedRequest, limits: SizeLimits): number {
   refuseAbove(size.embeds, limits.maxEmbeds, 'embedded resources');
   // PostgreSQL's own error texts.
   if (size.searchLength > limits.maxSearchLength || size.searchWords > limits.maxSearchWords) {
-    throw new Fault(400, { code: '54000', message: 'tsquery is too large' });
+    throw new DataError(400, { code: '54000', message: 'tsquery is too large' });
   }
   if (size.patternStates > limits.maxPatternStates) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: '2201B',
       message: 'invalid regular expression: regular expression is too complex',
     });
@@ -78,7 +78,7 @@ export function checkSize(request: ParsedRequest, limits: SizeLimits): number {
   refuseAbove(size.keys, limits.maxKeys, 'columns or arguments');
   refuseAbove(size.rows, limits.maxInsertedRows, 'rows');
   if (size.offset > limits.maxOffset) {
-    throw new Fault(416, {
+    throw new DataError(416, {
       code: 'PGRST103',
       message: 'Requested range not satisfiable',
       details: `An offset of at most ${limits.maxOffset} is accepted`,
@@ -87,10 +87,10 @@ export function checkSize(request: ParsedRequest, limits: SizeLimits): number {
   return costOf(request, size);
 }
 
-/** @throws Fault 414 when path and query string are longer than accepted */
+/** @throws DataError 414 when path and query string are longer than accepted */
 export function checkUrlLength(length: number, { maxUrlLength }: SizeLimits): void {
   if (length > maxUrlLength) {
-    throw new Fault(414, {
+    throw new DataError(414, {
       code: 'PGRST100',
       message: 'The URL is too long',
       details: `At most ${maxUrlLength} characters are accepted`,
@@ -99,7 +99,7 @@ export function checkUrlLength(length: number, { maxUrlLength }: SizeLimits): vo
 }
 
 const tooMany = (what: string, most: number) =>
-  new Fault(400, {
+  new DataError(400, {
     code: 'PGRST100',
     message: `The request has too many ${what}`,
     details: most === 1 ? 'At most 1 is allowed' : `At most ${most} are allowed`,

@@ -1,6 +1,6 @@
 // Last stage: converts the database's answer to an HTTP response. Bodies pass through as PostgreSQL built them.
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { putMismatch } from './plan-mutation.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, OptionsPlan, ReadPlan } from './plan-types.ts';
@@ -9,12 +9,12 @@ import type { Answer } from './sql.ts';
 
 /**
  * Refuses an unacceptable answer inside the transaction, so that it is rolled back.
- * @throws Fault PGRST103, 111, 112, 115, 116 or 124
+ * @throws DataError PGRST103, 111, 112, 115, 116 or 124
  */
 export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: Answer): void {
   const affected = (plan.kind === 'mutation' ? answer.affected : answer.page_total) ?? 0;
   if (plan.kind !== 'read' && plan.maxAffected !== null && affected > plan.maxAffected) {
-    throw new Fault(400, {
+    throw new DataError(400, {
       code: 'PGRST124',
       message: 'Query result exceeds max-affected preference constraint',
       details: `The query affects ${affected} rows`,
@@ -23,14 +23,14 @@ export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: An
   if (plan.kind === 'mutation' && plan.isPut && affected !== 1) throw putMismatch();
   const isVoid = plan.kind === 'call' && plan.called.returns.kind === 'void';
   if (plan.media.format === 'object' && !isVoid && answer.page_total !== 1) {
-    throw new Fault(406, {
+    throw new DataError(406, {
       code: 'PGRST116',
       message: 'Cannot coerce the result to a single JSON object',
       details: `The result contains ${answer.page_total} rows`,
     });
   }
   if (plan.kind !== 'mutation' && answer.total !== null && plan.node.offset > answer.total) {
-    throw new Fault(
+    throw new DataError(
       416,
       {
         code: 'PGRST103',
@@ -181,7 +181,7 @@ function statusSet({ response_status: set }: Answer): number | null {
   if (set === null) return null;
   const status = Number(set);
   if (!Number.isInteger(status) || status < 200 || status > 599) {
-    throw new Fault(500, {
+    throw new DataError(500, {
       code: 'PGRST112',
       message: 'response.status guc must be a valid status code',
     });
@@ -193,7 +193,7 @@ function statusSet({ response_status: set }: Answer): number | null {
 function headersSet({ response_headers: set }: Answer): Array<[string, string]> {
   if (set === null) return [];
   const malformed = () =>
-    new Fault(500, {
+    new DataError(500, {
       code: 'PGRST111',
       message:
         'response.headers guc must be a JSON array composed of objects with a single key and a string value',

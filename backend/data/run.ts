@@ -32,7 +32,7 @@ export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
  * @param read runs the statement in a transaction of its own
  * @param isFirstPart whether the statement is limited to `firstRowsOf` the plan
  * @returns null when there are more rows
- * @throws Fault for an unacceptable answer; DatabaseError
+ * @throws DataError for an unacceptable answer; DatabaseError
  */
 export async function runOneRead(
   read: (statement: Statement) => Promise<{ rows: Answer[] }>,
@@ -54,7 +54,7 @@ export async function runOneRead(
 /**
  * Runs the statement of a plan, or explains it, and creates the response.
  * @param written as `writeStatement` wrote it; of no more than `firstRowsOf` the plan where the rest may be streamed
- * @throws Fault for an unacceptable answer; DatabaseError
+ * @throws DataError for an unacceptable answer; DatabaseError
  */
 export async function runPlan(
   session: Session,

@@ -16,7 +16,7 @@ const member: Claims = { role: 'authenticated', sub: '00000000-0000-4000-8000-00
 describe.each(testDatabases())('the table-query service on %s', (kind) => {
   let database: Database;
   let service: Awaited<ReturnType<typeof createDataService>>;
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   beforeAll(async () => {
     database = await throwawayDatabase(kind, sources);
     service = await createDataService({
@@ -28,7 +28,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       statementTimeout: 5000,
       openApiMode: 'disabled',
       allowsRollback: true,
-      onFault: (error) => faults.push(error),
+      onError: (error) => errors.push(error),
     });
   });
   afterAll(async () => {
@@ -710,7 +710,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       const told: unknown[] = [];
       const away = await createDataService({
         schemas: ['public'],
-        onFault: (error) => told.push(error),
+        onError: (error) => told.push(error),
         database: {
           ...database,
           transaction: (work, options) =>
@@ -813,7 +813,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
         const answer = await response.text();
         expect(answer, place).not.toContain('hidden');
         expect(answer, place).not.toContain('42601');
-        // Served or refused, never a fault of the service's own.
+        // Served or refused, never an internal error.
         expect(response.status, `${place}: ${answer}`).toBeLessThan(500);
       }
       for (const body of [{ [attempt]: 1 }, { id: 99, label: attempt }]) {
@@ -871,7 +871,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     const told: unknown[] = [];
     const stubborn = await createDataService({
       schemas: ['public'],
-      onFault: (error) => told.push(error),
+      onError: (error) => told.push(error),
       database: {
         ...database,
         transaction: (work, options) =>
@@ -903,7 +903,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     await expect(starting).rejects.toMatchObject({ code: '08006' });
   });
 
-  test('was told of the faults that were its own and of no others', () => {
-    expect(faults.map((fault) => (fault as DatabaseError).code)).toEqual(['XX000']);
+  test('reports internal errors and no others', () => {
+    expect(errors.map((error) => (error as DatabaseError).code)).toEqual(['XX000']);
   });
 });

@@ -6,8 +6,8 @@ import type { Database, Session } from '../database/database.ts';
 import { isTurnedAway } from '../fair-queue.ts';
 import { addressOf, PlainRequest } from '../plain-request.ts';
 import { PlainResponse } from '../plain-response.ts';
+import { DataError } from './data-error.ts';
 import { DescriptionCache } from './description-cache.ts';
-import { Fault } from './fault.ts';
 import { followSchema } from './follow-schema.ts';
 import { openApiOf } from './openapi.ts';
 import { type ParsedRequest, parseRequest } from './parse.ts';
@@ -17,7 +17,7 @@ import { PlanCache, shapeOf } from './plan-cache.ts';
 import type { DescriptionPlan, PlanLimits } from './plan-types.ts';
 import { checkSize, checkUrlLength, type SizeLimits } from './request-size.ts';
 import { respondDocument, respondOptions } from './respond.ts';
-import { faultOf, respondFault } from './respond-fault.ts';
+import { dataErrorOf, respondError } from './respond-error.ts';
 import { isOneRead, runDescription, runOneRead, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-types.ts';
 import { ServerTiming } from './server-timing.ts';
@@ -82,7 +82,7 @@ export interface DataServiceOptions {
   /** The channel on which the database announces that its schema changed; null for none. Default: `pgrst`. */
   schemaChannel?: string | null;
   /** Receives errors that are not the client's, and failed schema reloads. */
-  onFault?: (error: unknown, request?: Pick<PlainRequest, 'headers'>) => void;
+  onError?: (error: unknown, request?: Pick<PlainRequest, 'headers'>) => void;
 }
 
 const root = '/rest/v1';
@@ -111,7 +111,7 @@ const defaultLimits: SizeLimits = {
 export async function createDataService(
   options: DataServiceOptions,
 ): Promise<Required<Service> & { readonly schemaCache: SchemaCache; close(): Promise<void> }> {
-  const { database, schemas, onFault = () => {} } = options;
+  const { database, schemas, onError = () => {} } = options;
   const limits = {
     maxRows: options.maxRows ?? 1000,
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
@@ -130,12 +130,12 @@ export async function createDataService(
   const anonymous = { limits: { ...sizeLimits, ...options.anonymousLimits }, plans: new PlanCache() };
   const descriptions = options.cachesDescriptions && !callBefore ? new DescriptionCache() : null;
   const searched = options.extraSearchPath ?? ['extensions'];
-  const schema = await followSchema(database, schemas, onFault, options.schemaChannel, searched);
+  const schema = await followSchema(database, schemas, onError, options.schemaChannel, searched);
 
   async function serve(request: Request | PlainRequest, caller: Caller): Promise<Response | PlainResponse> {
     const timing = options.showsTiming ? new ServerTiming() : null;
     if (!allowsAnyRole && !requestRoles.has(caller.claims.role)) {
-      throw new Fault(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
+      throw new DataError(401, { code: '22023', message: `role "${caller.claims.role}" does not exist` });
     }
     const address = addressOf(request);
     const path = address.pathname.startsWith(root) ? address.pathname.slice(root.length) : address.pathname;
@@ -255,9 +255,9 @@ export async function createDataService(
       return await serve(request, caller);
     } catch (error) {
       if (isTurnedAway(error)) throw error;
-      const fault = faultOf(error, caller.claims.role === anonymousRole);
-      if (fault.status >= 500) onFault(error, request);
-      return respondFault(fault, request.method);
+      const answered = dataErrorOf(error, caller.claims.role === anonymousRole);
+      if (answered.status >= 500) onError(error, request);
+      return respondError(answered, request.method);
     }
   }
 

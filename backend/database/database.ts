@@ -126,7 +126,7 @@ export class DatabaseError extends Error {
 /**
  * Converts a driver's error to a DatabaseError.
  * @param thrown the driver's error; a DatabaseError passes through
- * @returns a DatabaseError; connection faults without SQLSTATE become 08006
+ * @returns a DatabaseError; connection errors without SQLSTATE become 08006
  */
 export function asDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown;

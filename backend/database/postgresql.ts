@@ -41,7 +41,7 @@ export interface PostgresqlOptions {
    */
   listenUrl?: string | undefined;
   /** Receives errors that no caller waits for, such as an idle connection that broke. */
-  onFault?: (error: Error) => void;
+  onError?: (error: Error) => void;
 }
 
 /**
@@ -50,7 +50,7 @@ export interface PostgresqlOptions {
  * @returns the database; connections are made when first needed
  */
 export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
-  const onFault = options.onFault ?? (() => {});
+  const onError = options.onError ?? (() => {});
   const names = options.listenUrl === undefined ? statementNames : null;
   const pool = new pg.Pool({
     connectionString: url,
@@ -60,7 +60,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     connectionTimeoutMillis: options.poolTimeout ?? 10_000,
     application_name: 'backend',
   });
-  pool.on('error', onFault);
+  pool.on('error', onError);
   // The pool handles errors of idle connections only. While a connection is in use, its failed query reports the error; an
   // unhandled event would end the process.
   pool.on('connect', (client) => {
@@ -71,7 +71,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
   const notifications = new NotificationConnection(
     options.listenUrl ?? url,
     options.notificationCheck ?? 2000,
-    onFault,
+    onError,
   );
 
   return {
@@ -272,17 +272,17 @@ interface Subscription {
 class NotificationConnection {
   readonly #url: string;
   readonly #checkEveryMs: number;
-  readonly #onFault: (error: Error) => void;
+  readonly #onError: (error: Error) => void;
   readonly #subscriptions = new Set<Subscription>();
   #locks: readonly AdvisoryLock[] = [];
   #client: Promise<pg.Client> | null = null;
   #retry: NodeJS.Timeout | null = null;
   #isClosed = false;
 
-  constructor(url: string, checkEveryMs: number, onFault: (error: Error) => void) {
+  constructor(url: string, checkEveryMs: number, onError: (error: Error) => void) {
     this.#url = url;
     this.#checkEveryMs = checkEveryMs;
-    this.#onFault = onFault;
+    this.#onError = onError;
   }
 
   async listen(
@@ -299,7 +299,7 @@ class NotificationConnection {
       this.#subscriptions.delete(subscription);
       const isStillUsed = [...this.#subscriptions].some((other) => other.channel === channel);
       if (!isStillUsed && this.#client && !this.#isClosed) {
-        await (await this.#client).query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(this.#onFault);
+        await (await this.#client).query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(this.#onError);
       }
     };
   }
@@ -323,7 +323,7 @@ class NotificationConnection {
     this.#isClosed = true;
     if (this.#retry) clearTimeout(this.#retry);
     const client = await this.#client?.catch(() => null);
-    await client?.end().catch(this.#onFault);
+    await client?.end().catch(this.#onError);
   }
 
   #connected(): Promise<pg.Client> {
@@ -345,7 +345,7 @@ class NotificationConnection {
       clearInterval(check);
       if (isLost || this.#isClosed) return;
       isLost = true;
-      if (error) this.#onFault(error);
+      if (error) this.#onError(error);
       this.#client = null;
       for (const subscription of this.#subscriptions) subscription.onLost?.();
       this.#reconnectSoon(200);

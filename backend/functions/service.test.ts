@@ -12,10 +12,10 @@ import {
 const visitor: Caller = { claims: { role: 'anon' }, address: '192.0.2.1' };
 
 function run(functions: Record<string, FunctionHandler>, options: Omit<FunctionsOptions, 'functions'> = {}) {
-  const faults: [unknown, string][] = [];
+  const errors: [unknown, string][] = [];
   const service = createFunctionsService({
     functions: Object.fromEntries(Object.entries(functions).map(([name, handler]) => [name, { handler }])),
-    onFault: (error, name) => faults.push([error, name]),
+    onError: (error, name) => errors.push([error, name]),
     ...options,
   });
   const send = (url: string, init?: RequestInit) =>
@@ -24,7 +24,7 @@ function run(functions: Record<string, FunctionHandler>, options: Omit<Functions
     headers: { apikey: 'key' },
     customFetch: (input, init) => service.fetch(new Request(input, init), visitor),
   });
-  return { client, send, faults };
+  return { client, send, errors };
 }
 
 const echo: FunctionHandler = async (request, { caller }) =>
@@ -86,7 +86,7 @@ describe('a function', () => {
 
   test('that throws is answered for, in words that give nothing away', async () => {
     const failure = new Error('password=hunter2');
-    const { client, faults } = run({
+    const { client, errors } = run({
       broken: () => {
         throw failure;
       },
@@ -100,16 +100,16 @@ describe('a function', () => {
         '{"error":"Internal Server Error"}',
       ]);
     }
-    expect(faults).toEqual([
+    expect(errors).toEqual([
       [failure, 'broken'],
       [failure, 'rejecting'],
     ]);
   });
 
   test('that answers with something else is answered for too', async () => {
-    const { client, faults } = run({ wrong: (() => 'text') as never });
+    const { client, errors } = run({ wrong: (() => 'text') as never });
     expect((await client.invoke('wrong')).error.context.status).toBe(500);
-    expect(faults).toMatchObject([[expect.any(TypeError), 'wrong']]);
+    expect(errors).toMatchObject([[expect.any(TypeError), 'wrong']]);
   });
 
   test('that takes too long is told so, answered for, and heard of when it fails later', async () => {
@@ -119,7 +119,7 @@ describe('a function', () => {
       new Promise((_done, reject) => {
         fail = () => reject(signal.aborted ? late : new Error('was not told'));
       });
-    const { client, faults } = run({ slow }, { timeLimitMilliseconds: 20 });
+    const { client, errors } = run({ slow }, { timeLimitMilliseconds: 20 });
     const { error } = await client.invoke('slow');
     expect(error).toBeInstanceOf(FunctionsRelayError);
     expect([error.context.status, await error.context.json()]).toEqual([
@@ -128,7 +128,7 @@ describe('a function', () => {
     ]);
     fail();
     await new Promise(setImmediate);
-    expect(faults).toEqual([
+    expect(errors).toEqual([
       [new Error('function "slow" took longer than 20 ms'), 'slow'],
       [late, 'slow'],
     ]);
@@ -140,7 +140,7 @@ describe('a function', () => {
       calls += 1;
       return new Response();
     };
-    const { client, send, faults } = run({ count }, { bodyBytes: 10 });
+    const { client, send, errors } = run({ count }, { bodyBytes: 10 });
     const { error } = await client.invoke('count', { body: 'eleven byte' });
     expect(error).toBeInstanceOf(FunctionsRelayError);
     const withLength = await send('count', {
@@ -150,7 +150,7 @@ describe('a function', () => {
     });
     const { error: none } = await client.invoke('count', { body: 'ten bytes!' });
     expect([error.context.status, withLength.status, none, calls]).toEqual([413, 413, null, 1]);
-    expect(faults).toEqual([]);
+    expect(errors).toEqual([]);
   });
 });
 

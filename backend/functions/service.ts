@@ -29,7 +29,7 @@ export interface FunctionsOptions {
   /** By name, as in `/functions/v1/{name}`. */
   functions: Readonly<Record<string, DeployedFunction>>;
   /** Receives errors of functions, also after a timeout. Callers never see them. */
-  onFault?: (error: unknown, functionName: string, request: Request) => void;
+  onError?: (error: unknown, functionName: string, request: Request) => void;
   /** Maximum bytes of a request's body. Default: 1 MiB. */
   bodyBytes?: number;
   /** Bytes of a body that an anonymous caller sends. Default: `bodyBytes`. */
@@ -50,7 +50,7 @@ const allowedHeaders = 'authorization, x-client-info, apikey, content-type, x-re
  * (`{code, message, msg}` and the header `sb-error-code`, as on a hosted project), and 500 for one that threw.
  */
 export function createFunctionsService(options: FunctionsOptions): Service {
-  const { functions, onFault = () => {}, bodyBytes = 1_048_576, timeLimitMilliseconds = 60_000 } = options;
+  const { functions, onError = () => {}, bodyBytes = 1_048_576, timeLimitMilliseconds = 60_000 } = options;
   const { anonymousBodyBytes = bodyBytes } = options;
   return {
     // Accepted tokens and methods are a function's own setting.
@@ -90,16 +90,16 @@ export function createFunctionsService(options: FunctionsOptions): Service {
     const running = (async () => handler(request, { caller, signal: call.signal }))();
     // After a timeout no one waits for the result, but an error is still reported.
     running.catch((error) => {
-      if (isAnswered) onFault(error, name, request);
+      if (isAnswered) onError(error, name, request);
     });
     try {
       return readable(await Promise.race([running, aborted(call.signal)]));
     } catch (error) {
       if (error === call.signal) {
-        onFault(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name, request);
+        onError(new Error(`function "${name}" took longer than ${timeLimitMilliseconds} ms`), name, request);
         return refusal(504, 'TIMEOUT', 'Function took too long to answer');
       }
-      onFault(error, name, request);
+      onError(error, name, request);
       return withCors(Response.json({ error: 'Internal Server Error' }, { status: 500 }));
     } finally {
       isAnswered = true;

@@ -42,15 +42,15 @@ interface MessageRow {
  * Starts listening.
  * @param deliver called for each broadcast from SQL (in commit order) and from other processes; returns null once it is delivered,
  *   otherwise resolves then
- * @param onFault receives problems with the database; the feed retries by itself
+ * @param onError receives problems with the database; the feed retries by itself
  */
 export function startBroadcastFeed(
   database: Database,
   deliver: (broadcast: Broadcast) => Promise<void> | null,
-  onFault: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): BroadcastFeed {
-  const rows = new RowFeed(database, deliver, onFault);
-  const peers = new PeerFeed(database, deliver, onFault);
+  const rows = new RowFeed(database, deliver, onError);
+  const peers = new PeerFeed(database, deliver, onError);
   return {
     ready: Promise.all([rows.start(), peers.start()]).then(() => {}),
     publish: (broadcast) => peers.publish(broadcast),
@@ -64,7 +64,7 @@ export function startBroadcastFeed(
 class RowFeed {
   readonly #database: Database;
   readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   #announced: string[] = [];
   #isCatchUpDue = false;
   #newestSeconds = 0;
@@ -76,17 +76,17 @@ class RowFeed {
   constructor(
     database: Database,
     deliver: (broadcast: Broadcast) => Promise<void> | null,
-    onFault: (error: unknown) => void,
+    onError: (error: unknown) => void,
   ) {
     this.#database = database;
     this.#deliver = deliver;
-    this.#onFault = onFault;
+    this.#onError = onError;
     this.#fetching = new RetriedWork(
       {
         isDue: () => this.#announced.length > 0 || this.#isCatchUpDue,
         work: (isStopped) => this.#fetchAll(isStopped),
       },
-      onFault,
+      onError,
     );
   }
 
@@ -101,12 +101,12 @@ class RowFeed {
       this.#fetching.start();
     };
     this.#newestSeconds = Date.now() / 1000;
-    this.#stop = await listening(this.#database, rowChannel, onAnnounced, onMissedEvents, this.#onFault);
+    this.#stop = await listening(this.#database, rowChannel, onAnnounced, onMissedEvents, this.#onError);
   }
 
   async close(): Promise<void> {
     const isIdle = this.#fetching.stop();
-    await this.#stop().catch(this.#onFault);
+    await this.#stop().catch(this.#onError);
     await isIdle;
   }
 
@@ -175,7 +175,7 @@ class RowFeed {
 class PeerFeed {
   readonly #database: Database;
   readonly #deliver: (broadcast: Broadcast) => Promise<void> | null;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   readonly #self = randomBytes(6).toString('hex');
   #sequence = 0;
   #waiting: string[] = [];
@@ -188,11 +188,11 @@ class PeerFeed {
   constructor(
     database: Database,
     deliver: (broadcast: Broadcast) => Promise<void> | null,
-    onFault: (error: unknown) => void,
+    onError: (error: unknown) => void,
   ) {
     this.#database = database;
     this.#deliver = deliver;
-    this.#onFault = onFault;
+    this.#onError = onError;
   }
 
   /** The embedded database belongs to one process, so there are no others to notify. */
@@ -204,11 +204,11 @@ class PeerFeed {
     if (this.#isAlone) return;
     const onPart = (part: string) => this.#receive(part);
     const onMissedEvents = () => this.#partial.clear();
-    this.#stop = await listening(this.#database, peerChannel, onPart, onMissedEvents, this.#onFault);
+    this.#stop = await listening(this.#database, peerChannel, onPart, onMissedEvents, this.#onError);
   }
 
   async close(): Promise<void> {
-    await this.#stop().catch(this.#onFault);
+    await this.#stop().catch(this.#onError);
     await this.#work;
   }
 
@@ -216,7 +216,7 @@ class PeerFeed {
     if (this.#isAlone) return;
     const parts = inParts(packBroadcast(broadcast));
     if (this.#waiting.length + parts.length > maxQueuedParts) {
-      this.#onFault(new Error('broadcasts to other processes come faster than the database takes them'));
+      this.#onError(new Error('broadcasts to other processes come faster than the database takes them'));
       return;
     }
     this.#sequence += 1;
@@ -237,7 +237,7 @@ class PeerFeed {
         .query(`select pg_notify('${peerChannel}', part) from jsonb_array_elements_text($1::jsonb) as part`, [
           JSON.stringify(parts),
         ])
-        .catch(this.#onFault);
+        .catch(this.#onError);
     }
   }
 
@@ -264,11 +264,11 @@ class PeerFeed {
       broadcast = unpackBroadcast(packed);
     } catch (error) {
       // During an update another version of this program may use another format.
-      this.#onFault(error);
+      this.#onError(error);
       return;
     }
     if (this.#undelivered >= maxQueuedBroadcasts) {
-      this.#onFault(new Error('broadcasts of other processes come faster than they can be delivered'));
+      this.#onError(new Error('broadcasts of other processes come faster than they can be delivered'));
       return;
     }
     const delivered = this.#deliver(broadcast);

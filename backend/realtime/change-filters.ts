@@ -110,7 +110,7 @@ export async function askFilters(
   table: ChangedTable,
   changes: readonly { transaction: string; id: number }[],
   filterSets: readonly (readonly ChangeFilter[])[],
-  onFault: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Promise<Map<number, FilterAnswer>> {
   const answers = new Map<number, { key: string; passed: Set<string> }>();
   const known = filterSets.filter((filters) =>
@@ -155,7 +155,7 @@ export async function askFilters(
       for (const filters of sets) {
         await ask([filters]).catch((failure) => {
           if (isOutage(failure)) throw failure;
-          onFault(failure);
+          onError(failure);
         });
       }
     }

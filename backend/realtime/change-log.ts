@@ -54,7 +54,7 @@ export interface ChangeReader {
 export class ChangeLog {
   readonly #database: Database;
   readonly #reader: ChangeReader;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   /** Every transaction visible in this snapshot was read; null without subscriptions. */
   #snapshot: string | null = null;
   #announced: string[] = [];
@@ -69,13 +69,13 @@ export class ChangeLog {
   readonly #reading: RetriedWork;
   #stop = async () => {};
 
-  constructor(database: Database, reader: ChangeReader, onFault: (error: unknown) => void) {
+  constructor(database: Database, reader: ChangeReader, onError: (error: unknown) => void) {
     this.#database = database;
     this.#reader = reader;
-    this.#onFault = onFault;
+    this.#onError = onError;
     this.#reading = new RetriedWork(
       { isDue: () => this.#isWorkDue(), work: (isStopped) => this.#workOff(isStopped) },
-      onFault,
+      onError,
     );
   }
 
@@ -90,7 +90,7 @@ export class ChangeLog {
       this.#isCatchUpDue = true;
       this.#reading.start();
     };
-    this.#stop = await listening(this.#database, channel, onAnnounced, onMissedEvents, this.#onFault);
+    this.#stop = await listening(this.#database, channel, onAnnounced, onMissedEvents, this.#onError);
   }
 
   /**
@@ -110,7 +110,7 @@ export class ChangeLog {
 
   async close(): Promise<void> {
     const isIdle = this.#reading.stop();
-    await this.#stop().catch(this.#onFault);
+    await this.#stop().catch(this.#onError);
     await isIdle;
   }
 

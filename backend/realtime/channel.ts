@@ -406,7 +406,7 @@ export class Channel {
     if (secondsLeft !== null && secondsLeft <= 0) return this.shutDown(expired(-secondsLeft).message);
     this.#sendRights = null;
     this.#renewReadRights().catch((error) => {
-      this.#hub.onFault(error);
+      this.#hub.onError(error);
       this.#scheduleRecheck();
     });
   }

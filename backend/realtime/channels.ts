@@ -23,7 +23,7 @@ export interface Hub {
   /** Database work of joins. */
   queue: FairQueue;
   backlog: Backlog;
-  onFault: (error: unknown) => void;
+  onError: (error: unknown) => void;
   channels: Channels;
   presences: Presences<Receiver>;
   presenceFeed: PresenceFeed;

@@ -187,7 +187,7 @@ export class Connection implements ChannelLink, Reader {
       message = isBinary ? decodeBinary(frame) : decodeText(this.version, frame.toString());
       if (!isStorableText(message.topic)) throw new MalformedFrame('no topic has such characters');
     } catch (error) {
-      if (!(error instanceof MalformedFrame)) this.#hub.onFault(error);
+      if (!(error instanceof MalformedFrame)) this.#hub.onError(error);
       this.#closeWith(closeCodes.protocolError, 'malformed frame');
       return;
     }
@@ -205,7 +205,7 @@ export class Connection implements ChannelLink, Reader {
     const tail = before
       .then(() => this.#handle(message, bytes))
       .catch((error) => {
-        this.#hub.onFault(error);
+        this.#hub.onError(error);
         this.#channels.get(topic)?.fail();
       })
       .finally(() => {
@@ -252,7 +252,7 @@ export class Connection implements ChannelLink, Reader {
       const rights = await rightsToJoin(this.#hub, this, topic, config.isPrivate, holder).catch((error) => {
         if (isOutage(error)) throw error;
         // A policy that fails grants nothing.
-        this.#hub.onFault(error);
+        this.#hub.onError(error);
         return noRights;
       });
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
@@ -282,7 +282,7 @@ export class Connection implements ChannelLink, Reader {
       if (this.#channels.has(message.topic)) throw error;
       giveBack();
       const isExpected = [JoinRefused, TokenRefused, QueueFull].some((expected) => error instanceof expected);
-      if (!isExpected) this.#hub.onFault(error);
+      if (!isExpected) this.#hub.onError(error);
       this.#reply(message, 'error', { reason: reasonOf(error) });
     }
   }

@@ -5,8 +5,8 @@ const many = (count: number) => new Set(Array.from({ length: count }, (_, n) => 
 
 /** A fan-out that notes each delivery with the turn of the event loop it came in. */
 function fanOutOf(room: () => Promise<void> | null = () => null) {
-  const faults: unknown[] = [];
-  const fanOut = new FanOut({ room, onFault: (error) => faults.push(error) });
+  const errors: unknown[] = [];
+  const fanOut = new FanOut({ room, onError: (error) => errors.push(error) });
   const delivered: [message: string, receiver: number][] = [];
   const turns: number[] = [];
   let turn = 0;
@@ -26,7 +26,7 @@ function fanOutOf(room: () => Promise<void> | null = () => null) {
       turn += 1;
     }
   };
-  return { fanOut, deliver, delivered, turns, counted, faults };
+  return { fanOut, deliver, delivered, turns, counted, errors };
 }
 
 test('delivers a message to few receivers immediately', () => {
@@ -59,7 +59,7 @@ test('large messages count for more', async () => {
 });
 
 test('skips receivers that join during a delivery, and continues after one fails', async () => {
-  const { fanOut, faults } = fanOutOf();
+  const { fanOut, errors } = fanOutOf();
   const receivers = many(1_000);
   const got: number[] = [];
   const work = fanOut.deliver(receivers, 0, (receiver) => {
@@ -69,7 +69,7 @@ test('skips receivers that join during a delivery, and continues after one fails
   receivers.add(1_000);
   await work;
   expect(got).toHaveLength(999);
-  expect(faults).toEqual([new Error('broken')]);
+  expect(errors).toEqual([new Error('broken')]);
   await new Promise((done) => setImmediate(done));
   expect(fanOut.deliver(many(1), 0, (receiver) => got.push(receiver))).toBeNull();
   expect(got).toHaveLength(1_000);

@@ -7,20 +7,20 @@ const bytesPerDelivery = 4 * 1024;
 export interface FanOutOptions {
   /** Null while unread data is below the limit; otherwise resolves when it is. */
   room: () => Promise<void> | null;
-  onFault: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 export class FanOut {
   readonly #room: () => Promise<void> | null;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   /** Deliveries in this turn of the event loop. */
   #delivered = 0;
   /** The last pending delivery: messages keep their order. */
   #tail: Promise<void> | null = null;
 
-  constructor({ room, onFault }: FanOutOptions) {
+  constructor({ room, onError }: FanOutOptions) {
     this.#room = room;
-    this.#onFault = onFault;
+    this.#onError = onError;
   }
 
   /**
@@ -73,7 +73,7 @@ export class FanOut {
     try {
       pass(receiver);
     } catch (error) {
-      this.#onFault(error);
+      this.#onError(error);
     }
   }
 }

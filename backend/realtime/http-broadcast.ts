@@ -68,7 +68,7 @@ export async function answerBroadcastRequest(hub: Hub, request: Request, caller:
     if (error instanceof RequestRefused) return Response.json(error.body, { status: error.status });
     if (error instanceof QueueFull)
       return Response.json({ message: 'You have exceeded your rate limit' }, { status: 429 });
-    hub.onFault(error);
+    hub.onError(error);
     return Response.json({ error: 'Internal server error' }, { status: 500 });
   }
 }

@@ -488,7 +488,7 @@ describe('the protocol beyond the official client', () => {
     database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'backend/platform' }]);
     service = await startService(database);
     return async () => {
-      expect(service.faults).toEqual([]);
+      expect(service.errors).toEqual([]);
       await service.close();
       await database.close();
     };

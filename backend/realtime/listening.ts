@@ -10,7 +10,7 @@ export async function listening(
   channel: string,
   listener: (payload: string) => void,
   onMissedEvents: () => void,
-  onFault: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Promise<() => Promise<void>> {
   let reportConnected = () => {};
   const reconnected = new Promise<void>((done) => {
@@ -22,7 +22,7 @@ export async function listening(
       onMissedEvents();
     });
   } catch (error) {
-    onFault(error);
+    onError(error);
     await reconnected;
     return async () => {};
   }

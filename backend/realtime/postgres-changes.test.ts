@@ -126,7 +126,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     service = await startService(database);
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
     await database.close();
   });
@@ -776,7 +776,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await Promise.all([byId.received.atLeast(2), visitor.received.atLeast(1)]);
     expect(told(visitor.received.all)).toEqual([['DELETE', 1]]);
     expect(bySize.received.all).toEqual([]);
-    expect(own.faults).toEqual(
+    expect(own.errors).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ code: '22012' }),
         expect.objectContaining({ code: '22007' }),
@@ -823,12 +823,12 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
   beforeAll(async () => {
     database = await throwawayDatabase('postgresql', [platform]);
     await database.execute(schema);
-    otherDatabase = openPostgresql(database.url ?? '', { onFault: () => {} });
+    otherDatabase = openPostgresql(database.url ?? '', { onError: () => {} });
     here = await startService(database);
     there = await startService(otherDatabase);
   });
   afterAll(async () => {
-    expect([here.faults, there.faults]).toEqual([[], []]);
+    expect([here.errors, there.errors]).toEqual([[], []]);
     await here.close();
     await there.close();
     await otherDatabase.close();

@@ -65,7 +65,7 @@ interface TableAnswers {
 export class PostgresChanges {
   readonly #database: Database;
   readonly #fanOut: FanOut;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   readonly #log: ChangeLog;
   readonly #served = new Map<Follower, Served>();
   readonly #refused = new Set<Follower>();
@@ -75,17 +75,17 @@ export class PostgresChanges {
   readonly #ready: Promise<void>;
 
   /** Starts listening to the database. */
-  constructor(database: Database, fanOut: FanOut, onFault: (error: unknown) => void) {
+  constructor(database: Database, fanOut: FanOut, onError: (error: unknown) => void) {
     this.#database = database;
     this.#fanOut = fanOut;
-    this.#onFault = onFault;
+    this.#onError = onError;
     this.#log = new ChangeLog(
       database,
       { isWanted: () => this.#served.size > 0, take: (changes) => this.#take(changes) },
-      onFault,
+      onError,
     );
     this.#ready = this.#start();
-    this.#ready.catch(onFault);
+    this.#ready.catch(onError);
   }
 
   /**
@@ -121,7 +121,7 @@ export class PostgresChanges {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(this.#stops.map((stop) => stop().catch(this.#onFault)));
+    await Promise.all(this.#stops.map((stop) => stop().catch(this.#onError)));
     await this.#watching;
     await this.#log.close();
   }
@@ -133,16 +133,16 @@ export class PostgresChanges {
     };
     const onMissedEvents = () => this.#inOrder(() => this.#watchTables());
     this.#stops = await Promise.all([
-      listening(this.#database, 'realtime_tables', retry, retry, this.#onFault),
+      listening(this.#database, 'realtime_tables', retry, retry, this.#onError),
       // Without the right to create event triggers, the publication is read again at each schema reload.
-      listening(this.#database, 'pgrst', watch, onMissedEvents, this.#onFault),
+      listening(this.#database, 'pgrst', watch, onMissedEvents, this.#onError),
     ]);
     await this.#log.start();
     this.#inOrder(() => this.#watchTables());
   }
 
   #inOrder(work: () => Promise<void>) {
-    this.#watching = this.#watching.then(() => (this.#isClosed ? undefined : work())).catch(this.#onFault);
+    this.#watching = this.#watching.then(() => (this.#isClosed ? undefined : work())).catch(this.#onError);
   }
 
   async #watchTables(): Promise<void> {
@@ -157,7 +157,7 @@ export class PostgresChanges {
       this.#served.set(follower, { interests: [], since: 0 });
       const asked = follower.inShare(() => this.#interestsOf(follower));
       const interests = await asked.catch((error) => {
-        if (!(error instanceof UnfitInterest)) this.#onFault(error);
+        if (!(error instanceof UnfitInterest)) this.#onError(error);
         return null;
       });
       if (!interests) {
@@ -278,7 +278,7 @@ export class PostgresChanges {
     const visible = new Map<string, ReadonlySet<number>>();
     const filters =
       table.isSecured || filterSets.size > 0
-        ? await askFilters(this.#database, table, changes, [...filterSets.values()], this.#onFault)
+        ? await askFilters(this.#database, table, changes, [...filterSets.values()], this.#onError)
         : new Map<number, FilterAnswer>();
     if (!table.isSecured) return { table, filters, visible };
 
@@ -331,7 +331,7 @@ export class PostgresChanges {
     } catch (error) {
       if (isOutage(error)) throw error;
       // A policy that fails shows nothing, and only to the clients it fails for.
-      this.#onFault(error);
+      this.#onError(error);
       return new Set();
     }
   }

@@ -26,7 +26,7 @@ interface PresenceFeedOptions {
   /** Receives changes by other processes. */
   onChange: (audience: string, diff: PresenceDiff) => void;
   /** Receives problems with the database; the feed retries by itself. */
-  onFault: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 export class PresenceFeed {
@@ -53,11 +53,11 @@ export class PresenceFeed {
     this.#options = options;
     this.#writing = new RetriedWork(
       { isDue: () => this.#unwritten.size > 0 || this.#isRenewalDue, work: () => this.#write() },
-      options.onFault,
+      options.onError,
     );
     this.#reading = new RetriedWork(
       { isDue: () => this.#unread.size > 0, work: (isStopped) => this.#readAll(isStopped) },
-      options.onFault,
+      options.onError,
     );
     this.#ready = this.#isAlone ? Promise.resolve() : this.#listen();
     if (this.#isAlone) return;
@@ -134,13 +134,13 @@ export class PresenceFeed {
     if (this.#isAlone) return;
     if (this.#renewal) clearInterval(this.#renewal);
     await Promise.all([this.#writing.stop(), this.#reading.stop()]);
-    await this.#stop().catch(this.#options.onFault);
+    await this.#stop().catch(this.#options.onError);
     if (this.#sent.size > 0)
-      await this.#deleteProcesses('id = $1', this.#process).catch(this.#options.onFault);
+      await this.#deleteProcesses('id = $1', this.#process).catch(this.#options.onError);
   }
 
   async #listen(): Promise<void> {
-    const { database, onFault } = this.#options;
+    const { database, onError } = this.#options;
     const onChanged = (payload: string) => {
       // A process knows its own changes.
       if (payload.slice(0, uuidLength) === this.#process) return;
@@ -149,7 +149,7 @@ export class PresenceFeed {
     const onMissedEvents = () => {
       for (const audience of this.#followed.keys()) this.#markUnread(audience);
     };
-    this.#stop = await listening(database, channel, onChanged, onMissedEvents, onFault);
+    this.#stop = await listening(database, channel, onChanged, onMissedEvents, onError);
   }
 
   #markUnread(audience: string) {

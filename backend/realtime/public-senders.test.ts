@@ -28,7 +28,7 @@ describe('with privileged senders', () => {
     };
     service = await startService(counting, {}, { publicSenders: 'privileged' });
     return async () => {
-      expect(service.faults).toEqual([]);
+      expect(service.errors).toEqual([]);
       await service.close();
       await database.close();
     };

@@ -15,15 +15,15 @@ export interface Workload {
 
 export class RetriedWork {
   readonly #load: Workload;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onError: (error: unknown) => void;
   #running: Promise<void> | null = null;
   #retry: NodeJS.Timeout | null = null;
   #isStopped = false;
 
-  /** @param onFault receives the reason of each retry */
-  constructor(load: Workload, onFault: (error: unknown) => void) {
+  /** @param onError receives the reason of each retry */
+  constructor(load: Workload, onError: (error: unknown) => void) {
     this.#load = load;
-    this.#onFault = onFault;
+    this.#onError = onError;
   }
 
   /** Starts the work, unless it runs or waits for a retry. */
@@ -32,7 +32,7 @@ export class RetriedWork {
     this.#running = this.#load
       .work(() => this.#isStopped)
       .catch((error) => {
-        this.#onFault(error);
+        this.#onError(error);
         this.#retry = setTimeout(() => {
           this.#retry = null;
           this.start();

@@ -48,7 +48,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     service = await startService(database);
   });
   afterAll(async () => {
-    expect(service.faults).toEqual([]);
+    expect(service.errors).toEqual([]);
     await service.close();
     await database.close();
   });
@@ -330,7 +330,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
           /Unauthorized: You do not have permissions to read from this Channel topic: lost/,
         ),
       ]);
-      expect(own.faults).toEqual([expect.objectContaining({ code: '22012' })]);
+      expect(own.errors).toEqual([expect.objectContaining({ code: '22012' })]);
       await own.close();
     });
 

@@ -38,7 +38,7 @@ export interface RealtimeOptions {
   /** Resolves an API key or a JWT to verified claims; rejects with InvalidToken. */
   authenticate: Authenticate;
   /** Receives errors whose details no client sees. */
-  onFault?: (error: unknown) => void;
+  onError?: (error: unknown) => void;
   /** Who may send to public topics. `realtime.send` in the database always reaches everyone. Default: `everyone`. */
   publicSenders?: PublicSenders;
   /** Limits that differ from the defaults. */
@@ -71,9 +71,9 @@ class HandshakeRefused extends Error {
  */
 export function createRealtimeService(options: RealtimeOptions): RealtimeService {
   const limits = { ...defaultLimits, ...options.limits };
-  const onFault = options.onFault ?? (() => {});
+  const onError = options.onError ?? (() => {});
   const backlog = new Backlog(limits);
-  const fanOut = new FanOut({ room: () => backlog.room(), onFault });
+  const fanOut = new FanOut({ room: () => backlog.room(), onError });
   const channels = new Channels(fanOut);
   const hub: Hub = {
     database: options.database,
@@ -90,17 +90,17 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
       maxQueuedPerShare: 500,
     }),
     backlog,
-    onFault,
+    onError,
     channels,
     presences: new Presences(),
     presenceFeed: new PresenceFeed({
       database: options.database,
       leaseMs: limits.presenceLeaseMs,
       onChange: (audience, diff) => channels.deliverPresence(audience, diff),
-      onFault,
+      onError,
     }),
-    feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onFault),
-    changes: new PostgresChanges(options.database, fanOut, onFault),
+    feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onError),
+    changes: new PostgresChanges(options.database, fanOut, onError),
   };
   const server = new WebSocketServer({
     noServer: true,
@@ -151,7 +151,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
             else new Connection(hub, webSocket, handshake);
           });
         })
-        .catch((error) => refuse(socket, error, onFault));
+        .catch((error) => refuse(socket, error, onError));
     },
     get sockets() {
       return server.clients.size;
@@ -173,16 +173,16 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   };
 }
 
-function refuse(socket: Duplex, error: unknown, onFault: (error: unknown) => void) {
-  const { status, message } = answerTo(error, onFault);
+function refuse(socket: Duplex, error: unknown, onError: (error: unknown) => void) {
+  const { status, message } = answerTo(error, onError);
   refuseUpgrade(socket, status, JSON.stringify({ error: message }));
 }
 
-function answerTo(error: unknown, onFault: (error: unknown) => void): { status: number; message: string } {
+function answerTo(error: unknown, onError: (error: unknown) => void): { status: number; message: string } {
   if (error instanceof HandshakeRefused) return error;
   if (error instanceof TokenRefused)
     return { status: 401, message: error.isExpired ? 'Token has expired' : error.message };
-  onFault(error);
+  onError(error);
   return { status: 500, message: 'Error connecting to Realtime' };
 }
 

@@ -24,12 +24,12 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
   beforeAll(async () => {
     database = await throwawayDatabase('postgresql', [platform]);
     // Errors from connections lost on purpose are not logged.
-    otherDatabase = openPostgresql(database.url ?? '', { onFault: () => {} });
+    otherDatabase = openPostgresql(database.url ?? '', { onError: () => {} });
     here = await startService(database);
     there = await startService(otherDatabase);
   });
   afterAll(async () => {
-    expect([here.faults, there.faults]).toEqual([[], []]);
+    expect([here.errors, there.errors]).toEqual([[], []]);
     await here.close();
     await there.close();
     await otherDatabase.close();
@@ -163,7 +163,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     });
 
     test('until a killed process is missed', async () => {
-      const lostDatabase = openPostgresql(database.url ?? '', { onFault: () => {} });
+      const lostDatabase = openPostgresql(database.url ?? '', { onError: () => {} });
       const lease = { presenceLeaseMs: 1_500 };
       const lost = await startService(lostDatabase, lease);
       const remaining = await startService(database, lease);

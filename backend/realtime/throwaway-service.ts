@@ -42,7 +42,7 @@ function signed(claims: Record<string, unknown>, expiry: string | number, key: C
 /** A running service. */
 export interface ThrowawayService {
   url: string;
-  faults: unknown[];
+  errors: unknown[];
   /** A client of it, closed with the service. */
   client(options?: Omit<RealtimeClientOptions, 'transport'>): RealtimeClient;
   close(): Promise<void>;
@@ -54,13 +54,13 @@ export async function startService(
   limits: Partial<Limits> = {},
   options: Pick<RealtimeOptions, 'publicSenders'> = {},
 ): Promise<ThrowawayService> {
-  const faults: unknown[] = [];
+  const errors: unknown[] = [];
   const service = createRealtimeService({
     ...options,
     database,
     authenticate,
     limits,
-    onFault: (error) => faults.push(error),
+    onError: (error) => errors.push(error),
   });
   const server: Server = createServer(async (request, response) => {
     const token = request.headers.authorization?.replace('Bearer ', '') ?? request.headers.apikey;
@@ -76,7 +76,7 @@ export async function startService(
   const clients: RealtimeClient[] = [];
   return {
     url,
-    faults,
+    errors,
     client(options = {}) {
       const client = new RealtimeClient(url.replace('http', 'ws'), {
         params: { apikey: 'sb_publishable_test' },

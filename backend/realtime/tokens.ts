@@ -22,7 +22,7 @@ const maxTokenLength = 16 * 1024;
 
 /**
  * Verifies a token for use on a socket.
- * @throws TokenRefused; other errors of `authenticate` are faults of ours and pass through
+ * @throws TokenRefused; other errors of `authenticate` are internal and pass through
  */
 export async function claimsOf(authenticate: Authenticate, token: string): Promise<Claims> {
   if (token.length > maxTokenLength) throw malformed();

@@ -36,26 +36,27 @@ export async function startDataServer(
 ): Promise<DataServer> {
   const given = readDataConfig(environment);
   if (!given) throw new Error('PGRST_DB_URI is not set');
-  const onFault = (error: unknown) => log.error({ error: (error as Error)?.stack ?? String(error) }, 'fault');
+  const onError = (error: unknown) =>
+    log.error({ error: (error as Error)?.stack ?? String(error) }, 'internal error');
   const { poolSize, poolTimeout } = given;
-  const database = openPostgresql(given.databaseUrl, { onFault, poolSize, poolTimeout });
+  const database = openPostgresql(given.databaseUrl, { onError, poolSize, poolTimeout });
   const ends: Array<() => Promise<unknown>> = [() => database.close()];
   const close = async () => {
     for (const end of ends.splice(0).reverse()) await end();
   };
   try {
     const read = () => readDatabaseSettings(database, environment);
-    let current = await answersBy(await read(), database, onFault);
+    let current = await answersBy(await read(), database, onError);
     ends.push(() => current.close());
     let reloading = Promise.resolve();
     const reload = () => {
       reloading = reloading
         .then(async () => {
           const former = current;
-          current = await answersBy(await read(), database, onFault);
+          current = await answersBy(await read(), database, onError);
           await former.close();
         })
-        .catch(onFault);
+        .catch(onError);
       return reloading;
     };
     ends.push(() => reloading);
@@ -100,10 +101,10 @@ async function listenAt(server: Server, { host, port, socket }: DataConfig): Pro
 }
 
 /** The request handler for one state of the settings. */
-async function answersBy(config: DataConfig, database: Database, onFault: (error: unknown) => void) {
+async function answersBy(config: DataConfig, database: Database, onError: (error: unknown) => void) {
   const { allowedOrigins, traceHeader } = config;
   const check = createTokenCheck(config.tokens);
-  const service = await createDataService({ ...config.service, database, onFault });
+  const service = await createDataService({ ...config.service, database, onError });
   const serve = async (request: Request): Promise<Response | PlainResponse> => {
     try {
       const since = performance.now();
@@ -115,7 +116,7 @@ async function answersBy(config: DataConfig, database: Database, onFault: (error
       return response;
     } catch (error) {
       if (error instanceof RefusedToken) return error.response();
-      onFault(error);
+      onError(error);
       return new PlainResponse(500, {}, null);
     }
   };

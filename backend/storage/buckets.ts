@@ -1,10 +1,10 @@
 // Buckets: create, read, change, empty and delete, with the caller's rights.
 import { DatabaseError } from '../database/database.ts';
 import { asCaller, type Call, ownerOf, removeFiles, type StorageContext } from './context.ts';
-import { faults } from './fault.ts';
 import { optionalFlagIn, optionalTextIn, readJson, textIn } from './json-body.ts';
 import { checkedBucketName, checkedMimePatterns, readSize } from './names.ts';
 import { type BucketRow, bucketColumns, findBucket } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 
 const sortColumns = ['id', 'name', 'created_at', 'updated_at'];
 
@@ -14,10 +14,10 @@ export async function listBuckets(context: StorageContext, call: Call): Promise<
   const column = query.get('sortColumn') ?? 'name';
   const order = query.get('sortOrder') ?? 'asc';
   if (!sortColumns.includes(column)) {
-    throw faults.request('querystring/sortColumn must be equal to one of the allowed values');
+    throw storageErrors.request('querystring/sortColumn must be equal to one of the allowed values');
   }
   if (order !== 'asc' && order !== 'desc') {
-    throw faults.request('querystring/sortOrder must be equal to one of the allowed values');
+    throw storageErrors.request('querystring/sortOrder must be equal to one of the allowed values');
   }
   const { rows } = await asCaller(
     context,
@@ -39,9 +39,9 @@ function count(query: URLSearchParams, name: string, least: number, fallback: nu
   if (text === null) return fallback;
   const number = Number(text);
   if (!Number.isSafeInteger(number) || text === '') {
-    throw faults.request(`querystring/${name} must be integer`);
+    throw storageErrors.request(`querystring/${name} must be integer`);
   }
-  if (number < least) throw faults.request(`querystring/${name} must be >= ${least}`);
+  if (number < least) throw storageErrors.request(`querystring/${name} must be >= ${least}`);
   return number;
 }
 
@@ -53,7 +53,7 @@ export async function getBucket(context: StorageContext, call: Call, id: string)
     (session) => findBucket(session, id),
     { readOnly: true },
   );
-  if (!bucket) throw faults.noSuchBucket();
+  if (!bucket) throw storageErrors.noSuchBucket();
   return Response.json(bucket);
 }
 
@@ -64,7 +64,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
   const id = checkedBucketName(optionalTextIn(body, 'id', name));
   const type = optionalTextIn(body, 'type', 'STANDARD');
   if (type !== 'STANDARD')
-    throw faults.request('body/type must be STANDARD: other kinds of bucket are not kept here');
+    throw storageErrors.request('body/type must be STANDARD: other kinds of bucket are not kept here');
   const { owner, ownerId } = ownerOf(call.caller.claims);
   const limits = readLimits(context, body);
   try {
@@ -86,7 +86,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
       ),
     );
   } catch (error) {
-    if (error instanceof DatabaseError && error.code === '23505') throw faults.bucketTaken();
+    if (error instanceof DatabaseError && error.code === '23505') throw storageErrors.bucketTaken();
     throw error;
   }
   return Response.json({ name: id });
@@ -119,7 +119,7 @@ export async function updateBucket(context: StorageContext, call: Call, id: stri
       ],
     ),
   );
-  if (rowCount === 0) throw faults.noSuchBucket();
+  if (rowCount === 0) throw storageErrors.noSuchBucket();
   return Response.json({ message: 'Successfully updated' });
 }
 
@@ -135,12 +135,12 @@ function readLimits(context: StorageContext, body: Readonly<Record<string, unkno
   if (size === null) limits.file_size_limit = null;
   else if (size !== undefined) {
     limits.file_size_limit = readSize(size);
-    if (limits.file_size_limit > context.settings.fileSizeLimit) throw faults.tooLarge();
+    if (limits.file_size_limit > context.settings.fileSizeLimit) throw storageErrors.tooLarge();
   }
   if (types === null) limits.allowed_mime_types = null;
   else if (types !== undefined) {
     if (!Array.isArray(types) || types.some((type) => typeof type !== 'string')) {
-      throw faults.request('body/allowed_mime_types must be array of strings');
+      throw storageErrors.request('body/allowed_mime_types must be array of strings');
     }
     checkedMimePatterns(types);
     limits.allowed_mime_types = types;
@@ -151,7 +151,7 @@ function readLimits(context: StorageContext, body: Readonly<Record<string, unkno
 /** `POST /bucket/{id}/empty`: deletes every object the caller may delete. */
 export async function emptyBucket(context: StorageContext, call: Call, id: string): Promise<Response> {
   const versions = await asCaller(context, { ...call, claims: call.caller.claims }, async (session) => {
-    if (!(await findBucket(session, id))) throw faults.noSuchBucket();
+    if (!(await findBucket(session, id))) throw storageErrors.noSuchBucket();
     const { rows } = await session.query<{ version: string }>(
       'delete from storage.objects where bucket_id = $1 returning version',
       [id],
@@ -168,13 +168,13 @@ export async function emptyBucket(context: StorageContext, call: Call, id: strin
 export async function deleteBucket(context: StorageContext, call: Call, id: string): Promise<Response> {
   try {
     await asCaller(context, { ...call, claims: call.caller.claims }, async (session) => {
-      if (!(await findBucket(session, id))) throw faults.noSuchBucket();
+      if (!(await findBucket(session, id))) throw storageErrors.noSuchBucket();
       const { rowCount } = await session.query('delete from storage.buckets where id = $1', [id]);
-      if (rowCount === 0) throw faults.accessDenied();
+      if (rowCount === 0) throw storageErrors.accessDenied();
     });
   } catch (error) {
     // An object is in it, whether or not the caller may see it.
-    if (error instanceof DatabaseError && error.code === '23503') throw faults.bucketNotEmpty();
+    if (error instanceof DatabaseError && error.code === '23503') throw storageErrors.bucketNotEmpty();
     throw error;
   }
   return Response.json({ message: 'Successfully deleted' });

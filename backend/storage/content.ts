@@ -1,10 +1,10 @@
 // Checks uploads against their bucket: size, type, and re-encoded images.
 import type { Client } from '../fair-queue.ts';
 import type { StorageContext } from './context.ts';
-import { faults } from './fault.ts';
 import { formatOfType } from './images.ts';
 import { essence, takesOnlyImages, takesType } from './names.ts';
 import type { BucketRow, ObjectMetadata } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 import { discard, type WorkFile } from './work-file.ts';
 
 export type BucketLimits = Pick<BucketRow, 'id' | 'file_size_limit' | 'allowed_mime_types'>;
@@ -14,9 +14,9 @@ export function sizeLimit({ settings }: Pick<StorageContext, 'settings'>, bucket
   return Math.min(bucket.file_size_limit ?? settings.fileSizeLimit, settings.fileSizeLimit);
 }
 
-/** @throws StorageFault InvalidMimeType */
+/** @throws StorageError InvalidMimeType */
 export function checkType(bucket: BucketLimits, type: string): void {
-  if (!takesType(bucket.allowed_mime_types, type)) throw faults.mimeType(type);
+  if (!takesType(bucket.allowed_mime_types, type)) throw storageErrors.mimeType(type);
 }
 
 /**
@@ -25,7 +25,7 @@ export function checkType(bucket: BucketLimits, type: string): void {
  * @param file a work file; deleted when this throws
  * @param client the uploader
  * @returns the file to store and its metadata
- * @throws StorageFault when the bucket does not accept it
+ * @throws StorageError when the bucket does not accept it
  */
 export async function accept(
   context: StorageContext,
@@ -43,7 +43,7 @@ export async function accept(
         if (takesType(bucket.allowed_mime_types, `image/${format}`)) return format;
         // A JPEG named as a PNG becomes one where only PNG is accepted.
         if (declared && takesType(bucket.allowed_mime_types, type)) return declared;
-        throw faults.mimeType(`image/${format}`);
+        throw storageErrors.mimeType(`image/${format}`);
       });
       kept = clean;
       type = clean.format === declared ? essence(type) : `image/${clean.format}`;

@@ -36,7 +36,7 @@ export interface StorageContext {
   tokens: UrlTokens;
   images: ImageWork;
   rendered: RenderedImages;
-  onFault: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 /** A request as routed. */
@@ -112,6 +112,6 @@ export async function removeFiles(context: StorageContext, versions: readonly st
   try {
     await context.files.remove(versions.map((version) => fileName(context, version)));
   } catch (error) {
-    context.onFault(error);
+    context.onError(error);
   }
 }

@@ -3,17 +3,17 @@ import type { Readable } from 'node:stream';
 import { Readable as NodeReadable } from 'node:stream';
 import type { Session } from '../database/database.ts';
 import { asCaller, asService, type Call, fileName, type StorageContext } from './context.ts';
-import { faults } from './fault.ts';
 import { type ByteRange, FileMissing } from './file-store.ts';
 import { essence } from './names.ts';
 import { findBucket, findObject, type ObjectRow } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 
 /** Access to an object: with the caller's rights, through a public bucket, or with a signed URL. */
 export type Access = 'caller' | 'public' | 'signed';
 
 /**
  * Finds the row of a requested object.
- * @throws StorageFault NoSuchBucket without a bucket that allows this access, NoSuchKey
+ * @throws StorageError NoSuchBucket without a bucket that allows this access, NoSuchKey
  */
 export async function findReadable(
   context: StorageContext,
@@ -23,13 +23,13 @@ export async function findReadable(
   key: string,
 ): Promise<ObjectRow> {
   const found = await asService(context, call, (session) => findBucket(session, bucket));
-  if (!found || (access === 'public' && !found.public)) throw faults.noSuchBucket();
+  if (!found || (access === 'public' && !found.public)) throw storageErrors.noSuchBucket();
   const find = (session: Session) => findObject(session, bucket, key);
   const object =
     access === 'caller' && !found.public
       ? await asCaller(context, { ...call, claims: call.caller.claims }, find, { readOnly: true })
       : await asService(context, call, find);
-  if (!object) throw faults.noSuchKey();
+  if (!object) throw storageErrors.noSuchKey();
   return object;
 }
 
@@ -37,7 +37,7 @@ export async function findReadable(
  * Reads an object's file. One that is replaced between reading its row and its file is found again.
  * @param find reads the row
  * @param use gets the row and opens its file
- * @throws StorageFault NoSuchKey; FileMissing when a row has no file
+ * @throws StorageError NoSuchKey; FileMissing when a row has no file
  */
 export async function withFile<T>(
   find: () => Promise<ObjectRow>,
@@ -125,7 +125,7 @@ export function isUnchanged(request: Request, headers: Headers): boolean {
 
 /**
  * The requested range, or null for the whole. Multiple ranges and other units get the whole.
- * @throws StorageFault InvalidRange when it is outside the content
+ * @throws StorageError InvalidRange when it is outside the content
  */
 function rangeOf(request: Request, headers: Headers, size: number): ByteRange | null {
   const condition = request.headers.get('if-range');
@@ -137,7 +137,7 @@ function rangeOf(request: Request, headers: Headers, size: number): ByteRange | 
   const first = from === '' ? Math.max(0, size - Number(to)) : Number(from);
   const last = from === '' || to === '' ? size - 1 : Math.min(Number(to), size - 1);
   if (from !== '' && to !== '' && Number(to) < Number(from)) return null;
-  if (first >= size || (from === '' && Number(to) === 0)) throw faults.range(size);
+  if (first >= size || (from === '' && Number(to) === 0)) throw storageErrors.range(size);
   return { first, last };
 }
 

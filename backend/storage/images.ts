@@ -3,7 +3,7 @@
 import { open } from 'node:fs/promises';
 import type { Sharp } from 'sharp';
 import { type Client, type FairQueue, QueueFull } from '../fair-queue.ts';
-import { faults, StorageFault } from './fault.ts';
+import { StorageError, storageErrors } from './storage-error.ts';
 import { discard, measureWorkFile, newWorkPath, type WorkFile } from './work-file.ts';
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
@@ -37,7 +37,7 @@ export interface ImageWork {
    * @param client who brought it
    * @param choose gets the format of the content and says which one to write; it may throw
    * @returns the new file and its format
-   * @throws StorageFault when it is no image of a known raster format, broken, or too large in pixels
+   * @throws StorageError when it is no image of a known raster format, broken, or too large in pixels
    */
   cleanse(
     path: string,
@@ -47,12 +47,12 @@ export interface ImageWork {
   ): Promise<WorkFile & { format: ImageFormat }>;
   /**
    * Runs work on images in the client's share of the queue.
-   * @throws StorageFault when the queue is full
+   * @throws StorageError when the queue is full
    */
   inShare<T>(client: Client, work: () => Promise<T>): Promise<T>;
   /**
    * Resizes or converts an image; never enlarges it. Call it in `inShare`.
-   * @throws StorageFault when the source cannot be read
+   * @throws StorageError when the source cannot be read
    */
   render(source: Buffer, rendering: Rendering): Promise<Buffer>;
 }
@@ -99,7 +99,7 @@ export function formatOfType(type: string): ImageFormat | null {
 export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; queue: FairQueue }): ImageWork {
   const inShare = <T>(client: Client, work: () => Promise<T>): Promise<T> =>
     queue.run(client, work).catch((error) => {
-      throw error instanceof QueueFull ? faults.busy() : error;
+      throw error instanceof QueueFull ? storageErrors.busy() : error;
     });
 
   const openImage = async (
@@ -122,16 +122,16 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
     return { image: image.timeout({ seconds: maxSeconds }), frames, size: autoOrient };
   };
   const tooManyPixels = () =>
-    faults.tooLarge(
+    storageErrors.tooLarge(
       `The image is too large: ${Math.floor(pixelLimit / 1e6)} million pixels and ${maxFrames} frames are accepted`,
     );
   const asImageFault = (error: unknown): unknown => {
-    if (error instanceof StorageFault) return error;
+    if (error instanceof StorageError) return error;
     const { message = '', code } = error as NodeJS.ErrnoException;
-    // A fault of the disk is ours, everything else is the image's.
+    // An error of the disk is ours, everything else is the image's.
     if (code && /^E[A-Z]+$/.test(code)) return error;
     if (/pixel limit|too large|timeout/i.test(message)) return tooManyPixels();
-    return faults.notAnImage(`The image is damaged and cannot be read. ${accepted}.`);
+    return storageErrors.notAnImage(`The image is damaged and cannot be read. ${accepted}.`);
   };
 
   return {
@@ -163,7 +163,7 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
 
     async render(source, { width, height, resize, gravity, quality, format }) {
       const from = imageFormatOf(source);
-      if (!from) throw faults.cannotRender();
+      if (!from) throw storageErrors.cannotRender();
       try {
         // Stored originals may be slightly damaged: decode as much as possible.
         const opened = await openImage(source, from, format === 'webp' || format === 'gif', 'none');
@@ -183,10 +183,10 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
         return await written(sized, format, quality).toBuffer();
       } catch (error) {
         const found = asImageFault(error);
-        if (!(found instanceof StorageFault)) throw found;
+        if (!(found instanceof StorageError)) throw found;
         throw found.statusCode === 413
-          ? faults.cannotRender('The source image resolution is too large to process')
-          : faults.cannotRender();
+          ? storageErrors.cannotRender('The source image resolution is too large to process')
+          : storageErrors.cannotRender();
       }
     },
   };
@@ -254,12 +254,12 @@ function written(image: Sharp, format: ImageFormat, quality: number): Sharp {
   }
 }
 
-function refusalOf(head: Uint8Array): StorageFault {
+function refusalOf(head: Uint8Array): StorageError {
   const text = Buffer.from(head).toString('latin1');
   if (/<(?:svg|\?xml|!doctype svg)/i.test(text)) {
-    return faults.notAnImage(`SVG images can contain programs and are not accepted. ${accepted}.`);
+    return storageErrors.notAnImage(`SVG images can contain programs and are not accepted. ${accepted}.`);
   }
-  return faults.notAnImage(`The content is not an image. ${accepted}.`);
+  return storageErrors.notAnImage(`The content is not an image. ${accepted}.`);
 }
 
 async function firstBytes(path: string): Promise<Uint8Array> {

@@ -1,7 +1,7 @@
 // JSON bodies and the checks of their fields.
 import { isStorable } from '../storable.ts';
 import type { Call, StorageContext } from './context.ts';
-import { faults } from './fault.ts';
+import { storageErrors } from './storage-error.ts';
 
 export type JsonBody = Readonly<Record<string, unknown>>;
 
@@ -9,7 +9,7 @@ const maxBytes = 1024 * 1024;
 
 /**
  * Reads a request's body as a JSON object; an absent body is an empty one.
- * @throws StorageFault InvalidRequest, EntityTooLarge above 1 MiB, or above an anonymous caller's limit
+ * @throws StorageError InvalidRequest, EntityTooLarge above 1 MiB, or above an anonymous caller's limit
  */
 export async function readJson(
   { settings }: Pick<StorageContext, 'settings'>,
@@ -20,7 +20,7 @@ export async function readJson(
   let size = 0;
   for await (const chunk of request.body ?? []) {
     size += chunk.length;
-    if (size > most) throw faults.tooLarge('Request body is too large');
+    if (size > most) throw storageErrors.tooLarge('Request body is too large');
     chunks.push(chunk);
   }
   if (size === 0) return {};
@@ -28,22 +28,23 @@ export async function readJson(
   try {
     body = JSON.parse(Buffer.concat(chunks).toString());
   } catch {
-    throw faults.request('Body is not valid JSON');
+    throw storageErrors.request('Body is not valid JSON');
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw faults.request('body must be object');
-  if (!isStorable(body)) throw faults.request('body must not have zero characters or be nested too deeply');
+    throw storageErrors.request('body must be object');
+  if (!isStorable(body))
+    throw storageErrors.request('body must not have zero characters or be nested too deeply');
   return body as JsonBody;
 }
 
-/** @throws StorageFault when the property is missing or no text */
+/** @throws StorageError when the property is missing or no text */
 export function textIn(body: JsonBody, name: string): string {
   const value = body[name];
   if (value === undefined || value === null) {
-    throw faults.request(`body must have required property '${name}'`);
+    throw storageErrors.request(`body must have required property '${name}'`);
   }
-  if (typeof value !== 'string') throw faults.request(`body/${name} must be string`);
-  if (value === '') throw faults.request(`body/${name} must NOT have fewer than 1 characters`);
+  if (typeof value !== 'string') throw storageErrors.request(`body/${name} must be string`);
+  if (value === '') throw storageErrors.request(`body/${name} must NOT have fewer than 1 characters`);
   return value;
 }
 
@@ -55,7 +56,7 @@ export function optionalTextIn<Fallback>(
 ): string | Fallback {
   const value = body[name];
   if (value === undefined || value === null) return fallback;
-  if (typeof value !== 'string') throw faults.request(`body/${name} must be string`);
+  if (typeof value !== 'string') throw storageErrors.request(`body/${name} must be string`);
   return value;
 }
 
@@ -67,7 +68,7 @@ export function optionalFlagIn<Fallback>(
 ): boolean | Fallback {
   const value = body[name];
   if (value === undefined || value === null) return fallback;
-  if (typeof value !== 'boolean') throw faults.request(`body/${name} must be boolean`);
+  if (typeof value !== 'boolean') throw storageErrors.request(`body/${name} must be boolean`);
   return value;
 }
 
@@ -81,24 +82,24 @@ export function optionalIntegerIn<Fallback>(
   const value = body[name];
   if (value === undefined || value === null) return fallback;
   if (typeof value !== 'number' || !Number.isInteger(value)) {
-    throw faults.request(`body/${name} must be integer`);
+    throw storageErrors.request(`body/${name} must be integer`);
   }
-  if (value < bounds.least) throw faults.request(`body/${name} must be >= ${bounds.least}`);
-  if (value > bounds.most) throw faults.request(`body/${name} must be <= ${bounds.most}`);
+  if (value < bounds.least) throw storageErrors.request(`body/${name} must be >= ${bounds.least}`);
+  if (value > bounds.most) throw storageErrors.request(`body/${name} must be <= ${bounds.most}`);
   return value;
 }
 
-/** @throws StorageFault when the property is missing, no list of texts, empty or too long */
+/** @throws StorageError when the property is missing, no list of texts, empty or too long */
 export function textsIn(body: JsonBody, name: string, most: number): string[] {
   const value = body[name];
   if (value === undefined || value === null) {
-    throw faults.request(`body must have required property '${name}'`);
+    throw storageErrors.request(`body must have required property '${name}'`);
   }
-  if (!Array.isArray(value)) throw faults.request(`body/${name} must be array`);
-  if (value.length === 0) throw faults.request(`body/${name} must NOT have fewer than 1 items`);
-  if (value.length > most) throw faults.request(`body/${name} must NOT have more than ${most} items`);
+  if (!Array.isArray(value)) throw storageErrors.request(`body/${name} must be array`);
+  if (value.length === 0) throw storageErrors.request(`body/${name} must NOT have fewer than 1 items`);
+  if (value.length > most) throw storageErrors.request(`body/${name} must NOT have more than ${most} items`);
   const wrong = value.findIndex((item) => typeof item !== 'string');
-  if (wrong >= 0) throw faults.request(`body/${name}/${wrong} must be string`);
+  if (wrong >= 0) throw storageErrors.request(`body/${name}/${wrong} must be string`);
   return value as string[];
 }
 
@@ -106,6 +107,7 @@ export function textsIn(body: JsonBody, name: string, most: number): string[] {
 export function optionalObjectIn(body: JsonBody, name: string): JsonBody | null {
   const value = body[name];
   if (value === undefined || value === null) return null;
-  if (typeof value !== 'object' || Array.isArray(value)) throw faults.request(`body/${name} must be object`);
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw storageErrors.request(`body/${name} must be object`);
   return value as JsonBody;
 }

@@ -1,6 +1,5 @@
 // Lists the objects of a bucket that the caller may see.
 import { asCaller, type Call, type StorageContext } from './context.ts';
-import { faults } from './fault.ts';
 import {
   optionalFlagIn,
   optionalIntegerIn,
@@ -9,6 +8,7 @@ import {
   readJson,
 } from './json-body.ts';
 import { isoTime, type ObjectRow } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 
 type ListedRow = Pick<ObjectRow, 'name' | 'metadata'> & {
   id: string | null;
@@ -27,10 +27,10 @@ function readOrder(sortBy: Readonly<Record<string, unknown>> | null, columns: re
   const column = optionalTextIn(sortBy ?? {}, 'column', 'name');
   const order = optionalTextIn(sortBy ?? {}, 'order', 'asc');
   if (!columns.includes(column)) {
-    throw faults.request('body/sortBy/column must be equal to one of the allowed values');
+    throw storageErrors.request('body/sortBy/column must be equal to one of the allowed values');
   }
   if (order !== 'asc' && order !== 'desc') {
-    throw faults.request('body/sortBy/order must be equal to one of the allowed values');
+    throw storageErrors.request('body/sortBy/order must be equal to one of the allowed values');
   }
   return { column, order };
 }
@@ -38,7 +38,7 @@ function readOrder(sortBy: Readonly<Record<string, unknown>> | null, columns: re
 /** `POST /object/list/{bucket}`: one folder. */
 export async function listObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
   const body = await readJson(context, call);
-  if (body.prefix === undefined) throw faults.request(`body must have required property 'prefix'`);
+  if (body.prefix === undefined) throw storageErrors.request(`body must have required property 'prefix'`);
   const given = optionalTextIn(body, 'prefix', '');
   const prefix = given === '' || given.endsWith('/') ? given : `${given}/`;
   const limit = optionalIntegerIn(body, 'limit', 100, { least: 1, most: 100_000 });
@@ -126,5 +126,5 @@ function readCursor(text: string | null): Cursor | null {
   } catch {
     // Reported below.
   }
-  throw faults.request('body/cursor is not one that was given out');
+  throw storageErrors.request('body/cursor is not one that was given out');
 }

@@ -1,5 +1,5 @@
 // Valid names of buckets, objects and media types, and the format of sizes.
-import { faults } from './fault.ts';
+import { storageErrors } from './storage-error.ts';
 
 const keyCharacters = /^[A-Za-z0-9_/!.*'() &$=@;:+,?-]+$/;
 const bucketCharacters = /^[A-Za-z0-9_!.*'() &$=@;:+,?-]+$/;
@@ -8,23 +8,23 @@ const reservedSuffix = /--(?:iceberg|vectors?|table-s3|analytics)$/;
 /**
  * Checks the name of an object.
  * @returns the name
- * @throws StorageFault InvalidKey
+ * @throws StorageError InvalidKey
  */
 export function checkedKey(key: string): string {
   const hasDots = key.split('/').some((part) => part === '.' || part === '..');
-  if (!keyCharacters.test(key) || key.length > 1024 || hasDots) throw faults.key(key.slice(0, 1024));
+  if (!keyCharacters.test(key) || key.length > 1024 || hasDots) throw storageErrors.key(key.slice(0, 1024));
   return key;
 }
 
 /**
  * Checks the name of a bucket.
  * @returns the name
- * @throws StorageFault InvalidBucketName
+ * @throws StorageError InvalidBucketName
  */
 export function checkedBucketName(name: string): string {
   const isFine =
     bucketCharacters.test(name) && name.length <= 100 && name.trim() === name && !reservedSuffix.test(name);
-  if (!isFine) throw faults.bucketName();
+  if (!isFine) throw storageErrors.bucketName();
   return name;
 }
 
@@ -33,11 +33,11 @@ const mimePattern = /^(?:\*|[a-z0-9][\w.+-]*)\/(?:\*|[\w.+-]+)$/i;
 /**
  * Checks which content a bucket accepts.
  * @param patterns media types, `image/*` or `*` + `/*` included
- * @throws StorageFault InvalidMimeType naming the first that is none
+ * @throws StorageError InvalidMimeType naming the first that is none
  */
 export function checkedMimePatterns(patterns: readonly string[]): void {
   const wrong = patterns.find((pattern) => !mimePattern.test(pattern));
-  if (wrong !== undefined) throw faults.mimeType(wrong);
+  if (wrong !== undefined) throw storageErrors.mimeType(wrong);
 }
 
 /** The media type alone, lower-case: without parameters. */
@@ -81,13 +81,13 @@ const units: Record<string, number> = { '': 1, B: 1, KB: 1e3, MB: 1e6, GB: 1e9, 
 
 /**
  * Reads a size: bytes, or a number with B, KB, MB, GB or TB (powers of 1000).
- * @throws StorageFault InvalidRequest
+ * @throws StorageError InvalidRequest
  */
 export function readSize(value: unknown): number {
   const match = /^(\d+(?:\.\d+)?)\s*([KMGT]?B)?$/i.exec(String(value).trim());
   const bytes = match ? Math.round(Number(match[1]) * (units[(match[2] ?? '').toUpperCase()] ?? 1)) : -1;
   if (!Number.isSafeInteger(bytes) || bytes < 0) {
-    throw faults.request('body/file_size_limit must be a number of bytes or a size such as "20MB"');
+    throw storageErrors.request('body/file_size_limit must be a number of bytes or a size such as "20MB"');
   }
   return bytes;
 }

@@ -13,7 +13,6 @@ import {
   type StorageContext,
 } from './context.ts';
 import { withFile } from './download.ts';
-import { faults } from './fault.ts';
 import { optionalFlagIn, optionalObjectIn, optionalTextIn, readJson, textIn, textsIn } from './json-body.ts';
 import { checkedKey, storableCacheControl, storableType, takesOnlyImages } from './names.ts';
 import {
@@ -26,6 +25,7 @@ import {
   tryWriteObject,
   writeObject,
 } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 import { readUserMetadata } from './upload.ts';
 import { discard, writeWorkFile } from './work-file.ts';
 
@@ -47,7 +47,7 @@ async function readJourney(
   const to = { bucket: optionalTextIn(body, 'destinationBucket', from.bucket), key };
   const source = await asService(context, call, (session) => findBucket(session, from.bucket));
   const destination = await asService(context, call, (session) => findBucket(session, to.bucket));
-  if (!source || !destination) throw faults.noSuchBucket();
+  if (!source || !destination) throw storageErrors.noSuchBucket();
   const isInspected =
     takesOnlyImages(destination.allowed_mime_types) && !takesOnlyImages(source.allowed_mime_types);
   return { from, to, destination, isInspected };
@@ -55,7 +55,7 @@ async function readJourney(
 
 function checkFits(context: StorageContext, { destination, from, to }: Journey, object: ObjectRow): void {
   if (from.bucket === to.bucket) return;
-  if ((object.metadata?.size ?? 0) > sizeLimit(context, destination)) throw faults.tooLarge();
+  if ((object.metadata?.size ?? 0) > sizeLimit(context, destination)) throw storageErrors.tooLarge();
   checkType(destination, storableType(object.metadata?.mimetype ?? null));
 }
 
@@ -109,7 +109,7 @@ export async function moveObject(context: StorageContext, call: Call): Promise<R
         where id = $1 and version = $6`,
         [object.id, to.bucket, to.key, fresh?.version ?? null, fresh?.metadata ?? null, object.version],
       );
-      if (rowCount === 0) throw faults.accessDenied();
+      if (rowCount === 0) throw storageErrors.accessDenied();
       return object.version;
     });
   if (!isInspected) {
@@ -134,7 +134,7 @@ async function foundObject(
   { bucket, key }: { bucket: string; key: string },
 ): Promise<ObjectRow> {
   const object = await findObject(session, bucket, key);
-  if (!object) throw faults.noSuchKey();
+  if (!object) throw storageErrors.noSuchKey();
   return object;
 }
 
@@ -217,7 +217,7 @@ export async function removeObject(
       'delete from storage.objects where id = $1 returning version',
       [object.id],
     );
-    if (!rows[0]) throw faults.accessDenied('Access denied');
+    if (!rows[0]) throw storageErrors.accessDenied('Access denied');
     return rows[0].version;
   });
   await removeFiles(context, [version]);

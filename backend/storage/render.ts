@@ -2,7 +2,6 @@
 import { clientOf } from '../fair-share.ts';
 import { type Call, fileName, type StorageContext, type StorageSettings } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
-import { faults } from './fault.ts';
 import {
   formatOfType,
   type Gravity,
@@ -15,6 +14,7 @@ import {
 import type { JsonBody } from './json-body.ts';
 import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 
 const usualQuality = 80;
 const maxSourceBytes = 25 * 1024 * 1024;
@@ -35,24 +35,25 @@ const formats = ['origin', 'avif', 'webp'] as const;
 
 /**
  * Parses a rendering from a query or a body's `transform`. A side above the maximum becomes the maximum.
- * @throws StorageFault InvalidRequest
+ * @throws StorageError InvalidRequest
  */
 export function readRenderOptions(read: (name: string) => unknown, where: string): RenderOptions {
   const number = (name: string): number | null => {
     const value = read(name);
     if (value === null || value === undefined || value === '') return null;
     const given = Number(value);
-    if (!Number.isFinite(given)) throw faults.request(`${where}/${name} must be number`);
+    if (!Number.isFinite(given)) throw storageErrors.request(`${where}/${name} must be number`);
     return given;
   };
   const within = (name: string, given: number | null, least: number, most: number): number | null => {
-    if (given !== null && given < least) throw faults.request(`${where}/${name} must be >= ${least}`);
-    if (given !== null && given > most) throw faults.request(`${where}/${name} must be <= ${most}`);
+    if (given !== null && given < least) throw storageErrors.request(`${where}/${name} must be >= ${least}`);
+    if (given !== null && given > most) throw storageErrors.request(`${where}/${name} must be <= ${most}`);
     return given;
   };
   const integer = (name: string, least: number, most: number): number | null => {
     const given = number(name);
-    if (given !== null && !Number.isInteger(given)) throw faults.request(`${where}/${name} must be integer`);
+    if (given !== null && !Number.isInteger(given))
+      throw storageErrors.request(`${where}/${name} must be integer`);
     return within(name, given, least, most);
   };
   const oneOf = <T extends string>(name: string, allowed: readonly T[]): T | null => {
@@ -60,7 +61,7 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
     if (value === null) return null;
     const known = allowed.find((one) => one === value);
     if (known === undefined) {
-      throw faults.request(`${where}/${name} must be equal to one of the allowed values`);
+      throw storageErrors.request(`${where}/${name} must be equal to one of the allowed values`);
     }
     return known;
   };
@@ -70,7 +71,7 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
   const [x, y] = [number('x_offset'), number('y_offset')];
   if (to === 'fp') {
     for (const [name, given] of [['x_offset', x] as const, ['y_offset', y] as const]) {
-      if (given === null) throw faults.request(`${where} must have required property '${name}'`);
+      if (given === null) throw storageErrors.request(`${where} must have required property '${name}'`);
       within(name, given, 0, 1);
     }
   }
@@ -84,7 +85,7 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
   };
 }
 
-/** @throws StorageFault InvalidRequest for a rendering that an anonymous caller may not ask for */
+/** @throws StorageError InvalidRequest for a rendering that an anonymous caller may not ask for */
 export function checkAnonymousRendering(
   { width, height, resize, gravity, quality }: RenderOptions,
   { anonymousSides }: Pick<StorageSettings, 'anonymousSides'>,
@@ -99,7 +100,9 @@ export function checkAnonymousRendering(
     quality === null;
   if (!isAllowed) {
     const sides = anonymousSides.join(', ');
-    throw faults.request(`querystring must ask for a square rendering of one of these sides: ${sides}`);
+    throw storageErrors.request(
+      `querystring must ask for a square rendering of one of these sides: ${sides}`,
+    );
   }
 }
 
@@ -195,7 +198,7 @@ async function ownFormat(context: StorageContext, object: ObjectRow): Promise<Im
     for await (const chunk of content) head.push(chunk as Buffer);
   }
   const found = imageFormatOf(Buffer.concat(head));
-  if (!found) throw faults.cannotRender();
+  if (!found) throw storageErrors.cannotRender();
   return found;
 }
 
@@ -208,16 +211,17 @@ function bestFormat(accept: string, own: ImageFormat): ImageFormat {
 
 async function readSource(context: StorageContext, object: ObjectRow): Promise<Buffer> {
   if ((object.metadata?.size ?? 0) > maxSourceBytes) {
-    throw faults.cannotRender('The source image file is too large to process');
+    throw storageErrors.cannotRender('The source image file is too large to process');
   }
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of await context.files.read(fileName(context, object.version))) {
     size += (chunk as Buffer).length;
-    if (size > maxSourceBytes) throw faults.cannotRender('The source image file is too large to process');
+    if (size > maxSourceBytes)
+      throw storageErrors.cannotRender('The source image file is too large to process');
     chunks.push(chunk as Buffer);
   }
   const source = Buffer.concat(chunks);
-  if (!imageFormatOf(source)) throw faults.cannotRender();
+  if (!imageFormatOf(source)) throw storageErrors.cannotRender();
   return source;
 }

@@ -1,5 +1,5 @@
 // A request's body that can be refused in the middle and still be answered.
-import { faults } from './fault.ts';
+import { storageErrors } from './storage-error.ts';
 
 export interface RequestBody {
   /** The body; leaving the loop early does not break the connection. */
@@ -23,7 +23,7 @@ export function openBody(request: Request): RequestBody {
       while (reader && !isDone) {
         const { done, value } = await reader.read().catch(() => {
           isDone = true;
-          throw faults.request('The request ended before its body was complete');
+          throw storageErrors.request('The request ended before its body was complete');
         });
         if (done) isDone = true;
         else yield value;

@@ -7,10 +7,10 @@ import { ERRORS, Server, type Upload } from '@tus/server';
 import { isTurnedAway, turnedAwayStatus } from '../fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
 import { type Call, ownerOf, type StorageContext } from './context.ts';
-import { asFault, faults } from './fault.ts';
 import { storableCacheControl, storableType } from './names.ts';
 import { resumableFolder } from './orphans.ts';
 import { findBucket } from './rows.ts';
+import { asStorageError, storageErrors } from './storage-error.ts';
 import {
   checkTarget,
   type Described,
@@ -64,7 +64,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
   ): Promise<Target> => {
     if (!isSigned) return ownTarget(call, bucket, key, upsert);
     const signature = call.request.headers.get('x-signature');
-    if (!signature) throw faults.invalidToken('The header x-signature is missing');
+    if (!signature) throw storageErrors.invalidToken('The header x-signature is missing');
     const token = await context.tokens.verifyUpload(signature, `${bucket}/${key}`);
     return signedTarget(bucket, key, token.upsert, token.owner);
   };
@@ -92,7 +92,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     const { bucketName, objectName } = namesIn(metadata);
     const target = await targetOf(request, bucketName, objectName, metadata.upsert === 'true');
     const bucket = await findBucket(context.database, bucketName);
-    if (!bucket) throw faults.noSuchBucket();
+    if (!bucket) throw storageErrors.noSuchBucket();
     const source = join(folder, upload.id);
     const copy = newWorkPath(context.files.workFolder);
     // The parts stay until the row exists: after a kill the client can finish the upload again.
@@ -103,7 +103,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     } catch (error) {
       await discard({ path: copy });
       // A refused upload would be refused again.
-      if (asFault(error)) await parts.remove(upload.id).catch(() => {});
+      if (asStorageError(error)) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
     await writeFile(donePath(upload.id), String(upload.size ?? 0));
@@ -154,7 +154,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       await targetOf(from, bucketName, objectName, false);
       const { claims } = from.call.caller;
       const isOwner = senderOf(from.call) === metadata?.owner;
-      if (!from.isSigned && !isOwner && claims.role !== 'service_role') throw faults.accessDenied();
+      if (!from.isSigned && !isOwner && claims.role !== 'service_role') throw storageErrors.accessDenied();
     },
     onUploadFinish: async (request, upload) => {
       await finish(known(request), upload);
@@ -172,10 +172,10 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         return { status_code: 423, body: 'The upload is locked by another request' };
       }
       if (isTurnedAway(error)) return { status_code: turnedAwayStatus(error), body: error.message };
-      const found = asFault(error);
+      const found = asStorageError(error);
       if (found) return { status_code: found.statusCode, body: found.message };
       if (!(error instanceof Error)) return undefined;
-      context.onFault(error);
+      context.onError(error);
       return { status_code: 500, body: 'Something went wrong on our side' };
     },
   });
@@ -206,7 +206,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       try {
         await finish(from, await parts.getUpload(id));
       } catch (error) {
-        const found = asFault(error);
+        const found = asStorageError(error);
         if (!found) throw error;
         return new Response(null, { status: found.statusCode, headers: { 'tus-resumable': '1.0.0' } });
       }
@@ -229,8 +229,8 @@ function metadataOf(request: Pick<Request, 'headers'>): Metadata {
 }
 
 function namesIn({ bucketName, objectName }: Metadata): { bucketName: string; objectName: string } {
-  if (!bucketName) throw faults.request(`upload-metadata must have required property 'bucketName'`);
-  if (!objectName) throw faults.request(`upload-metadata must have required property 'objectName'`);
+  if (!bucketName) throw storageErrors.request(`upload-metadata must have required property 'bucketName'`);
+  if (!objectName) throw storageErrors.request(`upload-metadata must have required property 'objectName'`);
   return { bucketName, objectName };
 }
 

@@ -117,7 +117,7 @@ test('an empty file and one of some megabytes arrive whole', async () => {
   }
 });
 
-test('a store that fails for a moment is asked again; one that goes on failing is a fault, and the file stays', async () => {
+test('a store that fails for a moment is asked again; one that goes on failing is an error, and the file stays', async () => {
   failures = [503, 500];
   const name = newName();
   await files.put(name, await newFile('twice'));

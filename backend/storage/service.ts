@@ -9,7 +9,6 @@ import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, update
 import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
 import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
-import { answerFault, answerUnknownRoute, asFault, faults, StorageFault } from './fault.ts';
 import { FileMissing, type FileStore } from './file-store.ts';
 import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
@@ -19,6 +18,13 @@ import { checkAnonymousRendering, parseRenderOptions, readRenderOptions, sendRen
 import { createRenderedImages } from './rendered-images.ts';
 import type { ResumableUploads } from './resumable.ts';
 import { signMany, signOne, signUpload } from './signing.ts';
+import {
+  answerError,
+  answerUnknownRoute,
+  asStorageError,
+  StorageError,
+  storageErrors,
+} from './storage-error.ts';
 import { ownTarget, signedTarget, upload } from './upload.ts';
 import { createUrlTokens } from './url-tokens.ts';
 
@@ -31,7 +37,7 @@ export interface StorageOptions {
   /** The queue of work on images. Default: one of its own. */
   imageQueue?: FairQueue;
   /** Receives errors whose details no caller sees. */
-  onFault?: (error: unknown, request?: Request) => void;
+  onError?: (error: unknown, request?: Request) => void;
 }
 
 export interface StorageService extends Service {
@@ -57,7 +63,7 @@ const orphanAgeMs = 6 * 60 * 60 * 1000;
  * @throws DatabaseError when the storage schema cannot be read; a disk error when the work folder cannot be created
  */
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
-  const { database, files, signingSecret, onFault = () => {} } = options;
+  const { database, files, signingSecret, onError = () => {} } = options;
   const { imageQueue = createFairShare(database.kind).images } = options;
   const settings: StorageSettings = { ...usual, ...options.settings };
   await mkdir(files.workFolder, { recursive: true, mode: 0o700 });
@@ -69,7 +75,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     tokens: createUrlTokens(signingSecret),
     images: createImageWork({ pixelLimit: settings.pixelLimit, queue: imageQueue }),
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
-    onFault,
+    onError,
   };
   // The library is loaded by the first resumable upload.
   let uploads: Promise<ResumableUploads> | null = null;
@@ -87,7 +93,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     sweeping = (async () => {
       await sweepOrphans(database, files, context.installation, new Date(Date.now() - orphanAgeMs));
       await removeOlderThan(resumableFolder(files), new Date(Date.now() - settings.resumableSeconds * 1000));
-    })().catch((error) => onFault(error));
+    })().catch((error) => onError(error));
   };
   sweep();
   const timer = setInterval(sweep, sweepEveryMs);
@@ -101,8 +107,8 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
         return await route(request, caller);
       } catch (error) {
         if (isTurnedAway(error)) throw error;
-        const fault = asFault(error) ?? unexpected(error, request, onFault);
-        const answer = answerFault(fault);
+        const answered = asStorageError(error) ?? unexpected(error, request, onError);
+        const answer = answerError(answered);
         return request.method === 'HEAD' ? new Response(null, answer) : answer;
       }
     },
@@ -116,12 +122,12 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
 function unexpected(
   error: unknown,
   request: Request,
-  onFault: (error: unknown, request: Request) => void,
-): StorageFault {
-  if (!request.signal.aborted) onFault(error, request);
+  onError: (error: unknown, request: Request) => void,
+): StorageError {
+  if (!request.signal.aborted) onError(error, request);
   // A row that SQL has written, or a file that was lost.
-  if (error instanceof FileMissing) return faults.noSuchKey();
-  return new StorageFault({
+  if (error instanceof FileMissing) return storageErrors.noSuchKey();
+  return new StorageError({
     statusCode: 500,
     error: 'Internal',
     message: 'Something went wrong on our side',
@@ -159,13 +165,13 @@ function createRouter(
   const ownOrPublic = (call: Call): Access => (call.caller.tokenError ? 'public' : 'caller');
   const tokenOf = (call: Call): string => {
     const token = call.url.searchParams.get('token');
-    if (!token) throw faults.request(`querystring must have required property 'token'`);
+    if (!token) throw storageErrors.request(`querystring must have required property 'token'`);
     return token;
   };
   const signedObject: Handler = async (call, bucket, key) => {
     const token = await context.tokens.verifyDownload(tokenOf(call), `${bucket}/${key}`);
     // A URL of a small rendering must not give access to the original.
-    if (token.transformations !== undefined) throw faults.wrongSignature();
+    if (token.transformations !== undefined) throw storageErrors.wrongSignature();
     const find = () => findReadable(context, call, 'signed', bucket, key);
     return sendObject(context, call, find, token.exp);
   };
@@ -419,7 +425,7 @@ function createRouter(
       path: '/cdn/{bucket}/{key}',
       operation: 'storage.object.purge_cache',
       handle: () => {
-        throw new StorageFault({
+        throw new StorageError({
           statusCode: 400,
           error: 'MissingParameter',
           message: 'Missing Required Parameter CDN_PURGE_ENDPOINT_URL is not set',
@@ -458,18 +464,18 @@ function decoded(part: string): string {
   } catch {
     // Reported below.
   }
-  throw faults.key(part);
+  throw storageErrors.key(part);
 }
 
 /** The storage API's response to a missing or invalid token, with its texts. */
-function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageFault {
-  if (token === null) return faults.request("headers must have required property 'authorization'");
-  if (token.split('.', 4).length !== 3) return faults.accessDenied('Invalid Compact JWS');
-  if (message === 'JWT expired') return faults.accessDenied('"exp" claim timestamp check failed');
+function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageError {
+  if (token === null) return storageErrors.request("headers must have required property 'authorization'");
+  if (token.split('.', 4).length !== 3) return storageErrors.accessDenied('Invalid Compact JWS');
+  if (message === 'JWT expired') return storageErrors.accessDenied('"exp" claim timestamp check failed');
   try {
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
-    return faults.accessDenied('signature verification failed');
+    return storageErrors.accessDenied('signature verification failed');
   } catch {
-    return faults.accessDenied('JWS Protected Header is invalid');
+    return storageErrors.accessDenied('JWS Protected Header is invalid');
   }
 }

@@ -1,9 +1,9 @@
 // Creates signed URLs: each lets its holder download or upload one object for a time.
 import { asCaller, type Call, ownerOf, type StorageContext } from './context.ts';
-import { faults } from './fault.ts';
 import { type JsonBody, optionalObjectIn, readJson, textsIn } from './json-body.ts';
 import { renderOptionsText } from './render.ts';
 import { findObject } from './rows.ts';
+import { storageErrors } from './storage-error.ts';
 import { checkTarget, ownTarget } from './upload.ts';
 
 const maxSeconds = 10 * 365 * 24 * 60 * 60;
@@ -11,12 +11,12 @@ const maxSeconds = 10 * 365 * 24 * 60 * 60;
 function secondsIn(body: JsonBody): number {
   const { expiresIn } = body;
   if (expiresIn === undefined || expiresIn === null) {
-    throw faults.request(`body must have required property 'expiresIn'`);
+    throw storageErrors.request(`body must have required property 'expiresIn'`);
   }
   if (typeof expiresIn !== 'number' || !Number.isInteger(expiresIn)) {
-    throw faults.request('body/expiresIn must be integer');
+    throw storageErrors.request('body/expiresIn must be integer');
   }
-  if (expiresIn < 1) throw faults.request('body/expiresIn must be >= 1');
+  if (expiresIn < 1) throw storageErrors.request('body/expiresIn must be >= 1');
   return Math.min(expiresIn, maxSeconds);
 }
 
@@ -38,7 +38,7 @@ export async function signOne(
     (session) => findObject(session, bucket, key),
     { readOnly: true },
   );
-  if (!object) throw faults.noSuchKey();
+  if (!object) throw storageErrors.noSuchKey();
   const url = `${bucket}/${key}`;
   const token = await context.tokens.sign(
     { url, scope: 'download', ...(transformations ? { transformations } : {}) },

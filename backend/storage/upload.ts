@@ -15,10 +15,10 @@ import {
   removeFiles,
   type StorageContext,
 } from './context.ts';
-import { faults, StorageFault } from './fault.ts';
 import { checkedBucketName, checkedKey, essence, storableCacheControl, storableType } from './names.ts';
 import { openBody, type RequestBody } from './request-body.ts';
 import { findBucket, type NewObject, type ObjectMetadata, tryWriteObject, writeObject } from './rows.ts';
+import { StorageError, storageErrors } from './storage-error.ts';
 import { discard, type WorkFile, writeWorkFile } from './work-file.ts';
 
 /** Target and owner of an upload. */
@@ -51,7 +51,7 @@ export function signedTarget(bucket: string, key: string, upsert: boolean, owner
 /**
  * Checks names, the bucket, and the caller's right to write the row, before any content is read.
  * @returns the accepted content
- * @throws StorageFault, DatabaseError as writing the row would
+ * @throws StorageError, DatabaseError as writing the row would
  */
 export async function checkTarget(
   context: StorageContext,
@@ -62,7 +62,7 @@ export async function checkTarget(
   checkedKey(target.key);
   // A bucket's restrictions apply to everyone, also to callers who may not see the bucket.
   const bucket = await asService(context, call, (session) => findBucket(session, target.bucket));
-  if (!bucket) throw faults.noSuchBucket();
+  if (!bucket) throw storageErrors.noSuchBucket();
   await tryWriteObject(
     (work) => asCaller(context, { ...call, claims: target.claims }, work),
     rowOf(target, crypto.randomUUID(), null, null),
@@ -89,7 +89,7 @@ export interface Described {
 /**
  * Creates an object from uploaded content.
  * @param file a work file; deleted afterwards in any case
- * @throws StorageFault, DatabaseError
+ * @throws StorageError, DatabaseError
  */
 export async function storeObject(
   context: StorageContext,
@@ -127,7 +127,7 @@ function isConnectionLost(error: unknown): boolean {
 
 /**
  * `POST` and `PUT /object/{bucket}/{key}` and uploads to a signed URL.
- * @throws StorageFault, DatabaseError; the client receives it even in the middle of a large body
+ * @throws StorageError, DatabaseError; the client receives it even in the middle of a large body
  */
 export async function upload(context: StorageContext, call: Call, target: Target): Promise<Response> {
   const body = openBody(call.request);
@@ -154,7 +154,7 @@ async function receive(
   }
   const type = storableType(sentType);
   checkType(bucket, type);
-  if (Number(request.headers.get('content-length') ?? 0) > limit) throw faults.tooLarge();
+  if (Number(request.headers.get('content-length') ?? 0) > limit) throw storageErrors.tooLarge();
   const described = {
     type,
     cacheControl: storableCacheControl(request.headers.get('cache-control')),
@@ -165,7 +165,7 @@ async function receive(
 
 /**
  * Reads metadata of the sender's own.
- * @throws StorageFault when it is not a JSON object
+ * @throws StorageError when it is not a JSON object
  */
 export function readUserMetadata(
   text: string | null,
@@ -180,7 +180,7 @@ export function readUserMetadata(
   } catch {
     // Reported below.
   }
-  throw faults.request('metadata must be a JSON object of what can be kept');
+  throw storageErrors.request('metadata must be a JSON object of what can be kept');
 }
 
 async function receiveForm(
@@ -195,9 +195,9 @@ async function receiveForm(
   let writing: Promise<WorkFile> | null = null;
   let part: Readable | null = null;
   const unreadable = (error: unknown) =>
-    error instanceof StorageFault
+    error instanceof StorageError
       ? error
-      : faults.request(`The form cannot be read: ${(error as Error)?.message ?? 'it is broken'}`);
+      : storageErrors.request(`The form cannot be read: ${(error as Error)?.message ?? 'it is broken'}`);
 
   let form: BusboyInstance;
   try {
@@ -232,7 +232,7 @@ async function receiveForm(
     }
     form.end();
     await Promise.race([broken, finished]);
-    if (!writing) throw faults.request('The form has no file');
+    if (!writing) throw storageErrors.request('The form has no file');
     const file = await (writing as Promise<WorkFile>);
     const type = storableType(fields.get('contentType') ?? fileType);
     checkType(bucket, type);

@@ -1,7 +1,7 @@
 // Tokens in signed URLs: clients without an account download or upload one object.
 import { hkdfSync } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
-import { faults } from './fault.ts';
+import { storageErrors } from './storage-error.ts';
 
 interface DownloadToken {
   url: string;
@@ -25,7 +25,7 @@ export interface UrlTokens {
   /**
    * Checks a token.
    * @param url `{bucket}/{key}`, which the token must be for
-   * @throws StorageFault InvalidJWT for one that is forged, expired or of another scope; InvalidSignature for another path
+   * @throws StorageError InvalidJWT for one that is forged, expired or of another scope; InvalidSignature for another path
    */
   verifyDownload(token: string, url: string): Promise<DownloadToken>;
   /** The same for uploading. */
@@ -38,11 +38,11 @@ export function createUrlTokens(secret: string | Uint8Array): UrlTokens {
   const verify = async (token: string, url: string, scope: 'download' | 'upload') => {
     try {
       const { payload } = await jwtVerify(token, key, { algorithms: ['HS256'], requiredClaims: ['exp'] });
-      if (payload.scope !== scope) throw faults.invalidToken('The token is for another purpose');
-      if (payload.url !== url) throw faults.wrongSignature();
+      if (payload.scope !== scope) throw storageErrors.invalidToken('The token is for another purpose');
+      if (payload.url !== url) throw storageErrors.wrongSignature();
       return payload;
     } catch (error) {
-      if (error instanceof errors.JOSEError) throw faults.invalidToken(error.message);
+      if (error instanceof errors.JOSEError) throw storageErrors.invalidToken(error.message);
       throw error;
     }
   };

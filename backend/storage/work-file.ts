@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { faults } from './fault.ts';
+import { storageErrors } from './storage-error.ts';
 
 export interface WorkFile {
   path: string;
@@ -19,7 +19,7 @@ export function newWorkPath(workFolder: string): string {
 /**
  * Writes content to a file of the work folder. When it fails nothing is left there.
  * @param limit most bytes
- * @throws StorageFault EntityTooLarge; whatever the source throws
+ * @throws StorageError EntityTooLarge; whatever the source throws
  */
 export async function writeWorkFile(
   workFolder: string,
@@ -34,7 +34,7 @@ export async function writeWorkFile(
   try {
     for await (const chunk of source) {
       size += chunk.length;
-      if (size > limit) throw faults.tooLarge();
+      if (size > limit) throw storageErrors.tooLarge();
       hash.update(chunk);
       for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten;
     }

@@ -24,7 +24,7 @@ export interface ShopContext {
   /** Declares what a page depends on (`page-facts.ts`), so that it is cached until one of these changes. */
   madeFrom(...facts: string[]): void;
   /** Called with internal errors during the request. */
-  onFault(error: unknown): void;
+  onError(error: unknown): void;
 }
 
 export const shopContext = createContext<ShopContext>();

@@ -109,7 +109,7 @@ function makeContext(): RouterContextProvider {
     store: createStore({ url: '', key: given.publishable }),
     config: {} as never,
     madeFrom() {},
-    onFault(error) {
+    onError(error) {
       throw error;
     },
   });

@@ -2,9 +2,9 @@
 import type { Session } from '../../database/database.ts';
 import { mailAddress } from '../addresses.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from '../context.ts';
 import { actionLink, type LinkType, sendEmail } from '../emails.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
 import { dropTokens, makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
 import { makeRecovery } from '../passwordless.ts';
@@ -111,7 +111,7 @@ async function makeLink(
     const token = await makeConfirmation(tx, context, user, { email }, null);
     return { userId: user.id, token, type: 'signup', verificationType: 'signup' };
   }
-  if (!known) throw new AuthFault(404, 'user_not_found', 'User with this email not found');
+  if (!known) throw new AuthError(404, 'user_not_found', 'User with this email not found');
   if (type === 'magiclink' || type === 'recovery') {
     const token = await makeRecovery(tx, context, known, { email }, type, null);
     return { userId: known.id, token, type, verificationType: type };

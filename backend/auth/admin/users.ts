@@ -3,8 +3,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { DatabaseError } from '../../database/database.ts';
 import { mailAddress, phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at, type Fields, type Route } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { flag, isUuid, object, optionalText, text, uuidParameter } from '../fields.ts';
 import { dropTokens } from '../one-time-tokens.ts';
 import type { Json, UserRow } from '../rows.ts';
@@ -295,7 +295,7 @@ async function existing(
 }
 
 function missing(): never {
-  throw new AuthFault(404, 'user_not_found', 'User not found');
+  throw new AuthError(404, 'user_not_found', 'User not found');
 }
 
 /** A transaction that reports an address taken concurrently as taken. */

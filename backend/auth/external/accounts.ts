@@ -1,8 +1,8 @@
 // Finds or creates the user for a profile from an external party (provider, company or wallet).
 import { DatabaseError, type Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
+import { AuthError } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { holdCooldown } from '../limits.ts';
 import type { IdentityRow, Json, UserRow } from '../rows.ts';
 import { makeConfirmation, sendConfirmation, sentTo, signupDisabled } from '../sign-up.ts';
@@ -35,11 +35,11 @@ export type Arriving = Pick<AuthRequest, 'ip' | 'redirectTo'>;
 
 /** An error that is returned after a commit: the address must be confirmed first. */
 export class LateRefusal {
-  readonly fault: AuthFault;
+  readonly error: AuthError;
   /** Work after the transaction. */
   readonly send: () => Promise<void>;
-  constructor(fault: AuthFault, send: () => Promise<void>) {
-    this.fault = fault;
+  constructor(error: AuthError, send: () => Promise<void>) {
+    this.error = error;
     this.send = send;
   }
 }
@@ -59,14 +59,14 @@ export async function inTransaction<T>(
   });
   if (!(result instanceof LateRefusal)) return result;
   await result.send();
-  throw result.fault;
+  throw result.error;
 }
 
 /**
  * Finds or creates the user of a profile: by its identity, else by the same verified email address, else a new one (reference:
  * linking).
  * @returns the user, or an error to throw after the commit
- * @throws AuthFault signup_disabled, user_banned
+ * @throws AuthError signup_disabled, user_banned
  */
 export async function accountOf(
   tx: Session,
@@ -78,7 +78,7 @@ export async function accountOf(
   const linked = known ? null : await sameAddress(tx, profile);
   const found = known ? await findUser(tx, { id: known.user_id }, { lock: true }) : linked;
   const user = found ?? (await newcomer(tx, context, profile));
-  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
   const identity = await addIdentity(tx, context, user, profile, arriving);
   await audit(tx, context, found ? 'login' : 'user_signedup', user, arriving, { provider: profile.provider });
 
@@ -107,7 +107,7 @@ export async function accountOf(
 
 /**
  * Adds a requested identity to a signed-in user.
- * @throws AuthFault identity_already_exists
+ * @throws AuthError identity_already_exists
  */
 export async function linkTo(
   tx: Session,
@@ -117,8 +117,8 @@ export async function linkTo(
   arriving: Arriving,
 ): Promise<UserRow | LateRefusal> {
   const user = await findUser(tx, { id: userId }, { lock: true });
-  if (!user) throw new AuthFault(422, 'user_not_found', 'Linking target user not found');
-  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  if (!user) throw new AuthError(422, 'user_not_found', 'Linking target user not found');
+  if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
   const known = await findIdentity(tx, profile.provider, profile.subject);
   if (known) throw alreadyLinked(known.user_id === user.id);
   await addIdentity(tx, context, user, profile, arriving);
@@ -126,7 +126,7 @@ export async function linkTo(
 
   const holder = await findUser(tx, { email: profile.email });
   if (holder) {
-    throw new AuthFault(422, 'email_exists', 'A user with this email address has already been registered');
+    throw new AuthError(422, 'email_exists', 'A user with this email address has already been registered');
   }
   const withAddress = await updateUser(tx, context, user.id, { email: profile.email.toLowerCase() });
   if (!profile.isEmailVerified) {
@@ -141,7 +141,7 @@ export async function linkTo(
 
 /**
  * Accepts an invitation through a provider that knows the invited address.
- * @throws AuthFault invite_not_found, validation_failed
+ * @throws AuthError invite_not_found, validation_failed
  */
 export async function acceptInvite(
   tx: Session,
@@ -152,9 +152,9 @@ export async function acceptInvite(
 ): Promise<UserRow> {
   const userId = await invitedBy(tx, inviteToken);
   const user = userId ? await findUser(tx, { id: userId }, { lock: true }) : null;
-  if (!user) throw new AuthFault(404, 'invite_not_found', 'Invite not found');
+  if (!user) throw new AuthError(404, 'invite_not_found', 'Invite not found');
   if (!profile.email || user.email?.toLowerCase() !== profile.email.toLowerCase()) {
-    throw new AuthFault(
+    throw new AuthError(
       400,
       'validation_failed',
       'Invited email does not match emails from external provider',
@@ -196,7 +196,7 @@ async function sameAddress(tx: Session, profile: Profile): Promise<UserRow | nul
   );
   if (rows.length > 1) {
     const domain = isCompany ? profile.provider : 'default';
-    throw new AuthFault(
+    throw new AuthError(
       500,
       'unexpected_failure',
       `Multiple accounts with the same email address in the same linking domain detected: ${domain}`,
@@ -279,7 +279,7 @@ function askToConfirm(
   const message = email
     ? `Unverified email with ${provider}. A confirmation email has been sent to your ${provider} email`
     : `Unverified email with ${provider}. Verify the email with ${provider} in order to sign in`;
-  return new LateRefusal(new AuthFault(422, code, message), async () => {
+  return new LateRefusal(new AuthError(422, code, message), async () => {
     if (!email) return;
     await holdCooldown(context, { ...sentTo({ email }), purpose: 'signup', ip });
     const token = await context.database.transaction((tx) =>
@@ -289,8 +289,8 @@ function askToConfirm(
   });
 }
 
-function alreadyLinked(isOwn: boolean): AuthFault {
-  return new AuthFault(
+function alreadyLinked(isOwn: boolean): AuthError {
+  return new AuthError(
     422,
     'identity_already_exists',
     isOwn ? 'Identity is already linked' : 'Identity is already linked to another user',

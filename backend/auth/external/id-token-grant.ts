@@ -1,7 +1,7 @@
 // POST /token?grant_type=id_token: signs in with a provider's id token that the client obtained itself.
 import type { JWTVerifyGetKey } from 'jose';
+import { AuthError, invalid, OAuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
-import { AuthFault, invalid, OAuthFault } from '../fault.ts';
 import { flag, text } from '../fields.ts';
 import { limitNetwork } from '../limits.ts';
 import { answerTokens, startSession } from '../sessions.ts';
@@ -18,23 +18,23 @@ const keySets = new WeakMap<ExternalProvider, Promise<JWTVerifyGetKey>>();
 
 /**
  * Signs in the subject of an id token, or links it to the signed-in user.
- * @throws OAuthFault `invalid request`, `invalid nonce`; AuthFault provider_disabled, validation_failed
+ * @throws OAuthError `invalid request`, `invalid nonce`; AuthError provider_disabled, validation_failed
  */
 export async function idTokenGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   const token = text(body, 'id_token', 32_768);
   const [named, issuer] = [text(body, 'provider'), text(body, 'issuer')];
-  if (!token) throw new OAuthFault('invalid request', 'id_token required');
+  if (!token) throw new OAuthError('invalid request', 'id_token required');
   if (!named && (!issuer || !text(body, 'client_id'))) {
-    throw new OAuthFault('invalid request', 'provider or client_id and issuer required');
+    throw new OAuthError('invalid request', 'provider or client_id and issuer required');
   }
   await limitNetwork(context, 'signIn', request.ip);
   const isLink = flag(body, 'link_identity');
   const target = isLink ? await linkingTarget(request, context) : null;
   const { name, provider, given } = chosenProvider(named, issuer, context);
   const expected = await Promise.resolve(keysOf(given, provider)).catch((error) => {
-    context.onFault(error);
-    throw new AuthFault(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
+    context.onError(error);
+    throw new AuthError(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
   });
   const claims = await verifyIdToken(token, {
     ...expected,
@@ -56,7 +56,7 @@ export async function idTokenGrant(request: AuthRequest, context: AuthContext): 
 
 async function linkingTarget(request: AuthRequest, context: AuthContext): Promise<string> {
   if (!request.bearer) {
-    throw new OAuthFault('invalid request', 'Linking requires a valid user access token in Authorization');
+    throw new OAuthError('invalid request', 'Linking requires a valid user access token in Authorization');
   }
   if (!context.settings.isManualLinkingEnabled) throw linkingDisabled();
   return (await signedIn(request, context)).user.id;
@@ -84,7 +84,7 @@ function chosenProvider(
     return { name, provider, given };
   }
   if (isKnown) {
-    throw new AuthFault(400, 'provider_disabled', `Provider (issuer "${ownIssuer}") is not enabled`);
+    throw new AuthError(400, 'provider_disabled', `Provider (issuer "${ownIssuer}") is not enabled`);
   }
   if (name.startsWith('custom:')) throw invalid(`Custom provider "${named}" not found`);
   throw invalid(`Custom OIDC provider "${named}" not allowed`);

@@ -7,7 +7,7 @@ import {
   type JWTVerifyGetKey,
   jwtVerify,
 } from 'jose';
-import { OAuthFault } from '../fault.ts';
+import { OAuthError } from '../auth-error.ts';
 import type { Json } from '../rows.ts';
 import type { Fetch } from './public-fetch.ts';
 
@@ -50,7 +50,7 @@ export function publishedKeys(jwksUrl: string, fetchUrl: Fetch): JWTVerifyGetKey
 /**
  * Verifies an id token.
  * @returns its claims
- * @throws OAuthFault `invalid request`, `invalid nonce` (reference §2)
+ * @throws OAuthError `invalid request`, `invalid nonce` (reference §2)
  */
 export async function verifyIdToken(token: string, expected: IdTokenExpectation): Promise<Json> {
   const { payload } = await jwtVerify(token, expected.keys, {
@@ -81,7 +81,7 @@ function checkNonce(claimed: unknown, nonce: string): void {
     throw bad('Passed nonce and nonce in id_token should either both exist or not.');
   }
   if (isClaimed && createHash('sha256').update(nonce).digest('hex') !== claimed) {
-    throw new OAuthFault('invalid nonce', 'Nonces mismatch');
+    throw new OAuthError('invalid nonce', 'Nonces mismatch');
   }
 }
 
@@ -95,4 +95,4 @@ function halfHash(accessToken: string, algorithm: string): string {
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-const bad = (description: string) => new OAuthFault('invalid request', description);
+const bad = (description: string) => new OAuthError('invalid request', description);

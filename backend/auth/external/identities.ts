@@ -1,9 +1,9 @@
 // DELETE /user/identities/{id}: removes one of several identities (reference §4).
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
+import { AuthError } from '../auth-error.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
 import { at } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { uuidParameter } from '../fields.ts';
 import { dropTokens } from '../one-time-tokens.ts';
 import type { IdentityRow, UserRow } from '../rows.ts';
@@ -12,7 +12,7 @@ import { linkingDisabled } from './sign-in-page.ts';
 
 /**
  * Removes an identity of the signed-in user.
- * @throws AuthFault manual_linking_disabled, validation_failed (404), single_identity_not_deletable,
+ * @throws AuthError manual_linking_disabled, validation_failed (404), single_identity_not_deletable,
  *   identity_not_found, email_conflict_identity_not_deletable (422)
  */
 export async function unlinkIdentity(request: UserRequest, context: AuthContext): Promise<Response> {
@@ -20,14 +20,14 @@ export async function unlinkIdentity(request: UserRequest, context: AuthContext)
   const id = uuidParameter(request.parameters, 'identity_id');
   await context.database.transaction(async (tx) => {
     const user = await findUser(tx, { id: request.user.id }, { lock: true });
-    if (!user) throw new AuthFault(403, 'user_not_found', 'User from sub claim in JWT does not exist');
+    if (!user) throw new AuthError(403, 'user_not_found', 'User from sub claim in JWT does not exist');
     const identities = await identitiesOf(tx, user.id);
     if (identities.length <= 1) {
       const message = 'User must have at least 1 identity after unlinking';
-      throw new AuthFault(422, 'single_identity_not_deletable', message);
+      throw new AuthError(422, 'single_identity_not_deletable', message);
     }
     const gone = identities.find((identity) => identity.id === id);
-    if (!gone) throw new AuthFault(422, 'identity_not_found', "Identity doesn't exist");
+    if (!gone) throw new AuthError(422, 'identity_not_found', "Identity doesn't exist");
     await audit(tx, context, 'identity_unlinked', user, request, {
       identity_id: gone.id,
       provider: gone.provider,
@@ -74,7 +74,7 @@ async function retainAddress(
     });
     return;
   }
-  throw new AuthFault(
+  throw new AuthError(
     422,
     'email_conflict_identity_not_deletable',
     'Unable to unlink identity due to email conflict',

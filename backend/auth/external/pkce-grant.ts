@@ -1,8 +1,8 @@
 // POST /token?grant_type=pkce: exchanges the authorization code of a redirect.
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { text } from '../fields.ts';
 import { endFlow, type FlowStateRow, findFlow, isVerifierOf } from '../flow-state.ts';
 import { limitNetwork } from '../limits.ts';
@@ -12,7 +12,7 @@ import { limitSessionTo } from './session-end.ts';
 
 /**
  * Exchanges an authorization code for tokens, once.
- * @throws AuthFault validation_failed, flow_state_not_found (404), flow_state_expired (422), bad_code_verifier
+ * @throws AuthError validation_failed, flow_state_not_found (404), flow_state_expired (422), bad_code_verifier
  */
 export async function pkceGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
   const [authCode, verifier] = [text(request.body, 'auth_code'), text(request.body, 'code_verifier', 256)];
@@ -23,7 +23,7 @@ export async function pkceGrant(request: AuthRequest, context: AuthContext): Pro
     .transaction((tx) => exchange(tx, request, context, authCode, verifier))
     .catch(async (error) => {
       // A valid code cannot be guessed: only unknown ones count.
-      const isUnknown = error instanceof AuthFault && error.code === 'flow_state_not_found';
+      const isUnknown = error instanceof AuthError && error.code === 'flow_state_not_found';
       if (isUnknown) await limitNetwork(context, 'verify', request.ip);
       throw error;
     });
@@ -41,16 +41,16 @@ async function exchange(
   const user = flow?.user_id ? await findUser(tx, { id: flow.user_id }, { lock: true }) : null;
   if (!flow || !user || user.deleted_at !== null) {
     const message = 'invalid flow state, no valid flow state found';
-    throw new AuthFault(404, 'flow_state_not_found', message);
+    throw new AuthError(404, 'flow_state_not_found', message);
   }
   if (isExpired(flow, context)) {
-    throw new AuthFault(422, 'flow_state_expired', 'invalid flow state, flow state has expired');
+    throw new AuthError(422, 'flow_state_expired', 'invalid flow state, flow state has expired');
   }
   if (!isVerifierOf(flow, verifier)) {
     const message = 'code challenge does not match previously saved code verifier';
-    throw new AuthFault(400, 'bad_code_verifier', message);
+    throw new AuthError(400, 'bad_code_verifier', message);
   }
-  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
   await audit(tx, context, 'login', user, request, { provider_type: flow.provider_type });
   const isCompany = flow.provider_type.startsWith('sso:');
   const started = await startSession(tx, context, {

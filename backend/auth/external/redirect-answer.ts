@@ -1,5 +1,5 @@
 // Redirects a browser with the result of a sign-in in the URL's query and fragment.
-import { AuthFault, OAuthFault } from '../fault.ts';
+import { AuthError, OAuthError } from '../auth-error.ts';
 import type { TokenResponse } from '../sessions.ts';
 
 /** A redirect that is not cached. */
@@ -32,20 +32,20 @@ export function withTokens(place: string, tokens: TokenResponse): string {
 }
 
 /** Adds an error to a URL's query, and to its fragment when `isInFragment`. */
-export function withFault(place: string, fault: AuthFault | OAuthFault, isInFragment: boolean): string {
+export function withError(place: string, error: AuthError | OAuthError, isInFragment: boolean): string {
   const parameters: Record<string, string> =
-    fault instanceof OAuthFault
-      ? { error: fault.error, error_description: fault.message }
-      : { error: oauthErrorOf(fault), error_code: fault.code, error_description: fault.message };
+    error instanceof OAuthError
+      ? { error: error.error, error_description: error.message }
+      : { error: oauthErrorOf(error), error_code: error.code, error_description: error.message };
   const url = new URL(withQuery(place, parameters));
   if (isInFragment) url.hash = new URLSearchParams({ ...parameters, sb: '' }).toString();
   return url.href;
 }
 
 /** The public form of an error; unexpected ones become a 500. */
-export function asFault(thrown: unknown): AuthFault | OAuthFault {
-  if (thrown instanceof AuthFault || thrown instanceof OAuthFault) return thrown;
-  return new AuthFault(
+export function asAuthError(thrown: unknown): AuthError | OAuthError {
+  if (thrown instanceof AuthError || thrown instanceof OAuthError) return thrown;
+  return new AuthError(
     500,
     'unexpected_failure',
     'Unexpected failure, please check server logs for more information',
@@ -60,6 +60,6 @@ const oauthErrors: Record<number, string> = {
   503: 'temporarily_unavailable',
 };
 
-function oauthErrorOf({ status, code }: AuthFault): string {
+function oauthErrorOf({ status, code }: AuthError): string {
   return deniedCodes.includes(code) ? 'access_denied' : (oauthErrors[status] ?? 'server_error');
 }

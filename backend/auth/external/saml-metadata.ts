@@ -1,5 +1,5 @@
 // Parses the metadata of an identity provider (SAML 2.0): entity id, sign-in URL, signing certificates.
-import { AuthFault, invalid } from '../fault.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import type { Fetch } from './public-fetch.ts';
 
 export interface IdentityProvider {
@@ -17,7 +17,7 @@ const maxMetadataBytes = 1_048_576;
 
 /**
  * Parses metadata.
- * @throws AuthFault validation_failed when it does not describe exactly one usable identity provider
+ * @throws AuthError validation_failed when it does not describe exactly one usable identity provider
  */
 export async function parseMetadata(xml: string): Promise<IdentityProvider> {
   // A DOCTYPE could define entities, which metadata does not need.
@@ -56,13 +56,13 @@ export async function parseMetadata(xml: string): Promise<IdentityProvider> {
 /**
  * Fetches metadata from the URL of a provider.
  * @param fetchUrl `publicFetch`, or `fetch` where private addresses are allowed
- * @throws AuthFault validation_failed, saml_metadata_fetch_failed
+ * @throws AuthError validation_failed, saml_metadata_fetch_failed
  */
 export async function fetchMetadata(url: string, fetchUrl: Fetch): Promise<string> {
   if (!URL.canParse(url)) throw invalid('metadata_url is not a valid URL');
   if (new URL(url).protocol !== 'https:') throw invalid('metadata_url is not a HTTPS URL');
   const failed = (reason: string) =>
-    new AuthFault(400, 'saml_metadata_fetch_failed', `${reason} fetching SAML Metadata from URL '${url}'`);
+    new AuthError(400, 'saml_metadata_fetch_failed', `${reason} fetching SAML Metadata from URL '${url}'`);
   const answer = await fetchUrl(url, {
     headers: { accept: 'application/xml' },
     signal: AbortSignal.timeout(10_000),

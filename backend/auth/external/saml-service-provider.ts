@@ -1,7 +1,7 @@
 // SAML 2.0 service provider: sends requests to identity providers, and accepts signed assertions only.
 import type { CacheProvider, SAML, Profile as SamlProfile } from '@node-saml/node-saml';
+import { AuthError } from '../auth-error.ts';
 import type { AuthContext } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import type { Json } from '../rows.ts';
 import type { IdentityProvider } from './saml-metadata.ts';
 
@@ -70,7 +70,7 @@ export async function requestUrl(
 /**
  * Verifies a response of an identity provider.
  * @param requestId the request it must answer; null for an unsolicited response
- * @throws AuthFault validation_failed unless it is a valid signed assertion for us
+ * @throws AuthError validation_failed unless it is a valid signed assertion for us
  */
 export async function verifyResponse(
   context: Pick<AuthContext, 'settings'>,
@@ -226,4 +226,4 @@ const certificateIn = (pem: string | null): string | null =>
   /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem ?? '')?.[0] ?? null;
 
 const notValid = (reason: string) =>
-  new AuthFault(400, 'validation_failed', `SAML Assertion is not valid ${reason}`);
+  new AuthError(400, 'validation_failed', `SAML Assertion is not valid ${reason}`);

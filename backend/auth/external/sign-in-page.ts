@@ -1,8 +1,8 @@
 // GET /authorize and GET|POST /callback: redirects to a provider's page, and handles the return (reference §5).
 import type { Session } from '../../database/database.ts';
+import { AuthError, invalid, OAuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest, Fields, UserRequest } from '../context.ts';
 import { at } from '../context.ts';
-import { AuthFault, invalid, OAuthFault } from '../fault.ts';
 import { isUuid, text } from '../fields.ts';
 import { endFlow, type FlowStateRow, findFlow, issueAuthCode, readPkce, startFlow } from '../flow-state.ts';
 import { limitNetwork } from '../limits.ts';
@@ -27,7 +27,7 @@ import {
   readProfile,
   signInUrl,
 } from './provider-client.ts';
-import { asFault, redirect, withFault, withQuery, withTokens } from './redirect-answer.ts';
+import { asAuthError, redirect, withError, withQuery, withTokens } from './redirect-answer.ts';
 
 /** Parameters that a client may not set in the provider's URL. */
 const ownParameters = new Set([
@@ -51,7 +51,7 @@ const ownParameters = new Set([
   'request_uri',
 ]);
 
-/** Redirects to a provider's page. @throws AuthFault validation_failed, user_not_found */
+/** Redirects to a provider's page. @throws AuthError validation_failed, user_not_found */
 export async function authorize(request: AuthRequest, context: AuthContext): Promise<Response> {
   return redirect(302, await startSignIn(request, context, null));
 }
@@ -66,7 +66,7 @@ export async function authorizeLink(request: UserRequest, context: AuthContext):
 
 /** 404 manual_linking_disabled. */
 export const linkingDisabled = () =>
-  new AuthFault(404, 'manual_linking_disabled', 'Manual linking is disabled');
+  new AuthError(404, 'manual_linking_disabled', 'Manual linking is disabled');
 
 /** Handles the return from a provider's page. Always redirects: to the requested URL, or to the site with the error. */
 export async function callback(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -76,18 +76,18 @@ export async function callback(request: AuthRequest, context: AuthContext): Prom
   try {
     flow = await takeFlow(context, answered.state);
   } catch (error) {
-    const fault = asFault(error);
-    if (fault !== error) context.onFault(error);
-    return redirect(303, withFault(context.settings.siteUrl, fault, false));
+    const known = asAuthError(error);
+    if (known !== error) context.onError(error);
+    return redirect(303, withError(context.settings.siteUrl, known, false));
   }
   const place = flow.referrer ?? context.settings.siteUrl;
   try {
     const arrival = await arrive(context, flow, answered);
     return redirect(302, await enter({ ...request, redirectTo: place }, context, flow, arrival));
   } catch (error) {
-    const fault = asFault(error);
-    if (fault !== error) context.onFault(error);
-    return redirect(302, withFault(place, fault, true));
+    const known = asAuthError(error);
+    if (known !== error) context.onError(error);
+    return redirect(302, withError(place, known, true));
   }
 }
 
@@ -103,11 +103,11 @@ async function startSignIn(
   const pkce = readPkce(asked);
   const inviteToken = text(asked, 'invite_token', 128) || null;
   if (inviteToken && !(await invitedBy(context.database, inviteToken))) {
-    throw new AuthFault(404, 'user_not_found', 'User identified by token not found');
+    throw new AuthError(404, 'user_not_found', 'User identified by token not found');
   }
   const configuration = await configurationOf(given, provider).catch((error) => {
-    context.onFault(error);
-    throw new AuthFault(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
+    context.onError(error);
+    throw new AuthError(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
   });
   const remembered = await prepareSignIn(provider);
   const state = await startFlow(context.database, context, {
@@ -143,20 +143,20 @@ function providerOf(
 /** Takes the flow of a state, once. */
 async function takeFlow(context: AuthContext, state: unknown): Promise<FlowStateRow> {
   if (typeof state !== 'string' || state === '') {
-    throw new AuthFault(400, 'bad_oauth_callback', 'OAuth state parameter missing');
+    throw new AuthError(400, 'bad_oauth_callback', 'OAuth state parameter missing');
   }
-  if (!isUuid(state)) throw new AuthFault(400, 'bad_oauth_state', 'OAuth state parameter is invalid');
+  if (!isUuid(state)) throw new AuthError(400, 'bad_oauth_state', 'OAuth state parameter is invalid');
   return context.database.transaction(async (tx) => {
     const flow = await findFlow(tx, { id: state });
     if (flow?.authentication_method !== 'oauth') {
-      throw new AuthFault(400, 'bad_oauth_state', 'OAuth state not found or expired');
+      throw new AuthError(400, 'bad_oauth_state', 'OAuth state not found or expired');
     }
     const age = (context.now().getTime() - new Date(flow.created_at).getTime()) / 1000;
     if (age > context.settings.flowLifetime) {
-      throw new AuthFault(400, 'bad_oauth_state', 'OAuth state has expired');
+      throw new AuthError(400, 'bad_oauth_state', 'OAuth state has expired');
     }
     if (flow.used_at !== null) {
-      throw new AuthFault(400, 'flow_state_already_used', 'State has already been used');
+      throw new AuthError(400, 'flow_state_already_used', 'State has already been used');
     }
     await tx.query('update auth.flow_state set used_at = $2::timestamptz where id = $1::uuid', [
       flow.id,
@@ -174,17 +174,17 @@ interface Arrival {
 
 async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields): Promise<Arrival> {
   const said = (name: string) => text(answered, name, 4096);
-  if (said('error')) throw new OAuthFault(said('error'), said('error_description'));
+  if (said('error')) throw new OAuthError(said('error'), said('error_description'));
   const code = said('code');
   if (!code) {
     const message = 'OAuth callback with missing authorization code missing';
-    throw new AuthFault(400, 'bad_oauth_callback', message);
+    throw new AuthError(400, 'bad_oauth_callback', message);
   }
   const { name, provider, isKnown } = providerNamed(flow.provider_type, context.settings.external);
   const given = context.settings.external[name];
   if (!provider || !given) {
     const reason = isKnown ? 'provider is not enabled' : `Provider ${name} could not be found`;
-    throw new AuthFault(400, 'oauth_provider_not_supported', `Unsupported provider: ${reason}`);
+    throw new AuthError(400, 'oauth_provider_not_supported', `Unsupported provider: ${reason}`);
   }
   const url = new URL(`${context.settings.externalUrl}/callback`);
   for (const parameter of ['code', 'state', 'iss']) {
@@ -192,8 +192,8 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
   }
   const remembered = flow.client_state as unknown as ProviderState;
   const failed = (message: string) => (error: unknown) => {
-    context.onFault(error);
-    throw new AuthFault(500, 'unexpected_failure', message);
+    context.onError(error);
+    throw new AuthError(500, 'unexpected_failure', message);
   };
   const configuration = await configurationOf(given, provider).catch(
     failed(`Provider ${name} cannot be reached`),
@@ -206,7 +206,7 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
     failed('Error getting user profile from external provider'),
   );
   if (!profile.email && !profile.isEmailOptional) {
-    throw new AuthFault(500, 'unexpected_failure', 'Error getting user email from external provider');
+    throw new AuthError(500, 'unexpected_failure', 'Error getting user email from external provider');
   }
   return { profile, accessToken, refreshToken };
 }

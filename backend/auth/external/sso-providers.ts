@@ -1,8 +1,8 @@
 // Identity providers of companies: stored in the database, managed with the secret key.
 import type { Session } from '../../database/database.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { at } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { flag, isUuid, object, optionalText, text } from '../fields.ts';
 import { type Json, rfc3339 } from '../rows.ts';
 import { publicFetch } from './public-fetch.ts';
@@ -55,12 +55,12 @@ export async function listSsoProviders(_: AuthRequest, context: AuthContext): Pr
   return Response.json({ items: rows.map((row) => providerJson({ ...row, metadata_xml: '' })) });
 }
 
-/** GET /admin/sso/providers/{id}. @throws AuthFault sso_provider_not_found */
+/** GET /admin/sso/providers/{id}. @throws AuthError sso_provider_not_found */
 export async function readSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   return Response.json(providerJson(await named(request, context.database)));
 }
 
-/** POST /admin/sso/providers. @throws AuthFault validation_failed, saml_idp_already_exists, sso_domain_already_exists */
+/** POST /admin/sso/providers. @throws AuthError validation_failed, saml_idp_already_exists, sso_domain_already_exists */
 export async function createSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   if (text(body, 'type') !== 'saml') throw invalid("Only 'saml' supported for SSO provider type");
@@ -68,7 +68,7 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
   if (!metadata) throw invalid('Either metadata_xml or metadata_url must be set');
   const made = await context.database.transaction(async (tx) => {
     if (await findSsoProvider(tx, { entityId: metadata.entityId })) {
-      throw new AuthFault(
+      throw new AuthError(
         422,
         'saml_idp_already_exists',
         `SAML Identity Provider with this EntityID (${metadata.entityId}) already exists`,
@@ -99,14 +99,14 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
   return Response.json(providerJson(made as SsoProviderRow), { status: 201 });
 }
 
-/** PUT /admin/sso/providers/{id}: changes what is given. @throws AuthFault saml_entity_id_mismatch and as for POST */
+/** PUT /admin/sso/providers/{id}: changes what is given. @throws AuthError saml_entity_id_mismatch and as for POST */
 export async function changeSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   const metadata = await givenMetadata(request, context);
   const changed = await context.database.transaction(async (tx) => {
     const { id, entity_id: entityId } = await named(request, tx);
     if (metadata && metadata.entityId !== entityId) {
-      throw new AuthFault(
+      throw new AuthError(
         400,
         'saml_entity_id_mismatch',
         `SAML Metadata can be updated only if the EntityID matches for the provider; expected '${entityId}' but got '${metadata.entityId}'`,
@@ -146,7 +146,7 @@ export async function changeSsoProvider(request: AuthRequest, context: AuthConte
   return Response.json(providerJson(changed as SsoProviderRow));
 }
 
-/** DELETE /admin/sso/providers/{id}. @throws AuthFault sso_provider_not_found */
+/** DELETE /admin/sso/providers/{id}. @throws AuthError sso_provider_not_found */
 export async function deleteSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const provider = await named(request, context.database);
   await context.database.query('delete from auth.sso_providers where id = $1::uuid', [provider.id]);
@@ -160,7 +160,7 @@ async function named(request: AuthRequest, session: Session): Promise<SsoProvide
     : isUuid(id)
       ? await findSsoProvider(session, { id })
       : null;
-  if (!found) throw new AuthFault(404, 'sso_provider_not_found', 'SSO Identity Provider not found');
+  if (!found) throw new AuthError(404, 'sso_provider_not_found', 'SSO Identity Provider not found');
   return found;
 }
 
@@ -203,7 +203,7 @@ async function setDomains(tx: Session, id: string, domains: string[]): Promise<v
   for (const domain of domains) {
     const holder = await findSsoProvider(tx, { domain });
     if (holder) {
-      throw new AuthFault(
+      throw new AuthError(
         400,
         'sso_domain_already_exists',
         `SSO Domain '${domain}' is already assigned to an SSO identity provider (${holder.id})`,

@@ -1,16 +1,16 @@
 // POST /sso and its responses: users sign in at their company's identity provider (reference §5).
 import { randomUUID } from 'node:crypto';
 import type { Session } from '../../database/database.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
 import { at } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { flag, isUuid, text } from '../fields.ts';
 import { endFlow, findFlow, issueAuthCode, readPkce, startFlow } from '../flow-state.ts';
 import { limitNetwork } from '../limits.ts';
 import { isRedirectAllowed } from '../redirects.ts';
 import { startSession } from '../sessions.ts';
 import { accountOf, inTransaction, LateRefusal, type Profile } from './accounts.ts';
-import { asFault, redirect, withFault, withQuery, withTokens } from './redirect-answer.ts';
+import { asAuthError, redirect, withError, withQuery, withTokens } from './redirect-answer.ts';
 import { parseMetadata } from './saml-metadata.ts';
 import {
   type Assertion,
@@ -24,7 +24,7 @@ import { findSsoProvider, type SsoProviderRow } from './sso-providers.ts';
 
 /**
  * Redirects a user to their company's identity provider.
- * @throws AuthFault saml_provider_disabled, sso_provider_not_found (404), validation_failed
+ * @throws AuthError saml_provider_disabled, sso_provider_not_found (404), validation_failed
  */
 export async function startSso(request: AuthRequest, context: AuthContext): Promise<Response> {
   checkEnabled(context);
@@ -37,10 +37,10 @@ export async function startSso(request: AuthRequest, context: AuthContext): Prom
   const provider = await findSsoProvider(context.database, id ? { id } : { domain });
   if (!provider) {
     const message = id ? 'No such SSO provider' : 'No SSO provider assigned for this domain';
-    throw new AuthFault(404, 'sso_provider_not_found', message);
+    throw new AuthError(404, 'sso_provider_not_found', message);
   }
   if (provider.disabled) {
-    throw new AuthFault(404, 'sso_provider_disabled', 'SSO Provider is currently disabled');
+    throw new AuthError(404, 'sso_provider_disabled', 'SSO Provider is currently disabled');
   }
   const pkce = readPkce(body);
   const sent = { id: `_${randomUUID()}`, relayState: randomUUID() };
@@ -63,7 +63,7 @@ export async function startSso(request: AuthRequest, context: AuthContext): Prom
   return flag(body, 'skip_http_redirect') ? Response.json({ url }) : redirect(303, url);
 }
 
-/** Our metadata as a service provider. @throws AuthFault saml_provider_disabled */
+/** Our metadata as a service provider. @throws AuthError saml_provider_disabled */
 export async function samlMetadata(request: AuthRequest, context: AuthContext): Promise<Response> {
   checkEnabled(context);
   const isDownload = request.url.searchParams.get('download') === 'true';
@@ -83,9 +83,9 @@ export async function consumeAssertion(request: AuthRequest, context: AuthContex
     await limitNetwork(context, 'sso', request.ip);
     return redirect(302, await enter(request, context));
   } catch (error) {
-    const fault = asFault(error);
-    if (fault !== error) context.onFault(error);
-    return redirect(303, withFault(context.settings.siteUrl, fault, false));
+    const known = asAuthError(error);
+    if (known !== error) context.onError(error);
+    return redirect(303, withError(context.settings.siteUrl, known, false));
   }
 }
 
@@ -122,7 +122,7 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
     ? await findSsoProvider(context.database, { id: relayState.sso_provider_id })
     : await findSsoProvider(context.database, { entityId: claimedIssuer(xml) });
   if (!provider) {
-    throw new AuthFault(
+    throw new AuthError(
       404,
       'saml_idp_not_found',
       'A SAML connection has not been established with this Identity Provider',
@@ -130,7 +130,7 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
   }
   if (provider.disabled) {
     const message = 'SSO Provider assigned for this domain is currently disabled';
-    throw new AuthFault(404, 'sso_provider_disabled', message);
+    throw new AuthError(404, 'sso_provider_disabled', message);
   }
   const identityProvider = await parseMetadata(provider.metadata_xml);
   const requestId = relayState?.request_id ?? null;
@@ -175,12 +175,12 @@ async function takeRelayState(context: AuthContext, id: string): Promise<RelaySt
   const [state] = rows;
   if (!state) {
     const message = 'SAML RelayState does not exist, try logging in again?';
-    throw new AuthFault(404, 'saml_relay_state_not_found', message);
+    throw new AuthError(404, 'saml_relay_state_not_found', message);
   }
   const age = (context.now().getTime() - new Date(state.created_at).getTime()) / 1000;
   if (age >= context.settings.saml.relayStateLifetime) {
     const message = 'SAML RelayState has expired. Try logging in again?';
-    throw new AuthFault(422, 'saml_relay_state_expired', message);
+    throw new AuthError(422, 'saml_relay_state_expired', message);
   }
   return state;
 }
@@ -203,7 +203,7 @@ async function acceptOnce(tx: Session, provider: SsoProviderRow, assertion: Asse
 
 function profileOf(assertion: Assertion, provider: SsoProviderRow): Profile {
   if (!assertion.userId) {
-    throw new AuthFault(
+    throw new AuthError(
       400,
       'saml_assertion_no_user_id',
       'SAML Assertion did not contain a persistent Subject Identifier attribute or Subject NameID uniquely identifying this user',
@@ -214,7 +214,7 @@ function profileOf(assertion: Assertion, provider: SsoProviderRow): Profile {
   const email = (mappedEmail || assertion.email)?.trim().toLowerCase();
   if (!email) {
     const message = 'SAML Assertion does not contain an email address';
-    throw new AuthFault(400, 'saml_assertion_no_email', message);
+    throw new AuthError(400, 'saml_assertion_no_email', message);
   }
   const { email: _, ...claims } = mapped;
   return {
@@ -236,6 +236,6 @@ function profileOf(assertion: Assertion, provider: SsoProviderRow): Profile {
 
 function checkEnabled({ settings }: AuthContext): void {
   if (!settings.saml.isEnabled) {
-    throw new AuthFault(404, 'saml_provider_disabled', 'SAML 2.0 is disabled');
+    throw new AuthError(404, 'saml_provider_disabled', 'SAML 2.0 is disabled');
   }
 }

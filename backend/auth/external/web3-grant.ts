@@ -1,8 +1,8 @@
 // POST /token?grant_type=web3: signs in with a message signed by a wallet, accepted once.
 import { createHash } from 'node:crypto';
 import type { Session } from '../../database/database.ts';
+import { AuthError, invalid, OAuthError } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
-import { AuthFault, invalid, OAuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
 import { limitNetwork } from '../limits.ts';
 import { isRedirectAllowed } from '../redirects.ts';
@@ -21,14 +21,14 @@ const chainNames: Record<Chain, string> = { ethereum: 'Ethereum', solana: 'Solan
 
 /**
  * Signs in the owner of a wallet.
- * @throws AuthFault web3_provider_disabled, web3_unsupported_chain, validation_failed; OAuthFault invalid_grant
+ * @throws AuthError web3_provider_disabled, web3_unsupported_chain, validation_failed; OAuthError invalid_grant
  */
 export async function web3Grant(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { web3 } = context.settings;
   if (!web3.ethereum && !web3.solana) throw disabled('Web3 provider is disabled');
   const chain = text(request.body, 'chain');
   if (chain !== 'ethereum' && chain !== 'solana') {
-    throw new AuthFault(400, 'web3_unsupported_chain', 'Unsupported chain');
+    throw new AuthError(400, 'web3_unsupported_chain', 'Unsupported chain');
   }
   if (!web3[chain]) throw disabled(`${chainNames[chain]} Web3 provider is disabled`);
   await limitNetwork(context, 'web3', request.ip);
@@ -160,5 +160,5 @@ async function subjectOf(tx: Session, { chain, address }: SignedMessage): Promis
   return written;
 }
 
-const refused = (reason: string) => new OAuthFault('invalid_grant', reason);
-const disabled = (reason: string) => new AuthFault(422, 'web3_provider_disabled', reason);
+const refused = (reason: string) => new OAuthError('invalid_grant', reason);
+const disabled = (reason: string) => new AuthError(422, 'web3_provider_disabled', reason);

@@ -1,8 +1,8 @@
 // Administration of users' second factors with the secret key, for example after a lost phone.
 import { phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { optionalText, uuidParameter } from '../fields.ts';
 import type { FactorRow, UserRow } from '../rows.ts';
 import { factorJson } from '../user-json.ts';
@@ -11,11 +11,11 @@ import { deleteFactor, factorInPath } from './factors.ts';
 
 /**
  * The user of a path.
- * @throws AuthFault 404 validation_failed, user_not_found
+ * @throws AuthError 404 validation_failed, user_not_found
  */
 export async function userInPath(request: AuthRequest, context: AuthContext): Promise<UserRow> {
   const user = await findUser(context.database, { id: uuidParameter(request.parameters, 'user_id') });
-  if (!user) throw new AuthFault(404, 'user_not_found', 'User not found');
+  if (!user) throw new AuthError(404, 'user_not_found', 'User not found');
   return user;
 }
 
@@ -50,7 +50,7 @@ export async function changeFactorOf(request: AuthRequest, context: AuthContext)
     if (phone && factor.factor_type !== 'phone') throw invalid('Only a phone factor has a phone');
     const others = (await factorsOf(tx, user.id)).filter(({ id }) => id !== factor.id);
     if (name && others.some(({ friendly_name: taken }) => taken === name)) {
-      throw new AuthFault(
+      throw new AuthError(
         422,
         'mfa_factor_name_conflict',
         `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,
@@ -58,7 +58,7 @@ export async function changeFactorOf(request: AuthRequest, context: AuthContext)
     }
     const number = phone ? phoneNumber(phone) : null;
     if (number && others.some(({ phone: taken }) => taken === number)) {
-      throw new AuthFault(422, 'mfa_verified_factor_exists', 'Another factor has this phone');
+      throw new AuthError(422, 'mfa_verified_factor_exists', 'Another factor has this phone');
     }
     const { rows } = await tx.query<FactorRow>(
       `update auth.mfa_factors set friendly_name = coalesce($2, friendly_name), phone = coalesce($3, phone),

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { textChannel } from '../addresses.ts';
 import { audit } from '../audit.ts';
+import { AuthError } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
 import { holdCooldown } from '../limits.ts';
 import { newCode, testCode } from '../one-time-tokens.ts';
@@ -23,14 +23,14 @@ interface Asked {
 /**
  * Creates a challenge: sends a code for a phone factor, returns the browser's options for a WebAuthn factor.
  * @returns 200 {id, type, expires_at (seconds since 1970), webauthn? {type create|request, credential_options}}
- * @throws AuthFault mfa_…_verify_not_enabled (422), mfa_factor_not_found (404), over_sms_send_rate_limit (429)
+ * @throws AuthError mfa_…_verify_not_enabled (422), mfa_factor_not_found (404), over_sms_send_rate_limit (429)
  */
 export async function challengeFactor(request: UserRequest, context: AuthContext): Promise<Response> {
   const { database, settings } = context;
   const factor = await factorInPath(database, request.parameters, request.user.id);
   const type = factor.factor_type;
   if (!settings.mfa[type].canVerify) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       `mfa_${type}_verify_not_enabled`,
       `MFA verification is disabled for ${titleOf[type]}`,

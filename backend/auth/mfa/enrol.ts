@@ -3,8 +3,8 @@ import type { Session } from '../../database/database.ts';
 import { DatabaseError } from '../../database/database.ts';
 import { phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { text } from '../fields.ts';
 import type { FactorRow, SessionRow, UserRow } from '../rows.ts';
 import { factorsOf, findUser } from '../users.ts';
@@ -16,7 +16,7 @@ const isFactorType = (value: string): value is FactorType => Object.hasOwn(title
 /**
  * Creates an unverified factor.
  * @returns 200 {id, type, friendly_name, and totp {qr_code, secret, uri} or phone}
- * @throws AuthFault validation_failed (400), mfa_…_enroll_not_enabled, mfa_factor_name_conflict, mfa_verified_factor_exists,
+ * @throws AuthError validation_failed (400), mfa_…_enroll_not_enabled, mfa_factor_name_conflict, mfa_verified_factor_exists,
  *   too_many_enrolled_mfa_factors (422), insufficient_aal (403)
  */
 export async function enrolFactor(request: UserRequest, context: AuthContext): Promise<Response> {
@@ -24,7 +24,7 @@ export async function enrolFactor(request: UserRequest, context: AuthContext): P
   const friendlyName = text(request.body, 'friendly_name', 255);
   if (!isFactorType(type)) throw invalid('factor_type needs to be totp, phone, or webauthn');
   if (!context.settings.mfa[type].canEnroll) {
-    throw new AuthFault(422, `mfa_${type}_enroll_not_enabled`, `MFA enroll is disabled for ${titleOf[type]}`);
+    throw new AuthError(422, `mfa_${type}_enroll_not_enabled`, `MFA enroll is disabled for ${titleOf[type]}`);
   }
   const session = sessionOf(request);
   const enrol = { totp: enrolTotp, phone: enrolPhone, webauthn: enrolWebauthn }[type];
@@ -117,7 +117,7 @@ function checkRoom(
 ): void {
   const verified = factors.filter(({ status }) => status === 'verified');
   if (wanted.phone !== undefined && verified.some(({ phone }) => phone === wanted.phone)) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       'mfa_verified_factor_exists',
       'A verified phone factor already exists, unenroll the existing factor to continue',
@@ -127,7 +127,7 @@ function checkRoom(
     throw nameConflict(wanted.friendlyName);
   }
   if (factors.length >= wanted.context.settings.mfa.maximumFactors) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       'too_many_enrolled_mfa_factors',
       'Maximum number of verified factors reached, unenroll to continue',
@@ -135,12 +135,12 @@ function checkRoom(
   }
   // Otherwise a stolen password alone could add a factor and pass with it.
   if (verified.length > 0 && wanted.session.aal !== 'aal2') {
-    throw new AuthFault(403, 'insufficient_aal', 'AAL2 required to enroll a new factor');
+    throw new AuthError(403, 'insufficient_aal', 'AAL2 required to enroll a new factor');
   }
 }
 
 const nameConflict = (name: string) =>
-  new AuthFault(
+  new AuthError(
     422,
     'mfa_factor_name_conflict',
     `A factor with the friendly name ${JSON.stringify(name)} for this user already exists`,

@@ -1,7 +1,7 @@
 // Rows of second factors: find them, and delete them with their effects.
 import type { Session } from '../../database/database.ts';
+import { AuthError } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { isUuid, uuidParameter } from '../fields.ts';
 import type { Credential } from '../passkeys/ceremony.ts';
 import type { FactorRow, SessionRow } from '../rows.ts';
@@ -36,7 +36,7 @@ export const titleOf: Readonly<Record<FactorType, string>> = {
 /**
  * Finds the factor of a path.
  * @param lock locks it until the transaction ends, so that concurrent attempts are checked one by one
- * @throws AuthFault 404 validation_failed for an invalid UUID; 404 mfa_factor_not_found when the user has no such factor
+ * @throws AuthError 404 validation_failed for an invalid UUID; 404 mfa_factor_not_found when the user has no such factor
  */
 export async function factorInPath(
   session: Session,
@@ -51,7 +51,7 @@ export async function factorInPath(
     [uuidParameter(parameters, 'factor_id'), userId],
   );
   const [factor] = rows;
-  if (!factor) throw new AuthFault(404, 'mfa_factor_not_found', 'Factor not found');
+  if (!factor) throw new AuthError(404, 'mfa_factor_not_found', 'Factor not found');
   return factor;
 }
 
@@ -67,7 +67,7 @@ export interface ChallengeRow {
 
 /**
  * Finds the challenge of an answer. The factor must be locked.
- * @throws AuthFault 422: mfa_factor_not_found for an unknown challenge, mfa_ip_address_mismatch when it was answered already or
+ * @throws AuthError 422: mfa_factor_not_found for an unknown challenge, mfa_ip_address_mismatch when it was answered already or
  *   requested from another IP address, mfa_challenge_expired
  */
 export async function findChallenge(
@@ -88,13 +88,13 @@ export async function findChallenge(
     : { rows: [] };
   const [challenge] = rows;
   if (!challenge) {
-    throw new AuthFault(422, 'mfa_factor_not_found', 'MFA factor with the provided challenge ID not found');
+    throw new AuthError(422, 'mfa_factor_not_found', 'MFA factor with the provided challenge ID not found');
   }
   if (challenge.is_elsewhere) {
-    throw new AuthFault(422, 'mfa_ip_address_mismatch', 'Challenge and verify IP addresses mismatch.');
+    throw new AuthError(422, 'mfa_ip_address_mismatch', 'Challenge and verify IP addresses mismatch.');
   }
   if (challenge.is_over || challenge.failed_attempts >= context.settings.otpAttempts) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       'mfa_challenge_expired',
       `MFA challenge ${challenge.id} has expired, verify against another challenge or create a new challenge.`,
@@ -129,7 +129,7 @@ export function proofOf({ claims }: Pick<UserRequest, 'claims'>): 'message' | 'p
 
 const messageMethods = ['otp', 'recovery', 'magiclink', 'invite', 'email/signup'];
 
-/** The session of a request. @throws AuthFault 403 session_not_found for a token without one */
+/** The session of a request. @throws AuthError 403 session_not_found for a token without one */
 export function sessionOf(request: UserRequest): SessionRow {
   if (!request.session) throw sessionGone();
   return request.session;

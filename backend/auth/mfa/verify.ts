@@ -1,8 +1,8 @@
 // POST /factors/{id}/verify: answers a challenge. A right answer raises the session to aal2; a wrong one counts.
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { object, text } from '../fields.ts';
 import { forgetGuesses, limitSubject } from '../limits.ts';
 import { type Credential, verifiedAuthentication, verifiedRegistration } from '../passkeys/ceremony.ts';
@@ -32,7 +32,7 @@ interface Accepted {
  * Checks an answer. A right one verifies the factor, raises the session to `aal2`, ends the user's lower sessions and deletes
  * unverified factors of the kind.
  * @returns 200 with tokens
- * @throws AuthFault 400 validation_failed; 422 mfa_verification_failed, mfa_challenge_expired, mfa_ip_address_mismatch,
+ * @throws AuthError 400 validation_failed; 422 mfa_verification_failed, mfa_challenge_expired, mfa_ip_address_mismatch,
  *   mfa_factor_not_found (the challenge), mfa_…_verify_not_enabled; 404 mfa_factor_not_found; 429 over_request_rate_limit
  */
 export async function verifyFactor(request: UserRequest, context: AuthContext): Promise<Response> {
@@ -41,7 +41,7 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
   const { id, factor_type: type } = await factorInPath(database, request.parameters, request.user.id);
   const answer = { challengeId: text(request.body, 'challenge_id'), ...answerOf(request, type) };
   if (!settings.mfa[type].canVerify) {
-    throw new AuthFault(
+    throw new AuthError(
       422,
       `mfa_${type}_verify_not_enabled`,
       `MFA verification is disabled for ${titleOf[type]}`,
@@ -77,7 +77,7 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
   });
   if (!tokens) {
     const what = { totp: 'TOTP code', phone: 'MFA Phone code', webauthn: 'WebAuthn response' }[type];
-    throw new AuthFault(422, 'mfa_verification_failed', `Invalid ${what} entered`);
+    throw new AuthError(422, 'mfa_verification_failed', `Invalid ${what} entered`);
   }
   return answerTokens(tokens);
 }

@@ -1,7 +1,7 @@
 // Rows of passkeys and their challenges.
 import type { Session } from '../../database/database.ts';
+import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at } from '../context.ts';
-import { AuthFault, invalid } from '../fault.ts';
 import { isUuid, uuidParameter } from '../fields.ts';
 import { type Json, rfc3339 } from '../rows.ts';
 import type { Credential } from './ceremony.ts';
@@ -105,11 +105,11 @@ export async function noteUse(
   );
 }
 
-const notFound = () => new AuthFault(404, 'webauthn_credential_not_found', 'Passkey not found');
+const notFound = () => new AuthError(404, 'webauthn_credential_not_found', 'Passkey not found');
 
 /**
  * Renames the passkey of a path.
- * @throws AuthFault 404: validation_failed for an invalid UUID, webauthn_credential_not_found, also for another user's
+ * @throws AuthError 404: validation_failed for an invalid UUID, webauthn_credential_not_found, also for another user's
  */
 export async function renamePasskey(
   session: Session,
@@ -169,7 +169,7 @@ export async function storeChallenge(
 /**
  * Takes a challenge: it can be answered once.
  * @returns the challenge, base64url
- * @throws AuthFault 400: validation_failed, webauthn_challenge_not_found (also when it is another user's, was answered, or is
+ * @throws AuthError 400: validation_failed, webauthn_challenge_not_found (also when it is another user's, was answered, or is
  *   of the other kind), webauthn_challenge_expired
  */
 export async function takeChallenge(
@@ -189,12 +189,12 @@ export async function takeChallenge(
   );
   const [row] = rows;
   if (!row) {
-    throw new AuthFault(400, 'webauthn_challenge_not_found', 'Challenge not found or already used');
+    throw new AuthError(400, 'webauthn_challenge_not_found', 'Challenge not found or already used');
   }
-  if (row.is_over) throw new AuthFault(400, 'webauthn_challenge_expired', 'Challenge has expired');
+  if (row.is_over) throw new AuthError(400, 'webauthn_challenge_expired', 'Challenge has expired');
   return row.session_data.challenge;
 }
 
 /** 400 webauthn_verification_failed. */
 export const verificationFailed = () =>
-  new AuthFault(400, 'webauthn_verification_failed', 'Credential verification failed');
+  new AuthError(400, 'webauthn_verification_failed', 'Credential verification failed');

@@ -1,7 +1,7 @@
 // GET, PATCH and DELETE /passkeys: a user's own passkeys and, with the secret key, those of others.
 import { audit } from '../audit.ts';
+import { invalid } from '../auth-error.ts';
 import type { AuthContext, AuthRequest, UserRequest } from '../context.ts';
-import { invalid } from '../fault.ts';
 import { text } from '../fields.ts';
 import { userInPath } from '../mfa/admin.ts';
 import type { UserRow } from '../rows.ts';
@@ -18,7 +18,7 @@ export async function listOwn(request: UserRequest, context: AuthContext): Promi
 /**
  * Renames a passkey.
  * @returns 200 with the passkey
- * @throws AuthFault 400 validation_failed, 404 webauthn_credential_not_found
+ * @throws AuthError 400 validation_failed, 404 webauthn_credential_not_found
  */
 export async function renameOwn(request: UserRequest, context: AuthContext): Promise<Response> {
   const name = text(request.body, 'friendly_name');
@@ -35,20 +35,20 @@ export async function renameOwn(request: UserRequest, context: AuthContext): Pro
   return Response.json(passkeyJson(passkey));
 }
 
-/** Deletes a passkey. @returns 204 @throws AuthFault 403 insufficient_aal, 404 webauthn_credential_not_found */
+/** Deletes a passkey. @returns 204 @throws AuthError 403 insufficient_aal, 404 webauthn_credential_not_found */
 export async function deleteOwn(request: UserRequest, context: AuthContext): Promise<Response> {
   await checkMayManage(request, context);
   await remove(request, context, request.user.id, request.user);
   return new Response(null, { status: 204 });
 }
 
-/** Lists a user's passkeys. @throws AuthFault 404 user_not_found */
+/** Lists a user's passkeys. @throws AuthError 404 user_not_found */
 export async function listOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { id } = await userInPath(request, context);
   return Response.json((await passkeysOf(context.database, id)).map(passkeyJson));
 }
 
-/** Deletes a user's passkey. @returns 204 @throws AuthFault 404 user_not_found, webauthn_credential_not_found */
+/** Deletes a user's passkey. @returns 204 @throws AuthError 404 user_not_found, webauthn_credential_not_found */
 export async function deleteOf(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { id } = await userInPath(request, context);
   await remove(request, context, id, null);

@@ -1,8 +1,8 @@
 // POST /passkeys/registration/options and /verify: a signed-in user registers a passkey.
 import { DatabaseError } from '../../database/database.ts';
 import { audit } from '../audit.ts';
+import { AuthError } from '../auth-error.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { object, text } from '../fields.ts';
 import type { UserRow } from '../rows.ts';
 import { factorsOf, findUser } from '../users.ts';
@@ -20,7 +20,7 @@ import { relyingPartyOf } from './relying-party.ts';
 /**
  * Returns the browser's options for registration.
  * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
- * @throws AuthFault insufficient_aal (403), too_many_passkeys, validation_failed for users of single sign-on (422)
+ * @throws AuthError insufficient_aal (403), too_many_passkeys, validation_failed for users of single sign-on (422)
  */
 export async function offerRegistration(request: UserRequest, context: AuthContext): Promise<Response> {
   const { database, settings } = context;
@@ -52,7 +52,7 @@ export async function offerRegistration(request: UserRequest, context: AuthConte
 /**
  * Stores the new passkey.
  * @returns 200 {id, friendly_name?, created_at}
- * @throws AuthFault as takeChallenge and offerRegistration; webauthn_verification_failed (400), webauthn_credential_exists
+ * @throws AuthError as takeChallenge and offerRegistration; webauthn_verification_failed (400), webauthn_credential_exists
  *   (422)
  */
 export async function verifyRegistration(request: UserRequest, context: AuthContext): Promise<Response> {
@@ -77,27 +77,27 @@ export async function verifyRegistration(request: UserRequest, context: AuthCont
     return Response.json(passkeyJson(passkey));
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
-    throw new AuthFault(422, 'webauthn_credential_exists', 'This credential is already registered');
+    throw new AuthError(422, 'webauthn_credential_exists', 'This credential is already registered');
   }
 }
 
-/** The browser's answer. @throws AuthFault 400 validation_failed */
+/** The browser's answer. @throws AuthError 400 validation_failed */
 export function credentialIn(request: Pick<UserRequest, 'body'>): unknown {
   const credential = object(request.body, 'credential');
-  if (!credential) throw new AuthFault(400, 'validation_failed', 'credential is required');
+  if (!credential) throw new AuthError(400, 'validation_failed', 'credential is required');
   return credential;
 }
 
 /**
  * A passkey opens the account, so adding or deleting one requires the full sign-in.
- * @throws AuthFault 403 insufficient_aal when the user has a second factor and has not passed it
+ * @throws AuthError 403 insufficient_aal when the user has a second factor and has not passed it
  */
 export async function checkMayManage(request: UserRequest, context: AuthContext): Promise<void> {
   const { user, session } = request;
   if (session?.aal === 'aal2') return;
   const factors = await factorsOf(context.database, user.id);
   if (factors.some(({ status }) => status === 'verified')) {
-    throw new AuthFault(
+    throw new AuthError(
       403,
       'insufficient_aal',
       'AAL2 session is required to manage passkeys when MFA is enabled',
@@ -107,13 +107,13 @@ export async function checkMayManage(request: UserRequest, context: AuthContext)
 
 function checkOwnAccount(user: Pick<UserRow, 'is_sso_user'>): void {
   if (user.is_sso_user) {
-    throw new AuthFault(422, 'validation_failed', 'SSO users cannot register passkeys');
+    throw new AuthError(422, 'validation_failed', 'SSO users cannot register passkeys');
   }
 }
 
 function checkRoom(count: number, { settings }: AuthContext): void {
   if (count >= settings.passkeys.maximum) {
-    throw new AuthFault(422, 'too_many_passkeys', 'Maximum number of passkeys reached');
+    throw new AuthError(422, 'too_many_passkeys', 'Maximum number of passkeys reached');
   }
 }
 

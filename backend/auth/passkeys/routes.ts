@@ -1,6 +1,7 @@
 // Routes of passkeys. None when the setting is off.
+
+import { AuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest, Route } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { deleteOf, deleteOwn, listOf, listOwn, renameOwn } from './manage.ts';
 import { offerRegistration, verifyRegistration } from './registration.ts';
 import { offerSignIn, verifySignIn } from './sign-in.ts';
@@ -10,7 +11,7 @@ function whenEnabled<Request extends AuthRequest>(
 ): (request: Request, context: AuthContext) => Promise<Response> {
   return async (request, context) => {
     if (!context.settings.passkeys.isEnabled) {
-      throw new AuthFault(404, 'passkey_disabled', 'Passkeys are disabled');
+      throw new AuthError(404, 'passkey_disabled', 'Passkeys are disabled');
     }
     return handle(request, context);
   };

@@ -1,7 +1,7 @@
 // POST /passkeys/authentication/options and /verify: signs in with a passkey alone, without a name.
 import { audit } from '../audit.ts';
+import { AuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
-import { AuthFault } from '../fault.ts';
 import { text } from '../fields.ts';
 import { limitNetwork } from '../limits.ts';
 import type { UserRow } from '../rows.ts';
@@ -20,7 +20,7 @@ import { relyingPartyOf } from './relying-party.ts';
 /**
  * Returns the browser's options for any user's passkey.
  * @returns 200 {challenge_id, options, expires_at (seconds since 1970)}
- * @throws AuthFault 429 over_request_rate_limit
+ * @throws AuthError 429 over_request_rate_limit
  */
 export async function offerSignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
   await limitNetwork(context, 'passkey', request.ip);
@@ -41,7 +41,7 @@ export async function offerSignIn(request: AuthRequest, context: AuthContext): P
 /**
  * Signs in.
  * @returns 200 with tokens
- * @throws AuthFault as takeChallenge; webauthn_verification_failed (400), also for an unknown credential; 403
+ * @throws AuthError as takeChallenge; webauthn_verification_failed (400), also for an unknown credential; 403
  *   email_not_confirmed, phone_not_confirmed, user_banned; 429 over_request_rate_limit
  */
 export async function verifySignIn(request: AuthRequest, context: AuthContext): Promise<Response> {
@@ -75,10 +75,10 @@ export async function verifySignIn(request: AuthRequest, context: AuthContext): 
 
 function checkMaySignIn(user: UserRow, context: AuthContext): void {
   if (user.email && !user.email_confirmed_at) {
-    throw new AuthFault(403, 'email_not_confirmed', 'Email not confirmed');
+    throw new AuthError(403, 'email_not_confirmed', 'Email not confirmed');
   }
   if (user.phone && !user.phone_confirmed_at) {
-    throw new AuthFault(403, 'phone_not_confirmed', 'Phone not confirmed');
+    throw new AuthError(403, 'phone_not_confirmed', 'Phone not confirmed');
   }
-  if (isBanned(user, context)) throw new AuthFault(403, 'user_banned', 'User is banned');
+  if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
 }

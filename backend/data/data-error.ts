@@ -1,7 +1,7 @@
 // Errors of requests, with PostgREST's texts and codes.
 
 /** The four fields every error answer has. */
-export interface FaultBody {
+export interface ErrorBody {
   code: string;
   message: string;
   details: unknown;
@@ -9,11 +9,11 @@ export interface FaultBody {
 }
 
 /** A request that cannot be served. Thrown by any stage; thrown inside a transaction it undoes it. */
-export class Fault extends Error {
-  override readonly name = 'Fault';
+export class DataError extends Error {
+  override readonly name = 'DataError';
   readonly status: number;
   // Not a field `code` of the error itself: drivers take such errors for the database's own.
-  readonly body: FaultBody;
+  readonly body: ErrorBody;
   readonly headers: Readonly<Record<string, string>>;
   readonly statusText: string;
 

@@ -1,31 +1,31 @@
 // Converts errors to HTTP responses, with PostgREST's statuses.
 import { DatabaseError } from '../database/database.ts';
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
-import { Fault } from './fault.ts';
+import { DataError } from './data-error.ts';
 
 /**
  * Creates the response of a failed request.
- * @param fault as `faultOf` returns it
+ * @param error as `dataErrorOf` returns it
  */
-export function respondFault(fault: Fault, method: string): PlainResponse {
-  const text = JSON.stringify(fault.body);
+export function respondError(error: DataError, method: string): PlainResponse {
+  const text = JSON.stringify(error.body);
   const headers: PlainHeaders = {
     'content-type': 'application/json; charset=utf-8',
     ...(method === 'HEAD' ? {} : { 'content-length': String(Buffer.byteLength(text)) }),
-    'proxy-status': `PostgREST; error=${fault.body.code}`,
+    'proxy-status': `PostgREST; error=${error.body.code}`,
   };
-  for (const [name, value] of Object.entries(fault.headers)) headers[name.toLowerCase()] = value;
-  return new PlainResponse(fault.status, headers, method === 'HEAD' ? null : text, fault.statusText);
+  for (const [name, value] of Object.entries(error.headers)) headers[name.toLowerCase()] = value;
+  return new PlainResponse(error.status, headers, method === 'HEAD' ? null : text, error.statusText);
 }
 
 /**
- * Turns whatever was thrown into a fault.
+ * Turns whatever was thrown into an error.
  * @param isAnonymous whether the request had no identity: a missing privilege then asks for one
  */
-export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
-  if (thrown instanceof Fault) return thrown;
+export function dataErrorOf(thrown: unknown, isAnonymous: boolean): DataError {
+  if (thrown instanceof DataError) return thrown;
   if (!(thrown instanceof DatabaseError)) {
-    return new Fault(500, { code: 'PGRSTX00', message: 'Internal server error' });
+    return new DataError(500, { code: 'PGRSTX00', message: 'Internal server error' });
   }
   const { code, message, detail, hint } = thrown;
   if (code.startsWith('08')) return unconnected(message);
@@ -33,13 +33,13 @@ export function faultOf(thrown: unknown, isAnonymous: boolean): Fault {
   const status = statusOf(code, message, isAnonymous);
   const headers: Record<string, string> = status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {};
   const words = code.startsWith('PT') && status === Number(code.slice(2)) ? message : '';
-  return new Fault(status, { code, message, details: detail, hint }, headers, words);
+  return new DataError(status, { code, message, details: detail, hint }, headers, words);
 }
 
 /** The driver's messages may contain host names: they are logged, not sent. */
-function unconnected(message: string): Fault {
+function unconnected(message: string): DataError {
   if (message === 'timeout exceeded when trying to connect') {
-    return new Fault(504, {
+    return new DataError(504, {
       code: 'PGRST003',
       message: 'Timed out acquiring connection from connection pool.',
     });
@@ -47,7 +47,7 @@ function unconnected(message: string): Fault {
   const [code, words] = message.includes('ECONNREFUSED')
     ? ['PGRST000', 'Database connection error.']
     : ['PGRST001', 'Database client error. Retrying the connection.'];
-  return new Fault(503, { code, message: words }, { 'Retry-After': '1' });
+  return new DataError(503, { code, message: words }, { 'Retry-After': '1' });
 }
 
 const statusByCode: Readonly<Record<string, number>> = {
@@ -100,9 +100,9 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
 }
 
 /** An error raised by a function with SQLSTATE 'PGRST': message and detail contain the response as JSON. */
-function raised(message: string, detail: string | null): Fault {
+function raised(message: string, detail: string | null): DataError {
   const malformed = (details: string, hint: string) =>
-    new Fault(500, {
+    new DataError(500, {
       code: 'PGRST121',
       message: 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error',
       details,
@@ -134,7 +134,12 @@ function raised(message: string, detail: string | null): Fault {
     if (isWellFormed) {
       const { code, details, hint } = body;
       const words = typeof answer.status_text === 'string' ? answer.status_text : '';
-      return new Fault(answer.status, { code, message: body.message, details, hint }, answer.headers, words);
+      return new DataError(
+        answer.status,
+        { code, message: body.message, details, hint },
+        answer.headers,
+        words,
+      );
     }
   } catch {
     // Answered below: the raised text is not such JSON.

@@ -5,8 +5,8 @@ import { randomUUID } from 'node:crypto';
 const apiVersionWithErrorCodes = '2024-01-01';
 
 /** An error as the caller receives it: HTTP status, name, one sentence, further fields. */
-export class AuthFault extends Error {
-  override readonly name = 'AuthFault';
+export class AuthError extends Error {
+  override readonly name = 'AuthError';
   readonly status: number;
   readonly code: string;
   /** Further fields of the answer, such as `weak_password`. */
@@ -28,8 +28,8 @@ export class AuthFault extends Error {
 }
 
 /** An OAuth 2.0 error (RFC 6749, section 5.2): id_token and web3 grants, external providers. */
-export class OAuthFault extends Error {
-  override readonly name = 'OAuthFault';
+export class OAuthError extends Error {
+  override readonly name = 'OAuthError';
   readonly status: number;
   readonly error: string;
 
@@ -41,38 +41,38 @@ export class OAuthFault extends Error {
 }
 
 /** 400 validation_failed. */
-export const invalid = (message: string) => new AuthFault(400, 'validation_failed', message);
+export const invalid = (message: string) => new AuthError(400, 'validation_failed', message);
 
 /**
  * Writes an error response.
- * @param thrown an AuthFault or OAuthFault; anything else becomes 500 unexpected_failure, without details
+ * @param thrown an AuthError or OAuthError; anything else becomes 500 unexpected_failure, without details
  * @param apiVersion the `x-supabase-api-version` of the request, or null
  */
-export function answerFault(thrown: unknown, apiVersion: string | null): Response {
-  if (thrown instanceof OAuthFault) {
+export function answerError(thrown: unknown, apiVersion: string | null): Response {
+  if (thrown instanceof OAuthError) {
     return Response.json(
       { error: thrown.error, error_description: thrown.message },
       { status: thrown.status, headers: { 'cache-control': 'no-store' } },
     );
   }
-  const isKnown = thrown instanceof AuthFault;
-  const fault = isKnown
+  const isKnown = thrown instanceof AuthError;
+  const error = isKnown
     ? thrown
-    : new AuthFault(
+    : new AuthError(
         500,
         'unexpected_failure',
         'Unexpected failure, please check server logs for more information',
       );
-  const errorId = fault.status >= 500 ? { error_id: randomUUID() } : {};
-  const headers = { ...fault.headers, 'x-sb-error-code': fault.code, 'cache-control': 'no-store' };
+  const errorId = error.status >= 500 ? { error_id: randomUUID() } : {};
+  const headers = { ...error.headers, 'x-sb-error-code': error.code, 'cache-control': 'no-store' };
   const isNamed = apiVersion !== null && apiVersion >= apiVersionWithErrorCodes;
   return isNamed
     ? Response.json(
-        { code: fault.code, message: fault.message, ...fault.extra },
-        { status: fault.status, headers: { ...headers, 'x-supabase-api-version': apiVersionWithErrorCodes } },
+        { code: error.code, message: error.message, ...error.extra },
+        { status: error.status, headers: { ...headers, 'x-supabase-api-version': apiVersionWithErrorCodes } },
       )
     : Response.json(
-        { code: fault.status, error_code: fault.code, msg: fault.message, ...errorId, ...fault.extra },
-        { status: fault.status, headers },
+        { code: error.status, error_code: error.code, msg: error.message, ...errorId, ...error.extra },
+        { status: error.status, headers },
       );
 }
