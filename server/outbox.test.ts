@@ -162,7 +162,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a refusal that can pass is tried again after a growing while, and given up with its reason after a day', async () => {
     onSend = () => {
-      throw new SendError('451 amina@example.com: try later', 'passing');
+      throw new SendError('451 amina@example.com: try later', 'refused');
     };
     const order = await promptOrder();
     const waits: unknown[] = [];
@@ -200,7 +200,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a recipient that is refused for good is not tried again', async () => {
     onSend = (message) => {
-      if ('subject' in message) throw new SendError('550 no such person', 'final');
+      if ('subject' in message) throw new SendError('550 no such person', 'failed');
     };
     const order = await promptOrder();
     await sendDueMessages(options);
