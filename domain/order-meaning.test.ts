@@ -62,7 +62,7 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
   ['delivered', { ...isPaid, status: 'delivered' }, 'delivered', 'Delivered and paid.'],
   [
     'on hold',
-    { ...isPaid, paymentStatus: 'needs_decision' },
+    { ...isPaid, paymentStatus: 'needs_review' },
     'on_hold',
     "Payment received, order on hold. We'll call you.",
   ],
@@ -137,7 +137,7 @@ test('after payment the charge is shown, which is whole shillings', () => {
 });
 
 test('an order on hold says whether the amount or the stock is the reason', () => {
-  const held = { ...isPaid, paymentStatus: 'needs_decision' };
+  const held = { ...isPaid, paymentStatus: 'needs_review' };
   expect(meaningOf(held).text).toMatch(/^Your KSh 921\.00 reached us, but your drinks were sold/);
   expect(meaningOf({ ...held, paid: 142_100 }).text).toMatch(
     /^Your KSh 1,421\.00 reached us, but your order comes to KSh 921\.00\./,
@@ -172,7 +172,7 @@ test('a cancelled order explains what happens to its payment', () => {
 test('an amount that is not the total is named for what it is', () => {
   const order = { paymentStatus: 'paid', total: 92_050, paid: null };
   expect(paidBesideTotal(order)).toEqual({ label: 'Charged, in whole shillings', cents: 92_100 });
-  expect(paidBesideTotal({ ...order, paymentStatus: 'needs_decision', paid: 120_000 })).toEqual({
+  expect(paidBesideTotal({ ...order, paymentStatus: 'needs_review', paid: 120_000 })).toEqual({
     label: 'Paid',
     cents: 120_000,
   });

@@ -93,7 +93,7 @@ export const cancelledFacts: OrderFacts = {
 function kindOf({ status, paymentStatus, paymentCheck, isRefunding }: OrderFacts): OrderKind {
   if (paymentStatus === 'refunded') return 'refunded';
   if (isRefunding) return 'refunding';
-  if (paymentStatus === 'needs_decision') return 'on_hold';
+  if (paymentStatus === 'needs_review') return 'on_hold';
   if (status === 'cancelled') return 'cancelled';
   if (paymentStatus === 'unpaid') {
     if (paymentCheck === 'review' || paymentCheck === 'goes_back') return 'checking';

@@ -369,7 +369,7 @@ describe.each([
     expect((await orderNow(order.id)).status).toBe('processing');
 
     // Money that came meanwhile is another order than the one that was seen, even with the same status.
-    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_decision' });
+    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
     await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
     await toast(first, `The payment of ${order.order_number} became Needs Decision`).waitFor();
     expect((await orderNow(order.id)).status).toBe('processing');
@@ -405,14 +405,14 @@ describe.each([
   story('money that waits for a decision stands out until it is made', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     // What a story before this one left undecided is counted, too.
-    await asOwner(shop, '/rest/v1/orders?payment_status=eq.needs_decision', 'PATCH', {
+    await asOwner(shop, '/rest/v1/orders?payment_status=eq.needs_review', 'PATCH', {
       payment_status: 'paid',
     });
     await enterAsStaff(shop, page);
     const order = await place(`Decide ${where}`);
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', {
       status: 'cancelled',
-      payment_status: 'needs_decision',
+      payment_status: 'needs_review',
       reserved_until: null,
     });
     await openOrders(page);

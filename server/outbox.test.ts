@@ -130,7 +130,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       [order.id],
     );
     for (const change of [
-      `payment_status = 'needs_decision'`,
+      `payment_status = 'needs_review'`,
       `payment_status = 'paid'`,
       `status = 'shipped'`,
       `status = 'delivered'`,

@@ -199,7 +199,6 @@ export type Database = {
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
-      decide_paid_order: { Args: { order_id: string; decision: string; }; Returns: undefined };
       erase_person: { Args: { identifier: string; }; Returns: Database['public']['CompositeTypes']['erasure'] };
       expire_reservations: { Args: { at_most?: number | null; }; Returns: number };
       export_person: { Args: { identifier: string; }; Returns: Json };
@@ -246,6 +245,7 @@ export type Database = {
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
+      resolve_paid_order: { Args: { order_id: string; resolution: string; }; Returns: undefined };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };

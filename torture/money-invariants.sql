@@ -46,7 +46,7 @@ select p.id::text as subject, m.source || ': ' || m.outcome as found
 from public.payments as p
 join public.payment_messages as m on m.payment_id = p.id
 where p.status = 'completed' and p.receipt is null
-  and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back', 'already_completed')
+  and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back', 'already_completed')
   and m.body like '%MpesaReceiptNumber%';
 
 -- an order is paid exactly when its money came, or staff decided
@@ -57,7 +57,7 @@ where (o.payment_status = 'paid') <> exists (
   where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
     and p.charge_cents = (o.total_amount + 99) / 100 * 100
 )
-and o.payment_status not in ('needs_decision', 'refunded')
+and o.payment_status not in ('needs_review', 'refunded')
 and not exists (
   select from public.order_events as e
   where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff'

@@ -221,7 +221,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
     ],
     [
       /an order is refunded when and only when/,
-      ({ id }) => run(`update public.orders set payment_status = 'needs_decision' where id = $1`, [id]),
+      ({ id }) => run(`update public.orders set payment_status = 'needs_review' where id = $1`, [id]),
     ],
     [
       /a payment went back when and only when/,

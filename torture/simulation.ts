@@ -278,7 +278,7 @@ export async function refundFigures(simulation: Simulation): Promise<Record<stri
      select 'refunds of orders whose units were gone', count(*)::integer
      from public.refunds as r join public.payments as p on p.id = r.payment_id
      where r.status = 'completed' and exists (
-       select from public.payment_messages as m where m.payment_id = p.id and m.outcome = 'paid_needs_decision')
+       select from public.payment_messages as m where m.payment_id = p.id and m.outcome = 'paid_needs_review')
      union all
      select 'refunds learned of by ' || m.source, count(*)::integer
      from public.payment_messages as m where m.refund_id is not null and m.outcome = 'completed' group by 1
@@ -300,7 +300,7 @@ export async function refundFigures(simulation: Simulation): Promise<Record<stri
 export async function countsBySource(simulation: Simulation): Promise<Record<string, number>> {
   const rows = await simulation.query(
     `select m.source, count(*)::integer as payments from public.payment_messages as m
-     where m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back')
+     where m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back')
      group by m.source order by m.source`,
   );
   return Object.fromEntries(rows.map(({ source, payments }) => [`recognised by ${source}`, payments]));

@@ -109,7 +109,7 @@ export async function startStaffActor(shop: ShopAccess, seed: number): Promise<S
       as(
         first,
         'GET',
-        `/rest/v1/payments?select=${columns},orders!inner(id)&status=eq.completed&refunded_at=is.null&receipt=not.is.null&orders.payment_status=eq.needs_decision&limit=200`,
+        `/rest/v1/payments?select=${columns},orders!inner(id)&status=eq.completed&refunded_at=is.null&receipt=not.is.null&orders.payment_status=eq.needs_review&limit=200`,
       ),
       as(
         first,

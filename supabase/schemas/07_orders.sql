@@ -35,7 +35,7 @@ create table public.orders (
   constraint "an order status is known"
     check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
   constraint "a payment status is known"
-    check (payment_status in ('unpaid', 'paid', 'needs_decision', 'refunded')),
+    check (payment_status in ('unpaid', 'paid', 'needs_review', 'refunded')),
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
   constraint "an order expires by its limit" check (expires_at <= expiry_limit),
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
@@ -68,8 +68,8 @@ create policy "staff set the order status" on public.orders
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
-create index orders_to_decide on public.orders (created_at desc)
-  where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
+create index orders_to_resolve on public.orders (created_at desc)
+  where payment_status = 'needs_review' or (payment_status = 'paid' and status = 'cancelled');
 create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
 create index orders_by_end_of_hold on public.orders (reserved_until) where payment_status = 'unpaid' and status = 'pending';
 create index orders_cancelled_with_units on public.orders (id)

@@ -162,8 +162,8 @@ begin
     or (new.payment_status = 'unpaid' and new.reserved_until is null)
   then
     if not private.take_units(new.id) then
-      perform private.refuse(409, 'units_sold_meanwhile',
-        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+      perform private.refuse(409, 'units_sold',
+        'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
     end if;
     new.units_returned_at := null;
   end if;

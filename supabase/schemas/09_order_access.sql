@@ -252,7 +252,7 @@ begin
     if doubt is not null then
       answer := answer || jsonb_build_object('payment_check', doubt);
     end if;
-  elsif described.payment_status in ('paid', 'needs_decision') and exists (
+  elsif described.payment_status in ('paid', 'needs_review') and exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
     where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')

@@ -155,7 +155,7 @@ begin
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = paid_order.charge_cents)
+      or (paid_order.payment_status = 'needs_review' and p.charge_cents = paid_order.charge_cents)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -163,8 +163,8 @@ begin
   if found then
     return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
   end if;
-  if paid_order.payment_status = 'needs_decision' then
-    perform private.refuse(409, 'payment_to_decide',
+  if paid_order.payment_status = 'needs_review' then
+    perform private.refuse(409, 'payment_needs_review',
       'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
   elsif paid_order.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');

@@ -145,9 +145,9 @@ begin
   end if;
   if needs_review then
     update public.orders as o
-    set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    set payment_status = 'needs_review', payment_method = 'mpesa', reserved_until = null, updated_at = now()
     where o.id = paid_order.id;
-    return 'paid_needs_decision';
+    return 'paid_needs_review';
   end if;
   update public.orders as o
   set payment_status = 'paid', payment_method = 'mpesa',
@@ -163,7 +163,7 @@ create function private.hold_paid_order(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
-  set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+  set payment_status = 'needs_review', status = 'pending', updated_at = now()
   where o.id = hold_paid_order.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
   if not found then
     return false;
@@ -278,7 +278,7 @@ begin
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), updated_at = now()
   where p.id = attempt.id;
   if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
-    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
+    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_review')
   then
     -- The order needed review only for the amount that staff typed.
     perform private.mark_order_paid(attempt.order_id);
@@ -354,7 +354,7 @@ begin
     -- Money that is being refunded, or was refunded, pays nothing.
     when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
     when paid_order.payment_status = 'unpaid' then 'pays'
-    when paid_order.payment_status = 'needs_decision' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
+    when paid_order.payment_status = 'needs_review' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
     else 'extra'
   end;
   perform private.mark_attempt_completed(attempt.id, report, is_extra => purpose in ('extra', 'goes_back'));
@@ -362,7 +362,7 @@ begin
     when 'pays' then
       return private.mark_order_paid(paid_order.id);
     when 'part' then
-      return 'paid_needs_decision';
+      return 'paid_needs_review';
     when 'goes_back' then
       return 'goes_back';
     else
@@ -381,7 +381,7 @@ begin
 end
 $$;
 comment on function private.complete_attempt is
-  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back; completed for a test. The caller has locked the order.';
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_review, paid_twice or goes_back; completed for a test. The caller has locked the order.';
 
 create function private.purpose_for_reviewed_order(attempt public.payments, source text, reviewed public.orders) returns text
 language plpgsql set search_path = '' as $$

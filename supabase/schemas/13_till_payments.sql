@@ -175,7 +175,7 @@ begin
       select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
     )
     or not (
-      paid_order.payment_status = 'needs_decision'
+      paid_order.payment_status = 'needs_review'
       -- An order that was handed over keeps its status.
       or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
     )
@@ -209,7 +209,7 @@ begin
     'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
   perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and received = paid_order.charge_cents
+  if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
     and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then

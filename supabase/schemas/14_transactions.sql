@@ -117,12 +117,12 @@ begin
   select * into strict money from public.payments as p where p.id = correct_message_outcomes.payment_id;
   select m.id into completing_message
   from public.payment_messages as m
-  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
+  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back')
   order by m.outcome = 'paid_twice', m.id
   limit 1;
   if money.status <> 'completed' then
     update public.payment_messages as m set outcome = 'presumed'
-    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back');
   elsif completing_message is null then
     update public.payment_messages as m
     set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
@@ -132,7 +132,7 @@ begin
     );
   else
     update public.payment_messages as m set outcome = 'confirmed_by_hand'
-    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back');
   end if;
 end
 $$;
@@ -364,7 +364,7 @@ begin
     return;
   end if;
   select * into of_order from public.orders as o where o.id = known.order_id;
-  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_decision') then
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_review') then
     -- Nothing was decided by the typed amount.
     update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
     if not known.needs_refund and reported.received_cents = of_order.charge_cents then

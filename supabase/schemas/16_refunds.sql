@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- A payment was refunded: updates its order, as decide_paid_order does.
+-- A payment was refunded: updates its order, as resolve_paid_order does.
 create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -163,7 +163,7 @@ declare
   refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
 begin
   select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
-  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
+  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_review') then
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
@@ -184,11 +184,11 @@ begin
   update public.orders as o
   set payment_status = 'refunded',
       status = case
-        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then 'cancelled'
         else o.status
       end,
       units_returned_at = case
-        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then now()
+        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then now()
         else o.units_returned_at
       end,
       updated_at = now()
@@ -247,7 +247,7 @@ begin
   elsif paid.status <> 'completed' or not (
     paid.needs_refund
     or paid.purpose = 'test'
-    or paid_order.payment_status = 'needs_decision'
+    or paid_order.payment_status = 'needs_review'
     or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
   ) then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
@@ -355,7 +355,7 @@ declare
   approved public.refunds := private.lock_refund(approve_refund.refund_id);
 begin
   if approved.status <> 'requested' then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif approved.requested_by = member then
     perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
   end if;
@@ -379,7 +379,7 @@ begin
     return withdrawn;
   end if;
   if withdrawn.status not in ('requested', 'approved') then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   end if;
   update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
   return withdrawn;

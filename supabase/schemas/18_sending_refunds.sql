@@ -114,7 +114,7 @@ declare
   closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
 begin
   if closed.status <> 'unknown' then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif close_unknown_refund.refund_receipt is not null then
     return private.complete_refund(closed.id, private.check_refund_receipt(close_unknown_refund.refund_receipt));
   end if;
@@ -420,7 +420,7 @@ declare
   seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;

@@ -29,13 +29,13 @@ comment on column private.prompt_pause.caused_by is 'Phone of the last failed pr
 comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
 alter table private.prompt_pause enable row level security;
 
-create table private.prompt_faults (
+create table private.failed_prompts (
   phone text primary key,
   at timestamptz not null
 );
-comment on table private.prompt_faults is
+comment on table private.failed_prompts is
   'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
-alter table private.prompt_faults enable row level security;
+alter table private.failed_prompts enable row level security;
 
 create type public.daraja_token_lease as (state text, token text, fresh_for_ms bigint, lease uuid);
 comment on type public.daraja_token_lease is
@@ -108,7 +108,7 @@ $$;
 create function private.end_prompt_pause() returns void
 language sql set search_path = '' as $$
   delete from private.prompt_pause where true;
-  delete from private.prompt_faults where true;
+  delete from private.failed_prompts where true;
 $$;
 
 create function private.pause_prompts(new public.payments) returns void
@@ -125,11 +125,11 @@ begin
   end if;
   -- A later refusal, unlike an immediate one, may be caused by the phone.
   if new.checkout_request_id is not null and not private.is_credential_error(new.result_code, new.result_description) then
-    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    insert into private.failed_prompts as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
     -- A second phone confirms it, now or as the probe after a pause.
     if not exists (
-      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+      select from private.failed_prompts as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
     ) and not exists (
       select from private.prompt_pause as paused
       where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()

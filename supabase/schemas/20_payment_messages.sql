@@ -24,7 +24,7 @@ create policy "staff read every payment message" on public.payment_messages
   for select to authenticated using ((select public.is_admin()));
 create index payment_messages_by_payment on public.payment_messages (payment_id);
 create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
-create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
+create index payment_messages_not_settled on public.payment_messages (id) where outcome = 'error';
 create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
 create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
 create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
@@ -34,7 +34,7 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'fault')
+  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'error')
   returning id;
 $$;
 comment on function public.store_failed_callback is
@@ -43,7 +43,7 @@ comment on function public.store_failed_callback is
 create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
-  where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+  where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_failed_callbacks.at_most;
 $$;
@@ -51,7 +51,7 @@ comment on function public.list_failed_callbacks is 'Stored callbacks that could
 
 create function public.finish_failed_callback(message_id bigint) returns void
 language sql volatile security definer set search_path = '' as $$
-  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'error';
 $$;
 comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
 

@@ -136,7 +136,7 @@ begin
   );
   select count(*) into status.unsettled_messages
   from public.payment_messages as m
-  where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  where (m.outcome = 'error' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
   select count(*) into status.unmatched
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
   return status;

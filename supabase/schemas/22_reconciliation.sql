@@ -125,7 +125,7 @@ begin
       when c.kind in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
       when c.kind = 'double' then c.p_refunded_at is null
       when c.kind = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
-        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
+        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_review'
       else true
     end,
     coalesce(c.reported, c.p_receipt),
@@ -329,7 +329,7 @@ begin
     if money.purpose = 'test' then
       perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
     elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
     elsif not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
@@ -347,7 +347,7 @@ begin
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
     if money.id is null and reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
     elsif money.id is null and not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
     end if;
@@ -361,10 +361,10 @@ begin
       select from public.refunds as r
       where (r.receipt = reported.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
     ) or reported.resolution = 'given' then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
     end if;
   elsif event_kind = 'not_an_order' and reported.payment_id is not null then
-    perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
   end if;
 
   if reported.receipt is not null then

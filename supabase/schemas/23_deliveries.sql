@@ -173,7 +173,7 @@ begin
           format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
       elsif assign_delivery.seen_updated_at <> delivery.updated_at then
         perform private.refuse(409, 'delivery_changed',
-          'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
+          'This delivery was changed in the meantime. Please look at it again and save once more if you still want to');
       end if;
       begin
         update public.deliveries as d

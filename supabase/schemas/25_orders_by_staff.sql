@@ -13,22 +13,22 @@ comment on table private.status_changes is
 alter table private.status_changes enable row level security;
 create index status_changes_by_order on private.status_changes (order_id);
 
-create function public.decide_paid_order(order_id uuid, decision text) returns void
+create function public.resolve_paid_order(order_id uuid, resolution text) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
   decided public.orders;
 begin
   perform private.expect_staff();
-  select * into decided from public.orders as o where o.id = decide_paid_order.order_id for update;
+  select * into decided from public.orders as o where o.id = resolve_paid_order.order_id for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
-  elsif decide_paid_order.decision = 'deliver' and decided.payment_status = 'needs_decision' then
+  elsif resolve_paid_order.resolution = 'deliver' and decided.payment_status = 'needs_review' then
     if private.mark_order_paid(decided.id) <> 'paid' then
-      perform private.refuse(409, 'units_sold_meanwhile',
-        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+      perform private.refuse(409, 'units_sold',
+        'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
     end if;
-  elsif decide_paid_order.decision = 'refunded' and (
-    decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
+  elsif resolve_paid_order.resolution = 'refunded' and (
+    decided.payment_status = 'needs_review' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
   ) then
     -- This procedure must not bypass receipts and approval of refunds.
     if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
@@ -38,15 +38,15 @@ begin
     update public.orders as o
     set payment_status = 'refunded', status = 'cancelled',
         -- An order that needed review holds no units.
-        units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
+        units_returned_at = case when decided.payment_status = 'needs_review' then now() else o.units_returned_at end,
         updated_at = now()
     where o.id = decided.id;
   else
-    perform private.refuse(409, 'nothing_to_decide', 'This order has changed. There is nothing to decide any more');
+    perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
   end if;
 end
 $$;
-comment on function public.decide_paid_order is
+comment on function public.resolve_paid_order is
   'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
 
 create function private.check_handover(old public.orders, new public.orders) returns void
@@ -230,6 +230,6 @@ comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
 -- Who may call these functions
-grant execute on function public.decide_paid_order, public.set_order_status, public.set_delivery_status,
+grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
   public.undo_status_change
   to authenticated, service_role;

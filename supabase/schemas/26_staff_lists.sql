@@ -110,7 +110,7 @@ declare
   is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
-  is_review_due constant text := $sql$(o.payment_status = 'needs_decision' or (o.payment_status = 'unpaid' and exists (
+  is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
     select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
   rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
   asked record;
@@ -222,7 +222,7 @@ begin
     -- Money that came too late or in part, or that M-PESA reports in another amount.
     checked := checked || is_review_due;
     candidates := $sql$
-      select o.id from public.orders as o where o.payment_status = 'needs_decision'
+      select o.id from public.orders as o where o.payment_status = 'needs_review'
       union
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
     is_broad := false;

@@ -130,7 +130,7 @@ begin
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
       perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
-    elsif new.payment_status = 'needs_decision' then
+    elsif new.payment_status = 'needs_review' then
       perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
     elsif new.payment_status = 'refunded' then
       perform private.queue_order_messages(new.id, 'order_refunded');

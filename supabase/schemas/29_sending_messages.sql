@@ -236,7 +236,7 @@ begin
     if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then
       perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
     end if;
-    perform private.refuse(409, 'message_not_to_send_again', 'This message waits already, or was sent meanwhile');
+    perform private.refuse(409, 'message_not_to_send_again', 'This message is waiting already, or was sent in the meantime');
   end if;
   if private.daily_budget(again.channel) <= coalesce((
     select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
@@ -327,7 +327,7 @@ language sql stable set search_path = '' as $$
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
     when 'order_paid' then o.payment_status in ('paid', 'refunded')
-    when 'order_payment_held' then o.payment_status = 'needs_decision'
+    when 'order_payment_held' then o.payment_status = 'needs_review'
     else true
   end
   from public.orders as o where o.id = is_message_true.order_id;

@@ -66,7 +66,7 @@ begin
   select * into asked from public.orders as o where o.id = unsettled_money_reason.order_id;
   return case
     when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
-    when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
+    when asked.payment_status = 'needs_review' then 'Its payment needs review'
     when exists (
       select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
     ) then 'A payment is being checked'
@@ -86,7 +86,7 @@ begin
     when exists (
       select from public.mpesa_transactions as t
       where t.order_id = asked.id and t.payment_id is null and t.resolution is null
-    ) then 'Money under its number waits for a decision'
+    ) then 'Money under its number needs review'
   end;
 end
 $$;
@@ -166,7 +166,7 @@ begin
   set body = '{}', source_address = null
   where m.id in (
     select old.id from public.payment_messages as old
-    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'error'
     order by old.received_at limit 5000
     for update skip locked
   );

@@ -109,10 +109,10 @@ begin
     perform private.count_held_units(old, null);
     return old;
   end if;
-  if (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+  if (old.payment_status in ('unpaid', 'needs_review') and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
-    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-    or (old.payment_status = 'needs_decision' and old.status <> new.status
+    or (old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded')
+    or (old.payment_status = 'needs_review' and old.status <> new.status
       and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
   then
     perform private.refuse_while_refund_is_open(new);
@@ -151,7 +151,7 @@ begin
   then
     perform private.count_held_units(old, new);
   end if;
-  if old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded' then
+  if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
   end if;
   if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then

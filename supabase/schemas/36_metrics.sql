@@ -25,7 +25,7 @@ language sql stable security definer set search_path = '' as $$
   select 'payment_messages_unprocessed', null, (
     select count(*) from public.payment_messages as m
     where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-  ) + (select count(*) from public.payment_messages as m where m.outcome = 'fault')
+  ) + (select count(*) from public.payment_messages as m where m.outcome = 'error')
   union all
   select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
     select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1

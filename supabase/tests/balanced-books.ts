@@ -63,14 +63,14 @@ const brokenPromises = `
   select 'a paid order has one completed payment that needs no refund, of the right amount or accepted by staff', o.id::text
   from public.orders as o
   left join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-  where o.payment_status in ('paid', 'needs_decision')
+  where o.payment_status in ('paid', 'needs_review')
   group by o.id
   having count(p.id) = 0
     or ((count(p.id) > 1 or sum(p.charge_cents) <> ceil(o.total_amount / 100.0) * 100) and (
       bool_or(p.method <> 'till') or sum(p.charge_cents) > ceil(o.total_amount / 100.0) * 100 and count(p.id) > 1
       or (o.payment_status = 'paid' and not exists (
         select from public.order_events as e
-        where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_decision'
+        where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_review'
       ))
     ))
 
@@ -130,7 +130,7 @@ const brokenPromises = `
   from public.payments as p
   where p.status = 'completed' and p.purpose = 'order' and 1 <> (
     select count(*) from public.payment_messages as m
-    where m.payment_id = p.id and m.outcome in ('paid', 'paid_twice', 'paid_needs_decision', 'goes_back')
+    where m.payment_id = p.id and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back')
   )
 
   union all

@@ -270,8 +270,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`update public.payments set status = 'failed' where order_id = $1`, [order.id]);
       await remove(product);
       await runOut(order);
-      expect((await late.settle()).outcome).toBe('paid_needs_decision');
-      expect(await orderNow(order.id)).toMatchObject({ payment_status: 'needs_decision' });
+      expect((await late.settle()).outcome).toBe('paid_needs_review');
+      expect(await orderNow(order.id)).toMatchObject({ payment_status: 'needs_review' });
     });
 
     test('ordering and deleting at once: the order is whole, or it is refused', async () => {

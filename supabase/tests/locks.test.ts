@@ -202,7 +202,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
               body: '{}',
             }),
           () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [twice.id]),
-          () => as(staff, `select public.decide_paid_order($1, 'refunded') as answer`, [twice.id]),
+          () => as(staff, `select public.resolve_paid_order($1, 'refunded') as answer`, [twice.id]),
           () =>
             as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [order.id, unknown, cents]),
         ])),

@@ -292,9 +292,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a message whose kind is switched off, or whose day is over, is not sent', async () => {
     const [off, late, fine] = [await placeOrder(), await placeOrder(), await placeOrder()];
-    await database.query(`update public.orders set payment_status = 'needs_decision' where id = $1`, [
-      off.id,
-    ]);
+    await database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [off.id]);
     await pay(late);
     await pay(fine);
     await database.query(

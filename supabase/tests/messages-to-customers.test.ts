@@ -164,7 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['callback', 'paid', '13 months'],
       ['callback', 'paid', '11 months'],
       // Not settled yet.
-      ['callback', 'fault', '13 months'],
+      ['callback', 'error', '13 months'],
       ['confirmation', null, '13 months'],
       ['query', 'pending', '91 days'],
       ['query', 'pending', '89 days'],
@@ -186,7 +186,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await words()).toEqual([
       { body: '{}', source_address: null, age: 'paid' },
       { ...whole, age: 'paid' },
-      { ...whole, age: 'fault' },
+      { ...whole, age: 'error' },
       { ...whole, age: null },
       { ...whole, age: 'pending' },
       { ...whole, age: 'failed' },
@@ -234,7 +234,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('money that needs a decision is reported', async () => {
     const held = await placeOrder();
-    await set(held, `payment_status = 'needs_decision'`);
+    await set(held, `payment_status = 'needs_review'`);
     expect(await told(held)).toContain('order_payment_held text +254712345678');
   });
 
@@ -313,7 +313,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('sends only the message about the refund when the money is back already', async () => {
       const order = await placeOrder();
-      await set(order, `payment_status = 'needs_decision', reserved_until = null`);
+      await set(order, `payment_status = 'needs_review', reserved_until = null`);
       await set(order, `payment_status = 'refunded', status = 'cancelled'`);
       expect((await told(order)).filter((line) => !line.startsWith('order_payment_held'))).toEqual([
         'order_refunded mail amina@example.com',

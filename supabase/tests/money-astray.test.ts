@@ -219,7 +219,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const [first, second] = [receipt(), receipt()];
       await receive(first, 50_000);
       await receive(second, 45_100);
-      expect(await give(first)).toMatchObject({ outcome: 'paid_needs_decision' });
+      expect(await give(first)).toMatchObject({ outcome: 'paid_needs_review' });
       expect(await give(second)).toMatchObject({ outcome: 'paid' });
       expect(await books()).toEqual({
         money: 'processing, paid',
@@ -250,10 +250,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
       await staff('request_refund', { payment_id: rows[0]?.id, reason: 'Too little' });
       expect(await confirm(second, 45_100)).toMatchObject({
-        outcome: 'paid_needs_decision',
+        outcome: 'paid_needs_review',
         payment: { needs_refund: false },
       });
-      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+      expect(await books()).toMatchObject({ money: 'pending, needs_review' });
     });
 
     test('that more than makes up the charge is sent back', async () => {
@@ -263,7 +263,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         outcome: 'paid_twice',
         payment: { needs_refund: true },
       });
-      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+      expect(await books()).toMatchObject({ money: 'pending, needs_review' });
     });
   });
 
@@ -272,7 +272,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const payment = await prompt();
       const part = receipt();
       await confirm(part, 50_000);
-      expect(await books()).toMatchObject({ money: 'pending, needs_decision' });
+      expect(await books()).toMatchObject({ money: 'pending, needs_review' });
       const code = receipt();
       expect(await callback(payment, code)).toMatchObject({
         outcome: 'paid',
@@ -295,7 +295,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('answers a new payment with a promise to call, not with paid', async () => {
       await confirm(receipt(), 50_000);
-      await expectRefusal(begin(), 409, 'payment_to_decide');
+      await expectRefusal(begin(), 409, 'payment_needs_review');
     });
   });
 
@@ -485,12 +485,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       await confirm(code);
       await receive(code, 100, order.tracking_number, 'statement');
       expect(await books()).toEqual({
-        money: 'pending, needs_decision',
+        money: 'pending, needs_review',
         payments: [`till completed ${code} 1`],
         stock: 5,
       });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
-      await staff('decide_paid_order', { order_id: order.id, decision: 'deliver' });
+      await staff('resolve_paid_order', { order_id: order.id, resolution: 'deliver' });
       await receive(code, 100, order.tracking_number, 'statement');
       expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
     });

@@ -198,9 +198,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const attempt = await prompt();
       const code = receipt();
       expect(await receive(code, { received_cents: charge + 100 })).toMatchObject({
-        outcome: 'paid_needs_decision',
+        outcome: 'paid_needs_review',
       });
-      expect(await books()).toMatchObject({ money: 'needs_decision', stock: 5 });
+      expect(await books()).toMatchObject({ money: 'needs_review', stock: 5 });
       // The prompt is still on the phone, and both may be paid.
       expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
       const { payments } = await books();
@@ -416,7 +416,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test("who typed a wrong amount are corrected by M-PESA's amount before a decision", async () => {
       const code = receipt();
       await confirm(code, 100);
-      expect(await books()).toMatchObject({ money: 'needs_decision' });
+      expect(await books()).toMatchObject({ money: 'needs_review' });
       await receive(code);
       expect(await books()).toMatchObject({
         money: 'paid',

@@ -93,7 +93,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ),
     );
   const decide = (decision: string, person: Person = 'staff') =>
-    call(database, person, 'decide_paid_order', { order_id: order.id, decision });
+    call(database, person, 'resolve_paid_order', { order_id: order.id, resolution: decision });
   async function state() {
     const { rows } = await database.query(
       `select status, payment_status as money, reserved_until is not null as is_reserved,
@@ -120,7 +120,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await runOut();
     await expire();
     const other = await place(4);
-    expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+    expect((await settle(payment)).outcome).toBe('paid_needs_review');
     return other;
   }
   async function timeline(placed = order) {
@@ -197,7 +197,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await pay();
       await setStatus('cancelled');
       await place(4);
-      await expectRefusal(setStatus('processing'), 409, 'units_sold_meanwhile');
+      await expectRefusal(setStatus('processing'), 409, 'units_sold');
       expect(await state()).toMatchObject({ status: 'cancelled', money: 'paid', stock: 1 });
     });
 
@@ -270,15 +270,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('a decision about money', () => {
     test('delivers an order once there are units again, and not before', async () => {
       await payTooLate();
-      await expectRefusal(decide('deliver'), 409, 'units_sold_meanwhile');
-      expect(await state()).toMatchObject({ money: 'needs_decision', deliveries: 0, stock: 1 });
+      await expectRefusal(decide('deliver'), 409, 'units_sold');
+      expect(await state()).toMatchObject({ money: 'needs_review', deliveries: 0, stock: 1 });
       await database.query('update public.products set stock_quantity = stock_quantity + 5 where id = $1', [
         product,
       ]);
       units.set(product, 10);
       await decide('deliver');
       expect(await state()).toMatchObject({ status: 'processing', money: 'paid', deliveries: 1, stock: 4 });
-      await expectRefusal(decide('deliver'), 409, 'nothing_to_decide');
+      await expectRefusal(decide('deliver'), 409, 'nothing_to_resolve');
     });
 
     test('that the money was sent back is noted by the receipt of it', async () => {
@@ -291,14 +291,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         deliveries: 0,
         stock: 1,
       });
-      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
-      expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_decision > refunded');
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
+      expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_review > refunded');
     });
 
     test('the same of an order that was cancelled after it was paid, and of no other', async () => {
-      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
       await pay();
-      await expectRefusal(decide('refunded'), 409, 'nothing_to_decide');
+      await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
       await expectRefusal(sentBack(), 409, 'nothing_to_send_back');
       await setStatus('cancelled');
       await expectRefusal(decide('refunded'), 409, 'refund_by_receipt');
@@ -311,8 +311,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(decide('refunded', person), 403, 'staff_only');
       }
-      const unknown = { order_id: personIds.staff, decision: 'refunded' };
-      await expectRefusal(call(database, 'staff', 'decide_paid_order', unknown), 404, 'order_not_found');
+      const unknown = { order_id: personIds.staff, resolution: 'refunded' };
+      await expectRefusal(call(database, 'staff', 'resolve_paid_order', unknown), 404, 'order_not_found');
       await expectRefusal(decide('refunded', 'service'), 409, 'refund_by_receipt');
     });
   });

@@ -86,7 +86,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ...change,
     });
   const decide = (decision: string, placed = order) =>
-    call(database, 'staff', 'decide_paid_order', { order_id: placed.id, decision });
+    call(database, 'staff', 'resolve_paid_order', { order_id: placed.id, resolution: decision });
 
   /** How an order stands, and each of its payments. */
   async function state(placed = order) {
@@ -164,10 +164,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['too little', charge - 100],
     ['too much', charge + 100],
   ])('%s waits for a decision and holds no units; delivered, it takes them again', async (_, cents) => {
-    expect(await confirm(receipt(), cents)).toMatchObject({ outcome: 'paid_needs_decision' });
+    expect(await confirm(receipt(), cents)).toMatchObject({ outcome: 'paid_needs_review' });
     expect(await state()).toEqual({
       order: 'pending',
-      money: 'needs_decision',
+      money: 'needs_review',
       payments: ['till completed'],
       stock: 5,
     });
@@ -225,9 +225,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await confirm(receipt());
       expect(await messages()).toEqual(['order_paid 15']);
       expect(await correct(payment, { received_cents: charge - 5000 })).toMatchObject({
-        outcome: 'needs_decision',
+        outcome: 'needs_review',
       });
-      expect(await state()).toMatchObject({ order: 'pending', money: 'needs_decision', stock: 5 });
+      expect(await state()).toMatchObject({ order: 'pending', money: 'needs_review', stock: 5 });
       expect(await messages()).toEqual(['order_payment_held 15']);
     });
 

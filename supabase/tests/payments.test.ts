@@ -676,10 +676,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       await runOut(order);
       await expire();
       const quick = await place(product, 4);
-      expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+      expect((await settle(payment)).outcome).toBe('paid_needs_review');
       expect(await state()).toEqual({
         order: 'cancelled',
-        money: 'needs_decision',
+        money: 'needs_review',
         deliveries: 0,
         payments: ['completed'],
         stock: 1,
@@ -693,7 +693,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await runOut(order);
       await expire();
       await database.query('delete from public.products where id = $1', [product]);
-      expect((await settle(payment)).outcome).toBe('paid_needs_decision');
+      expect((await settle(payment)).outcome).toBe('paid_needs_review');
     });
 
     test('of an order that is taken up again are taken again, and paid once', async () => {

@@ -250,7 +250,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
       // Money that comes all the same is in the books, and staff decide about it.
       await settle(attempt, orders.declined.customer_phone);
-      expect(await orderRow(orders.declined)).toMatchObject({ payment_status: 'needs_decision' });
+      expect(await orderRow(orders.declined)).toMatchObject({ payment_status: 'needs_review' });
       await expectBalancedBooks(database, units);
     });
 
@@ -565,14 +565,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each<[string, (order: PlacedOrder) => Promise<unknown>, string]>([
     ['a payment that is under way', prompt, 'It waits for its payment'],
     [
-      'a payment that waits for a decision',
+      'a payment that needs review',
       async (order) => {
         await pay(order);
-        await database.query(`update public.orders set payment_status = 'needs_decision' where id = $1`, [
+        await database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [
           order.id,
         ]);
       },
-      'Its payment waits for a decision',
+      'Its payment needs review',
     ],
     [
       'a second payment that has to go back',

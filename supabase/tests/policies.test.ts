@@ -426,7 +426,7 @@ const procedures: Record<string, Person[]> = {
   forget_old_rows: service,
   search_orders: signedIn,
   count_orders: signedIn,
-  decide_paid_order: signedIn,
+  resolve_paid_order: signedIn,
   confirm_till_payment: signedIn,
   correct_till_payment: signedIn,
   store_confirmation: service,
@@ -577,7 +577,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
-      insert into private.prompt_faults (phone, at) values ('+254712345678', now());
+      insert into private.failed_prompts (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');

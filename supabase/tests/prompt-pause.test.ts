@@ -31,7 +31,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute(
-      'delete from private.rate_limits; delete from private.prompt_pause; delete from private.prompt_faults',
+      'delete from private.rate_limits; delete from private.prompt_pause; delete from private.failed_prompts',
     );
   });
 

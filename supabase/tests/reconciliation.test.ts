@@ -268,7 +268,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
       await resolve({ decision: 'give', receipt: code, order_id: order.id });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
-      await call(database, 'staff', 'decide_paid_order', { order_id: order.id, decision: 'deliver' });
+      await call(database, 'staff', 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: false });
     });
 
@@ -358,7 +358,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await receive(code, { reference: 'juice', received_cents: 50_000 });
       expect(await resolve({ decision: 'give', receipt: code, order_id: order.id })).toMatchObject({
-        outcome: 'paid_needs_decision',
+        outcome: 'paid_needs_review',
       });
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
     });

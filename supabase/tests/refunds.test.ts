@@ -343,7 +343,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const refund = await request();
       await expectRefusal(setStatus('processing'), 409, 'refund_under_way');
       await expectRefusal(
-        as(first, 'decide_paid_order', { order_id: order.id, decision: 'refunded' }),
+        as(first, 'resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
         409,
         'refund_by_receipt',
       );
@@ -363,12 +363,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`update public.products set stock_quantity = 0 where id = $1`, [product]);
       units.set(product, 1);
       paid = await callback(late);
-      expect(await state()).toMatchObject({ money: 'needs_decision' });
+      expect(await state()).toMatchObject({ money: 'needs_review' });
       const refund = await request();
       await database.query(`update public.products set stock_quantity = 4 where id = $1`, [product]);
       units.set(product, 5);
       await expectRefusal(
-        as(first, 'decide_paid_order', { order_id: order.id, decision: 'deliver' }),
+        as(first, 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
         409,
         'refund_under_way',
       );
@@ -759,7 +759,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await setStatus('cancelled');
       for (const who of [first, second, people.service]) {
         await expectRefusal(
-          as(who, 'decide_paid_order', { order_id: order.id, decision: 'refunded' }),
+          as(who, 'resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
           409,
           'refund_by_receipt',
         );

@@ -58,7 +58,7 @@ interface ModelOrder {
   product: ModelProduct;
   quantity: number;
   status: string;
-  money: 'unpaid' | 'paid' | 'needs_decision' | 'refunded';
+  money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
   /** Networks of the visitor who placed it; the shop's own orders have none. */
   networks: string[];
   /** It holds units while it is unpaid. */
@@ -187,7 +187,7 @@ function sell(order: ModelOrder): void {
   const before = order.status;
   if (!order.isReserved) {
     if (order.product.stock < order.quantity) {
-      order.money = 'needs_decision';
+      order.money = 'needs_review';
       order.isCounted = false;
       return;
     }
@@ -235,14 +235,14 @@ function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund)
   const isFirst = !wentBack(payment);
   const before = order.status;
   refund.status = 'completed';
-  if (!isFirst || payment.needsRefund || !['paid', 'needs_decision'].includes(order.money)) return;
+  if (!isFirst || payment.needsRefund || !['paid', 'needs_review'].includes(order.money)) return;
   // Taken up again after M-PESA had refused, and now it did it after all.
   if (order.money === 'paid' && !leftTheHouse(order)) {
     order.product.stock += order.quantity;
     order.isReturned = true;
     order.status = 'cancelled';
   }
-  if (order.money === 'needs_decision') {
+  if (order.money === 'needs_review') {
     order.status = 'cancelled';
     order.isReturned = true;
   }
@@ -290,7 +290,7 @@ function setStatus(order: ModelOrder, status: string, isConsented = false): stri
   if (
     isHeld(order) &&
     ((order.money === 'paid' && order.status === 'cancelled') ||
-      (order.money === 'needs_decision' && isHandedOn))
+      (order.money === 'needs_review' && isHandedOn))
   ) {
     return 'refund_under_way';
   }
@@ -307,7 +307,7 @@ function setStatus(order: ModelOrder, status: string, isConsented = false): stri
       ? order.status === 'cancelled' && order.isReturned
       : order.money === 'unpaid' && !order.isReserved;
     if (takesUnits) {
-      if (order.product.stock < order.quantity) return 'units_sold_meanwhile';
+      if (order.product.stock < order.quantity) return 'units_sold';
       order.product.stock -= order.quantity;
       if (isSold) order.isReturned = false;
       else {
@@ -682,10 +682,10 @@ const chooseDelivery = (number: number, delivery: string) =>
 const deliverAfterAll = (number: number) =>
   toOrder('staff decide to deliver', number, async (order, { database }) => {
     const refusal = await refusalOf(
-      call(database, 'staff', 'decide_paid_order', { order_id: order.id, decision: 'deliver' }),
+      call(database, 'staff', 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
     );
-    if (order.money !== 'needs_decision') return expect(refusal).toBe('nothing_to_decide');
-    if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold_meanwhile');
+    if (order.money !== 'needs_review') return expect(refusal).toBe('nothing_to_resolve');
+    if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold');
     if (isHeld(order)) return expect(refusal).toBe('refund_under_way');
     expect(refusal).toBeNull();
     sell(order);
@@ -716,7 +716,7 @@ const askForRefund = (number: number, back: number, member: Member) =>
     );
     const mayGo =
       payment.needsRefund ||
-      order.money === 'needs_decision' ||
+      order.money === 'needs_review' ||
       (order.money === 'paid' && order.status === 'cancelled');
     if (payment.refunds.some(isLive)) return expect(refusal).toBe('refund_exists');
     if (payment.status !== 'completed' || !mayGo) return expect(refusal).toBe('nothing_to_send_back');

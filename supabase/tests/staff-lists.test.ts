@@ -90,7 +90,7 @@ const orders = [
     '+254700000006',
     'Runda',
     'cancelled',
-    'needs_decision',
+    'needs_review',
     230,
     'Embu Fresh Mango',
     'UKL3AB12CJ',

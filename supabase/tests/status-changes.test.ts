@@ -205,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('asks for consent where the payment needs review', async () => {
       await pay(100);
-      expect(await state()).toMatchObject({ money: 'needs_decision' });
+      expect(await state()).toMatchObject({ money: 'needs_review' });
       await expectRefusal(set('shipped'), 409, 'order_unpaid');
       await set('shipped', { although_unpaid: true });
     });
@@ -394,7 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         expected_total: 475_100,
       });
       await database.query('update public.products set stock_quantity = 0 where id = $1', [product]);
-      await expectRefusal(undo(change), 409, 'units_sold_meanwhile');
+      await expectRefusal(undo(change), 409, 'units_sold');
       expect(await state()).toMatchObject({ status: 'cancelled', delivery: 'failed' });
     });
 
@@ -448,7 +448,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual(then);
     });
     const sendMoneyBackLater = () =>
-      database.query(`update public.orders set payment_status = 'needs_decision' where id = $1`, [order.id]);
+      database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [order.id]);
 
     test('is refused after its time, after the message has left, and to other staff', async () => {
       await pay();

@@ -293,8 +293,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         );
         await sweep();
         await endPrompt(await prompt(await place(product, 1, '192.0.2.2')), 'succeeded');
-        expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid_needs_decision' });
-        expect(await stateOf(order)).toMatchObject({ money: 'needs_decision' });
+        expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid_needs_review' });
+        expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
       } finally {
         await database.query(`update public.store_settings set reserved_share_percent = 50`);
       }
@@ -395,7 +395,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const late = await place(other, 1, '192.0.2.1');
       await lapse(late);
       await place(other, 1);
-      await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold_meanwhile');
+      await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold');
     });
 
     test('cancel an order without units, and release nothing', async () => {

@@ -65,7 +65,7 @@ describe('an order', () => {
     expect(confirmOrderStatus(order('cancelled'), 'processing')?.title).toBe('Take order ORD-1001 up again?');
   });
 
-  test.each(['unpaid', 'needs_decision'])('that is %s needs consent to leave the shop', (money) => {
+  test.each(['unpaid', 'needs_review'])('that is %s needs consent to leave the shop', (money) => {
     for (const to of ['shipped', 'delivered']) {
       expect(needsConsent(order('pending', money), to)).toBe(true);
       expect(confirmOrderStatus(order('pending', money), to)).not.toBeNull();

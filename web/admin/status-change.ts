@@ -141,7 +141,7 @@ export function confirmDeliveryStatus(delivery: DeliveryStanding, to: string): C
 
 function confirmUnpaid(order: OrderStanding, verb: string): Confirmation {
   const { order_number, payment_status } = order;
-  return payment_status === 'needs_decision' || isInReview(order)
+  return payment_status === 'needs_review' || isInReview(order)
     ? {
         title: `The payment of ${order_number} needs review`,
         text: 'Usually you decide about the money first, in the order. Hand it over all the same?',

@@ -44,7 +44,7 @@ export function useNotices(): (change: RowChange) => void {
         .maybeSingle()
         .then(({ data }) => {
           if (!data) return;
-          const isInDoubt = data.payment_status === 'needs_decision';
+          const isInDoubt = data.payment_status === 'needs_review';
           showToast({
             kind: 'info',
             title: row.needs_refund

@@ -17,13 +17,13 @@ import { isSettling, useTakenAway } from './use-taken-away.ts';
 
 const outcomes: Record<string, string> = {
   paid: 'The payment is confirmed: the order is paid',
-  paid_needs_decision: 'The payment is saved, and the order waits for your decision',
+  paid_needs_review: 'The payment is saved, and the order waits for your decision',
   paid_twice: 'The payment is saved. The order was paid already: this money is to be sent back',
   already_completed: 'This receipt was confirmed before. Nothing was changed',
 };
 const correctedOutcomes: Record<string, string> = {
   paid: 'The payment is corrected: the order is paid',
-  needs_decision: 'The payment is corrected, and the order waits for your decision',
+  needs_review: 'The payment is corrected, and the order waits for your decision',
   unchanged: 'Nothing was changed',
 };
 
@@ -60,7 +60,7 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
       ).length > 0,
     enabled: receipt !== null,
   });
-  const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_decision';
+  const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_review';
   if (order.payment_status === 'unpaid') return <TillForm order={order} payment={null} />;
   return typed && isOpenToDecision && isConfirmed === false ? (
     <TillForm order={order} payment={typed} />

@@ -55,7 +55,7 @@ test.each([
 
 test('money that came twice, and money for units that are gone, is told as what it is', () => {
   expect(describeEvent({ kind: 'payment_completed', details: { needs_refund: true } }).tone).toBe('bad');
-  expect(describeEvent({ kind: 'payment_status_changed', details: { to: 'needs_decision' } })).toMatchObject({
+  expect(describeEvent({ kind: 'payment_status_changed', details: { to: 'needs_review' } })).toMatchObject({
     what: expect.stringContaining('decision'),
     tone: 'bad',
   });

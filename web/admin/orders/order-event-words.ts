@@ -46,7 +46,7 @@ const reasons: Record<string, string> = {
 
 const moneyWords: Record<string, [what: string, tone: EventWords['tone']]> = {
   paid: ['The order is paid', 'good'],
-  needs_decision: ['Paid, but late or in another amount: a decision is needed', 'bad'],
+  needs_review: ['Paid, but late or in another amount: a decision is needed', 'bad'],
   refunded: ['The money was sent back', 'plain'],
   unpaid: ['The order is unpaid', 'plain'],
 };

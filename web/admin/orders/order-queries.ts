@@ -93,7 +93,7 @@ export function decisionOf(order: {
   status: string;
   payment_status: string;
 }): 'units are gone' | 'refund is due' | null {
-  if (order.payment_status === 'needs_decision') return 'units are gone';
+  if (order.payment_status === 'needs_review') return 'units are gone';
   return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;
 }
 
@@ -106,7 +106,7 @@ export function useOrdersToDecide() {
       const answer = await tables
         .from('orders')
         .select('id, order_number', { count: 'exact' })
-        .or('payment_status.eq.needs_decision,and(payment_status.eq.paid,status.eq.cancelled)')
+        .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')
         .order('created_at', { ascending: false })
         .limit(5)
         .abortSignal(signal);

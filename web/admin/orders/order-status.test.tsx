@@ -176,7 +176,7 @@ test('a till payment in another amount is confirmed, and corrected later', async
   await pressInDialog(opened, 'Change the amount');
   await pressInDialog(opened, 'Confirm payment');
   await pressInDialog(opened, `Save KES ${wrong.toLocaleString('en-KE')}`);
-  await isSaved(order.id, { payment_status: 'needs_decision' });
+  await isSaved(order.id, { payment_status: 'needs_review' });
 
   await pressInDialog(opened, 'Correct till payment');
   const typed = await till.findByLabelText<HTMLInputElement>(/^M-PESA receipt/);

@@ -14,7 +14,7 @@ export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
   const save = useSave({
     write: async (decision: 'deliver' | 'refunded') => {
-      dataOf(await tables.rpc('decide_paid_order', { order_id: order.id, decision }));
+      dataOf(await tables.rpc('resolve_paid_order', { order_id: order.id, resolution: decision }));
     },
     success: (_, decision) =>
       decision === 'deliver' ? 'The order will be delivered' : 'The refund is noted with the order',

@@ -26,7 +26,7 @@ export function describePayment(order: PaidOrNot): [words: string, tone: BadgeTo
   switch (payment_status) {
     case 'paid':
       return status === 'cancelled' ? ['Refund due', 'red'] : ['Paid', 'green'];
-    case 'needs_decision':
+    case 'needs_review':
       return ['Needs review', 'red'];
     case 'refunded':
       return ['Refunded', 'grey'];

@@ -47,7 +47,7 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
     payment.refunded_at === null &&
     payment.refunds.every(({ status }) => status === 'failed' || status === 'withdrawn') &&
     (payment.needs_refund ||
-      order.payment_status === 'needs_decision' ||
+      order.payment_status === 'needs_review' ||
       (order.payment_status === 'paid' && order.status === 'cancelled'))
   );
 }

@@ -14,7 +14,7 @@ export function describeMoneyToCollect({ status, payment_status, total_amount, p
   if (status === 'cancelled') return 'CANCELLED. Do not hand over.';
   if (payment_status === 'paid') return 'PAID. Nothing to collect.';
   // Customers are asked not to pay again while a payment is in review.
-  return payment_status === 'needs_decision' || payments.some((payment) => payment.status === 'review')
+  return payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')
     ? 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'
     : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
 }

@@ -351,7 +351,7 @@ function consequence({ total_amount, payment_status, lacks_receipt }: Candidate,
   if (lacks_receipt && payment_status !== 'unpaid') {
     return 'This order was paid by a prompt without a receipt: this becomes its receipt, and nothing is sent back.';
   }
-  if (payment_status === 'needs_decision' && amount < chargeCents(total_amount)) {
+  if (payment_status === 'needs_review' && amount < chargeCents(total_amount)) {
     return 'With what the order has already it is paid once that makes up its charge; what is more is flagged to be sent back.';
   }
   if (payment_status !== 'unpaid') {

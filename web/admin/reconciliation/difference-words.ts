@@ -143,7 +143,7 @@ export function describeOutcome(decision: Decision, outcome: string | null): str
   if (decision === 'give') {
     return outcome === 'paid'
       ? 'The order is paid with this money'
-      : outcome === 'paid_needs_decision'
+      : outcome === 'paid_needs_review'
         ? 'The money is with its order, which waits for your decision'
         : outcome === 'paid_twice'
           ? 'The order was paid already: this money is to be sent back'

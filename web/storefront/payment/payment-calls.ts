@@ -19,7 +19,7 @@ const aboutTheOrder = new Set([
   'tracking_number_invalid',
   'order_not_found',
   'order_already_paid',
-  'payment_to_decide',
+  'payment_needs_review',
   'order_cancelled',
   'nothing_to_pay',
   // An order that held no units may find none left.
@@ -29,7 +29,7 @@ const aboutTheOrder = new Set([
 ]);
 
 /** Whether a received payment is under review, so that the customer must not pay again. */
-export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_to_decide';
+export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_needs_review';
 
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';

@@ -56,7 +56,7 @@ export async function initiatePayment(
     return {
       success: false,
       error: 'M-PESA told us of another amount for this order. We are checking it: please do not pay again.',
-      code: 'payment_to_decide',
+      code: 'payment_needs_review',
     };
   }
   if (!begun.isNew) {

@@ -406,7 +406,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['review'] });
       expect((await shop.initiate(order, shop.phone('1111'))).body).toMatchObject({
         success: false,
-        code: 'payment_to_decide',
+        code: 'payment_needs_review',
       });
     });
 
@@ -756,7 +756,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     expect(await shop.books(order)).toMatchObject({ money: 'unpaid' });
     await shop.database.query(
-      `update public.payment_messages set received_at = now() - interval '1 minute' where outcome = 'fault'`,
+      `update public.payment_messages set received_at = now() - interval '1 minute' where outcome = 'error'`,
     );
     expect((await shop.post({ action: 'take-up-till' }, { apikey: secretKey })).body).toEqual({
       found: 1,

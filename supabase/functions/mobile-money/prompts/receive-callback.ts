@@ -19,7 +19,7 @@ const outcomesToCheck = new Set([
   'needs_review',
   'pending',
   'goes_back',
-  'fault',
+  'error',
 ]);
 
 /**
@@ -78,7 +78,7 @@ async function settleOrStore(
       paymentId,
       detail: String(error),
     });
-    return 'fault';
+    return 'error';
   }
 }
 

@@ -20,13 +20,7 @@ const refusals = {
 const accepted = { ResultCode: '0', ResultDesc: 'Accepted' };
 
 // Outcomes of the settlement that staff should know about.
-const outcomesToCheck = new Set([
-  'unmatched',
-  'unreadable',
-  'paid_twice',
-  'paid_needs_decision',
-  'goes_back',
-]);
+const outcomesToCheck = new Set(['unmatched', 'unreadable', 'paid_twice', 'paid_needs_review', 'goes_back']);
 
 export type TillPurpose = 'validation' | 'confirmation';
 
