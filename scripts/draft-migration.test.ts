@@ -54,7 +54,32 @@ test('writes a new table whole', async () => {
   await database.execute('rollback');
 });
 
-test('says what differs in a table that exists', async () => {
+test('drops a table that is gone, and what belongs to it', async () => {
+  await database.execute('begin');
+  await database.execute(`create table private.forgotten (id uuid primary key, constraint "x y" check (id is not null));
+    create index forgotten_by_id on private.forgotten (id)`);
+  const draft = draftMigration(await describeCatalogue(database), current, schemas);
+  expect(draft.trim()).toBe('drop table private.forgotten;');
+  await database.execute('rollback');
+});
+
+test('writes constraints and grants of a table that exists', async () => {
+  await database.execute('begin');
+  await database.execute(`
+    alter table public.products drop constraint "product slugs are unique", drop constraint "a product has a name",
+      add constraint "a product has a name" check (name <> '');
+    alter table public.orders add constraint forgotten check (total_amount < 5);
+    grant update on public.products to anon;
+    comment on table public.products is 'Other.';
+  `);
+  const draft = draftMigration(await describeCatalogue(database), current, schemas);
+  expect(draft).not.toContain('Write the statements');
+  await database.execute(draft);
+  expect(Object.fromEntries(await describeCatalogue(database))).toEqual(Object.fromEntries(current));
+  await database.execute('rollback');
+});
+
+test('says what differs in a column', async () => {
   await database.execute('begin');
   await database.execute('alter table public.products alter column tagline set default $$new$$');
   const draft = draftMigration(await describeCatalogue(database), current, schemas);

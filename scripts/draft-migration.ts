@@ -15,18 +15,34 @@ export function draftMigration(
   schemas: string,
 ): string {
   const drops: string[] = [];
+  const constraints: string[] = [];
   const wanted = new Set<string>();
   const byHand: string[] = [];
   for (const object of new Set([...from.keys(), ...to.keys()])) {
     const [before, after] = [from.get(object), to.get(object)];
-    if (before === after) continue;
-    const isNewRelation = object.startsWith('relation ') && before === undefined;
-    if (replaceable.test(object) || isNewRelation) {
+    if (
+      before === after ||
+      belongsToOneSidedRelation(object, from, to) ||
+      isIndexOfConstraint(object, from, to)
+    )
+      continue;
+    const isRelation = object.startsWith('relation ');
+    if (isRelation && after === undefined) {
+      drops.push(`drop table ${qualified(object.slice('relation '.length))};`);
+    } else if (isRelation && before !== undefined) {
+      drops.push(`revoke all on ${qualified(object.slice('relation '.length))} from anon, authenticated;`);
+      wanted.add(patternOf(object, false));
+    } else if (object.startsWith('constraint ')) {
+      const { table, name } = constraintOf(object);
+      if (before !== undefined) drops.push(`alter table ${table} drop constraint ${name};`);
+      if (after !== undefined)
+        constraints.push(`alter table ${table} add constraint ${name} ${after.split(' | ')[0]};`);
+    } else if (replaceable.test(object) || isRelation) {
       if (before !== undefined && (after === undefined || !isReplacedInPlace(object, before, after))) {
         drops.push(dropOf(object));
       }
       if (after !== undefined) wanted.add(patternOf(object));
-    } else if (!belongsToNewRelation(object, from, to)) {
+    } else {
       byHand.push(`-- ${object}\n--   before: ${oneLine(before)}\n--   after:  ${oneLine(after)}`);
     }
   }
@@ -36,7 +52,7 @@ export function draftMigration(
     .map((statement) => statement.replace(/^create function/m, 'create or replace function'));
   const heading =
     byHand.length > 0 ? [`-- Write the statements for what differs here:\n${byHand.join('\n')}`] : [];
-  return `${[...heading, ...drops.sort(triggersFirst), ...copied].join('\n\n')}\n`;
+  return `${[...heading, ...drops.sort(triggersFirst), ...constraints, ...copied].join('\n\n')}\n`;
 }
 
 function oneLine(definition: string | undefined): string {
@@ -64,7 +80,7 @@ function dropOf(object: string): string {
 }
 
 /** Matches the statements of the schemas that define an object, its comment and its grants. */
-function patternOf(object: string): string {
+function patternOf(object: string, isNew = true): string {
   const [kind = '', first = '', ...rest] = object.split(' ');
   const escaped = (name: string) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   if (kind === 'trigger') return `^create (constraint )?trigger ${escaped(rest.join(' '))}\\s`;
@@ -72,21 +88,54 @@ function patternOf(object: string): string {
   if (kind === 'index') return `^create (unique )?index ${escaped(first.replace(/^.*\./, ''))}\\s`;
   if (kind === 'relation') {
     const name = escaped(qualified(first));
-    return `^(create (table|view|sequence|unlogged table) ${name}\\s|alter (table|publication [a-z_]+ add table) ${name}\\b|comment on (table|view) ${name}\\s|comment on column ${name}\\.|(grant|revoke) [^;]* on (table )?${name}\\s)`;
+    if (!isNew)
+      return `^(alter table ${name} enable|comment on (table|view) ${name}\\s|comment on column ${name}\\.|(grant|revoke)\\s[^;]* on (table )?${name}\\s)`;
+    return `^(create (table|view|sequence|unlogged table) ${name}\\s|alter (table|publication [a-z_]+ add table) ${name}\\b|comment on (table|view) ${name}\\s|comment on column ${name}\\.|(grant|revoke)\\s[^;]* on (table )?${name}\\s)`;
   }
   const name = escaped(qualified(object.slice('function '.length).replace(/\(.*$/s, '')));
   return `^(create function ${name}\\s*\\(|comment on function ${name}\\s*\\(|comment on function ${name}\\s+is|(grant|revoke) execute on function [^;]*\\b${name}\\b)`;
 }
 
-function belongsToNewRelation(
+/** Columns and constraints of a new table are in its statement; a dropped table takes all that belongs to it with it. */
+function belongsToOneSidedRelation(
   object: string,
   from: ReadonlyMap<string, string>,
   to: ReadonlyMap<string, string>,
 ): boolean {
-  const relation = /^(?:column|constraint|type) (\S+?)(?:\.[^.\s]+)?(?:\s|$)/.exec(object)?.[1];
-  if (!relation) return false;
-  const key = `relation ${relation}`;
-  return to.has(key) && !from.has(key);
+  const [kind = '', first = ''] = object.split(' ');
+  const isOnly = (one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>, name: string) =>
+    one.has(`relation ${name}`) && !other.has(`relation ${name}`);
+  if (kind === 'index') {
+    const table = / ON (?:public\.)?(\S+) /.exec(from.get(object) ?? '')?.[1] ?? '';
+    return isOnly(from, to, table);
+  }
+  if (!['column', 'constraint', 'type', 'trigger', 'policy'].includes(kind)) return false;
+  const isPartOfStatement = kind !== 'trigger' && kind !== 'policy';
+  return [first, first.replace(/\.[^.]+$/, ''), first.replace(/^public\./, '')].some(
+    (name) => isOnly(from, to, name) || (isPartOfStatement && isOnly(to, from, name)),
+  );
+}
+
+function constraintOf(object: string): { table: string; name: string } {
+  const [, table = '', ...rest] = object.split(' ');
+  const name = rest.join(' ');
+  return { table: qualified(table), name: /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name}"` };
+}
+
+/** The index of a primary key or unique constraint comes and goes with it. */
+function isIndexOfConstraint(
+  object: string,
+  from: ReadonlyMap<string, string>,
+  to: ReadonlyMap<string, string>,
+): boolean {
+  if (!object.startsWith('index ')) return false;
+  const name = object
+    .slice('index '.length)
+    .replace(/^(?:public|private)\./, '')
+    .replaceAll('"', '');
+  return [...from.keys(), ...to.keys()].some(
+    (key) => key.startsWith('constraint ') && constraintOf(key).name.replaceAll('"', '') === name,
+  );
 }
 
 /** Splits a script at the semicolons that end statements; comments before a statement stay with it. */
