@@ -172,6 +172,27 @@ story('the menu closes with Back, and a link in it leaves no entry of its own', 
   await back(page);
   await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
   await menu.waitFor({ state: 'hidden' });
+
+  // Opened again while a slow page is on its way, it stays open when that page arrives, and Back still closes it.
+  let arrive = () => {};
+  const isHeld = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  await page.route('**/track-order.data*', (route) => isHeld.then(() => route.fallback()));
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await menu.getByRole('link', { name: 'Track Your Order' }).click();
+  await menu.waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await menu.waitFor();
+  arrive();
+  await page
+    .getByRole('heading', { level: 1, name: /Track/, includeHidden: true })
+    .waitFor({ state: 'attached' });
+  await entryOf(page).toBe(1);
+  expect(await menu.isVisible()).toBe(true);
+  await back(page);
+  await menu.waitFor({ state: 'hidden' });
+  expect(pathOf(page)).toBe('/track-order');
 });
 
 story('the filters close with Back, and what was chosen stays', async ({ newVisitor }) => {

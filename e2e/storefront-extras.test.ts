@@ -498,6 +498,32 @@ describe('without a network', () => {
     await placeOrderButton(page).click();
     await payButton(page).waitFor();
   });
+
+  story('a payment goes on without the phone that waits for it, and says so', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor({
+      expectedFailures: new RegExp(`could not be fetched; asking again|${offline.expectedFailures.source}`),
+    });
+    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0711006903' });
+    const pending = { success: true, payment: { status: 'processing', result_code: null } };
+    const asked = '**/functions/v1/mobile-money';
+    let isPending = true;
+    await page.route(asked, (route) =>
+      isPending && route.request().postDataJSON()?.action === 'check-status'
+        ? route.fulfill({ json: pending })
+        : route.fallback(),
+    );
+    await payButton(page).click();
+    const dialog = dialogOf(page);
+    await dialog.getByText('Waiting for M-PESA to confirm…').waitFor();
+    await context.setOffline(true);
+    const shown = dialog.getByRole('status');
+    await shown.getByText('You are offline.').waitFor();
+    await shown.getByText(/your payment is not lost/).waitFor();
+    await expectAccessible(page, 'a payment without a network');
+    isPending = false;
+    await context.setOffline(false);
+    await dialog.getByRole('heading', { name: 'Payment received' }).waitFor();
+  });
 });
 
 describe('paying by hand', () => {

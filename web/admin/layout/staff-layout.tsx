@@ -1,8 +1,9 @@
 // The layout of every staff screen, and its guard: only active staff pass.
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { useIsOnline } from '../../lib/use-is-online.ts';
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
@@ -217,22 +218,6 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 
 /** So long after it is shown nothing that its first screen needs is waited for any more, in ms. */
 const atRestMs = 3000;
-
-/** As reported by the browser. */
-function useIsOnline(): boolean {
-  return useSyncExternalStore(
-    (onChange) => {
-      window.addEventListener('online', onChange);
-      window.addEventListener('offline', onChange);
-      return () => {
-        window.removeEventListener('online', onChange);
-        window.removeEventListener('offline', onChange);
-      };
-    },
-    () => navigator.onLine,
-    () => true,
-  );
-}
 
 /** '/admin/orders' of '/admin/orders/{id}'. */
 const screenOf = (pathname: string): string => pathname.split('/', 3).join('/');

@@ -27,15 +27,6 @@ export function SideDrawer({ chat }: { chat: string }) {
   // It may have been opened before the scripts arrived.
   useEffect(() => setOpen(dialog.current?.open === true), []);
 
-  // Every other page closes the menu.
-  const shown = useRef(location.pathname + location.search);
-  useEffect(() => {
-    const now = location.pathname + location.search;
-    if (shown.current === now) return;
-    shown.current = now;
-    dialog.current?.close();
-  }, [location]);
-
   // Only browsers without invoker commands open it here.
   function open() {
     if (!('commandForElement' in HTMLButtonElement.prototype)) dialog.current?.showModal();
@@ -61,7 +52,8 @@ export function SideDrawer({ chat }: { chat: string }) {
 
       <dialog
         ref={dialog}
-        onClose={() => setOpen(false)}
+        // Its event comes late: by then the menu may be open again.
+        onClose={() => setOpen(dialog.current?.open === true)}
         id="site-menu"
         closedby="any"
         aria-label="Menu"

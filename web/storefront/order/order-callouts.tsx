@@ -81,6 +81,13 @@ function describeFailure(
           are back.
         </Callout>
       );
+    case 'unanswered':
+      return (
+        <Callout title="We got no answer">
+          {sentence(failure.reason)} What you typed is still here. If your order reached us after all, you get
+          that one and not a second.
+        </Callout>
+      );
     case 'other':
       return (
         <Callout title="Your order was not placed">

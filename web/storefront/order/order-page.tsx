@@ -123,7 +123,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
       form: formIn(sent),
       key: String(sent.get('key') ?? ''),
       problem: null,
-      failure: otherFailure({}),
+      failure: otherFailure({}, 'unanswered'),
     };
   }
 }

@@ -163,7 +163,7 @@ export function OrderPanel({
     if (reason.kind === 'out_of_stock') live.note(0);
     live.refresh();
     // Not of a drink that the shop has stopped selling: its page is gone, and this form with it.
-    if (!['other', 'offline', 'unavailable'].includes(reason.kind)) void refresh();
+    if (!['other', 'unanswered', 'offline', 'unavailable'].includes(reason.kind)) void refresh();
   }
 
   function forget() {

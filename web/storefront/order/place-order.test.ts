@@ -144,10 +144,18 @@ test('a refused field is told beside it', async () => {
   });
 });
 
-test('a broken connection and an answer without an order are failures in general words', async () => {
-  expect((await placing(() => Promise.reject(new TypeError('fetch failed')))).outcome).toMatchObject({
-    failure: { kind: 'other', text: 'Failed to place order. Please try again.' },
-  });
+test('without a readable answer the order is not called unplaced', async () => {
+  const text = 'Failed to place order. Please try again.';
+  const gateway = () => new Response('<!doctype html><p>Bad gateway', { status: 502 });
+  const shed = refusing(503, { code: 'PGRST003', message: 'No connection', details: null, hint: null });
+  for (const answer of [() => Promise.reject(new TypeError('fetch failed')), gateway, shed]) {
+    expect((await placing(answer)).outcome).toMatchObject({ failure: { kind: 'unanswered', text } });
+  }
+  const rolledBack = refusing(500, { code: 'XX000', message: 'internal', details: null, hint: null });
+  expect((await placing(rolledBack)).outcome).toMatchObject({ failure: { kind: 'other', text } });
+});
+
+test('an answer without an order is a failure in general words', async () => {
   expect((await placing(() => Response.json({ id: 'order-1' }))).outcome).toMatchObject({
     failure: { kind: 'other', text: 'Order was not created successfully' },
   });

@@ -36,6 +36,8 @@ export type OrderFailure = {
   | { kind: 'unavailable' }
   /** The key was used up by an order with other details. */
   | { kind: 'key_reused' }
+  /** Without a readable answer, so the order may be placed all the same. */
+  | { kind: 'unanswered'; reason: string }
   | { kind: 'other'; reason: string }
   | { kind: 'offline' }
 );
@@ -77,8 +79,14 @@ export async function placeOrder(
     accepts_terms: acceptsTerms,
   });
   // The order may be placed all the same: the next try then finds it.
-  const { data, error } = await call.abortSignal(AbortSignal.timeout(patience));
-  if (error) return { isPlaced: false, failure: describe(error, request) };
+  const { data, error, status } = await call.abortSignal(AbortSignal.timeout(patience));
+  if (error) {
+    const isAnswered = error.code !== '' && error.code !== undefined && status <= 500;
+    return {
+      isPlaced: false,
+      failure: isAnswered ? describe(error, request) : otherFailure({}, 'unanswered'),
+    };
+  }
   const order = readPlacedOrder(data, productId);
   if (!order) {
     return { isPlaced: false, failure: otherFailure(null) };
@@ -111,10 +119,13 @@ const fieldOf: Record<string, OrderFormProblem['field']> = {
 };
 
 /** A failure in the words of the shop, or in general words. */
-export function otherFailure(error: Parameters<typeof describeOrderFailure>[0]): OrderFailure {
+export function otherFailure(
+  error: Parameters<typeof describeOrderFailure>[0],
+  kind: 'unanswered' | 'other' = 'other',
+): OrderFailure {
   const text = describeOrderFailure(error);
   return {
-    kind: 'other',
+    kind,
     text,
     field: null,
     reason: text.replace(/^Failed to create order(?: item)?: /, ''),

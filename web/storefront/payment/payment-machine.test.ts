@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import {
   advancePayment,
   beginPayment,
+  isCutOff,
   type PaymentEvent,
   type PaymentState,
   takesLong,
@@ -104,10 +105,19 @@ test('events out of place change nothing', () => {
   expect(after(initiating, pay)).toBe(initiating);
 });
 
-test('a person is told when the answer takes long or cannot be had', () => {
-  const asked = Array.from({ length: 30 }, (): PaymentEvent => ({ type: 'asked' }));
-  expect(takesLong(after(waiting, ...asked.slice(1)))).toBe(false);
-  expect(takesLong(after(waiting, ...asked))).toBe(true);
+test('a customer learns that the answer takes long or cannot be had', () => {
+  const pending = Array.from({ length: 30 }, () => told('pending'));
+  expect(takesLong(after(waiting, ...pending.slice(1)))).toBe(false);
+  expect(takesLong(after(waiting, ...pending))).toBe(true);
   expect(takesLong(after(waiting, told('unresolved')))).toBe(true);
   expect(takesLong(beginPayment(null))).toBe(false);
+});
+
+test('polls without an answer mean a lost connection, not a slow M-PESA, until the next answer', () => {
+  const unanswered: PaymentEvent = { type: 'unanswered' };
+  expect(isCutOff(after(waiting, unanswered))).toBe(false);
+  const cutOff = after(waiting, ...Array.from({ length: 30 }, () => unanswered));
+  expect([isCutOff(cutOff), takesLong(cutOff)]).toEqual([true, false]);
+  expect(isCutOff(after(cutOff, told('pending')))).toBe(false);
+  expect(after(cutOff, told('completed', '0'))).toEqual({ phase: 'completed' });
 });

@@ -15,7 +15,9 @@ export type PaymentState =
       phase: 'processing';
       paymentReference: string;
       standing: Standing;
-      timesAsked: number;
+      /** Polls that were answered, and those without an answer since the last one. */
+      answers: number;
+      missedAnswers: number;
       /** Masked phone of the prompt, if it is not the requested one. */
       promptedPhone?: string;
     }
@@ -40,7 +42,7 @@ export type PaymentEvent =
   | { type: 'refused'; error: string; isUnreached: boolean }
   | { type: 'held' }
   | { type: 'cancelled' }
-  | { type: 'asked' }
+  | { type: 'unanswered' }
   | { type: 'told'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
@@ -50,8 +52,11 @@ export const pollInterval = 3000;
 /** M-PESA's code for a phone that is off or without network. */
 const unreachable = '1037';
 
-/** After this many polls (a minute and a half), the customer learns that they need not wait here. */
+/** After this many answers (a minute and a half), the customer learns that they need not wait here. */
 const patience = 30;
+
+/** One poll can fail by chance. */
+const missesOfLostConnection = 2;
 
 /** @param paymentReference of a prompt that is already open, null for a new payment */
 export function beginPayment(paymentReference: string | null): PaymentState {
@@ -78,8 +83,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
     case 'held':
     case 'cancelled':
       return state.phase === 'initiating' ? { phase: event.type } : state;
-    case 'asked':
-      return state.phase === 'processing' ? { ...state, timesAsked: state.timesAsked + 1 } : state;
+    case 'unanswered':
+      return state.phase === 'processing' ? { ...state, missedAnswers: state.missedAnswers + 1 } : state;
     case 'told':
       if (state.phase !== 'processing' || state.paymentReference !== event.paymentReference) return state;
       if (event.status === 'completed') return { phase: 'completed' };
@@ -90,7 +95,12 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const holdSeconds = holdAfter(event.resultCode);
         return { ...end(state), error, isUnreached: event.resultCode === unreachable, holdSeconds };
       }
-      return { ...state, standing: standingOf(event.status) };
+      return {
+        ...state,
+        standing: standingOf(event.status),
+        answers: state.answers + 1,
+        missedAnswers: 0,
+      };
     case 'retry':
       return state.phase === 'failed' ? { phase: 'idle' } : state;
   }
@@ -98,14 +108,20 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
 
 /** Whether to show that the answer takes long and can be awaited elsewhere. */
 export function takesLong(state: PaymentState): boolean {
-  return state.phase === 'processing' && (state.standing === 'unresolved' || state.timesAsked >= patience);
+  return state.phase === 'processing' && (state.standing === 'unresolved' || state.answers >= patience);
+}
+
+/** Whether to show that the shop cannot be reached. A phone without data may call itself online. */
+export function isCutOff(state: PaymentState): boolean {
+  return state.phase === 'processing' && state.missedAnswers >= missesOfLostConnection;
 }
 
 const processing = (paymentReference: string, promptedPhone?: string): PaymentState => ({
   phase: 'processing',
   paymentReference,
   standing: 'pending',
-  timesAsked: 0,
+  answers: 0,
+  missedAnswers: 0,
   ...(promptedPhone ? { promptedPhone } : {}),
 });
 

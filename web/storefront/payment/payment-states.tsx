@@ -4,6 +4,7 @@ import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
+import { useIsOnline } from '../../lib/use-is-online.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -11,7 +12,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { PayByTill } from './pay-by-till.tsx';
-import { type PaymentState, takesLong } from './payment-machine.ts';
+import { isCutOff, type PaymentState, takesLong } from './payment-machine.ts';
 import {
   Amount,
   PracticeNote,
@@ -153,6 +154,7 @@ interface WaitingProps extends StateProps {
 
 /** Processing: the prompt is on the phone. */
 export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: WaitingProps) {
+  const isOffline = !useIsOnline();
   return (
     <>
       <DialogHeading
@@ -178,7 +180,15 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
               <Spinner /> Waiting for M-PESA to confirm…
             </p>
-            {takesLong(state) ? (
+            {isOffline || isCutOff(state) ? (
+              <p className="w-full rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left text-sm text-ink">
+                <strong className="block text-base">
+                  {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}
+                </strong>
+                If you pay in the meantime, your payment is not lost. We'll show it here{' '}
+                {isOffline ? "when you're back" : 'when the connection is back'}.
+              </p>
+            ) : takesLong(state) ? (
               <p className="rounded-lg bg-paper-deep px-5 py-4 text-left text-sm text-ink">
                 <strong className="block text-base">M-PESA is taking a while. No need to stay here.</strong>
                 We keep checking, and the{' '}
@@ -339,6 +349,7 @@ export function PaymentFailed({
               <h3 id="by-hand" className="text-xl">
                 Or pay without the prompt
               </h3>
+              <p className="text-sm text-ink-soft">Only do so when no prompt is waiting on your phone.</p>
               <PayByTill order={order} />
             </section>
           ) : null}

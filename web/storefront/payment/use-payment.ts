@@ -86,12 +86,12 @@ export function usePayment(order: PayableOrder): {
     async function ask(paymentReference: string) {
       if (isAsking) return;
       isAsking = true;
-      tell({ type: 'asked' });
       try {
         const answer = await checkPayment(functions, paymentReference);
         if (!isOver) tell({ type: 'told', paymentReference, ...answer });
       } catch (error) {
         console.warn('The payment status could not be fetched; asking again', error);
+        if (!isOver) tell({ type: 'unanswered' });
       } finally {
         isAsking = false;
       }
@@ -101,10 +101,12 @@ export function usePayment(order: PayableOrder): {
     const onReturn = () => document.visibilityState === 'visible' && askNow();
     const timer = setInterval(askNow, pollInterval);
     document.addEventListener('visibilitychange', onReturn);
+    window.addEventListener('online', askNow);
     if (isResumed) askNow();
     return () => {
       isOver = true;
       clearInterval(timer);
+      window.removeEventListener('online', askNow);
       document.removeEventListener('visibilitychange', onReturn);
     };
   }, [openRequest, isResumed, config]);
