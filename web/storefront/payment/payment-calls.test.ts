@@ -86,7 +86,7 @@ test('a refusal without words, and an answer that is none, have the general ones
   ]) {
     expect(await refusal(initiatePayment(answering(answer).functions, request, [0, 0]))).toEqual({
       message: 'Failed to initiate payment. Please try again. ⚠️',
-      code: null,
+      code: 'no_answer',
     });
   }
 });

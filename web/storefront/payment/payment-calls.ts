@@ -34,6 +34,10 @@ export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'pa
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
 
+/** Whether a prompt may come to the phone all the same. */
+export const isUnanswered = (error: unknown): boolean =>
+  !(error instanceof PaymentRefusal && error.code !== noAnswer);
+
 /** Whether only the prompt failed, so that the order can be paid without one. */
 export function isPromptAtFault(error: unknown): boolean {
   return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));
@@ -47,7 +51,8 @@ export interface PaymentRequest {
   orderId: string;
 }
 
-/** Message without a readable answer. */
+/** Code and message without a readable answer: the prompt may have been sent. */
+const noAnswer = 'no_answer';
 export const unanswered = 'Failed to initiate payment. Please try again. ⚠️';
 
 /** Request timeout in ms: a stalled request must not block the next one. */
@@ -87,7 +92,8 @@ export async function initiatePayment(
   }
   // The client's network errors are not texts for shoppers.
   const answer = record(error ? await response?.json().catch(() => null) : data);
-  if (error) throw new PaymentRefusal(text(answer.error) ?? unanswered, text(answer.code));
+  const reason = text(answer.error);
+  if (error) throw new PaymentRefusal(reason ?? unanswered, reason ? text(answer.code) : noAnswer);
   const paymentReference = text(answer.checkoutRequestId);
   if (answer.success !== true || !paymentReference) {
     throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));

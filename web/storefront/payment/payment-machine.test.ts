@@ -31,15 +31,21 @@ test('it goes by initiating and processing to completed', () => {
 });
 
 test('an initiation that is refused fails with its message', () =>
-  expect(after(beginPayment(null), pay, { type: 'refused', error: 'No network', isUnreached: true })).toEqual(
-    {
-      phase: 'failed',
-      paymentReference: null,
+  expect(
+    after(beginPayment(null), pay, {
+      type: 'refused',
       error: 'No network',
       isUnreached: true,
-      holdSeconds: 0,
-    },
-  ));
+      isUnanswered: true,
+    }),
+  ).toEqual({
+    phase: 'failed',
+    paymentReference: null,
+    error: 'No network',
+    isUnreached: true,
+    isUnanswered: true,
+    holdSeconds: 0,
+  }));
 
 test('money that staff look at ends in no failure that could be tried again', () => {
   const held = after(beginPayment(null), pay, { type: 'held' });

@@ -32,6 +32,8 @@ export type PaymentState =
       error: string;
       /** The prompt did not reach the phone, so that the customer can pay without one. */
       isUnreached: boolean;
+      /** The request for the prompt had no answer, so a prompt may come all the same. */
+      isUnanswered: boolean;
       /** For so long nothing is tried again: M-PESA would fail it. */
       holdSeconds: number;
     };
@@ -39,7 +41,7 @@ export type PaymentState =
 export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; paymentReference: string; promptedPhone?: string }
-  | { type: 'refused'; error: string; isUnreached: boolean }
+  | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean }
   | { type: 'held' }
   | { type: 'cancelled' }
   | { type: 'unanswered' }
@@ -77,6 +79,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             paymentReference: null,
             error: event.error,
             isUnreached: event.isUnreached,
+            isUnanswered: event.isUnanswered,
             holdSeconds: 0,
           }
         : state;
@@ -93,7 +96,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         if (state.promptedPhone) return { phase: 'idle', endedPhone: state.promptedPhone };
         const error = describePaymentFailure(event.resultCode);
         const holdSeconds = holdAfter(event.resultCode);
-        return { ...end(state), error, isUnreached: event.resultCode === unreachable, holdSeconds };
+        const isUnreached = event.resultCode === unreachable;
+        return { ...end(state), error, isUnreached, isUnanswered: false, holdSeconds };
       }
       return {
         ...state,

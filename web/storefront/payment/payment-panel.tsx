@@ -99,6 +99,7 @@ export function PaymentPanel({
           {...common}
           error={state.error}
           isUnreached={state.isUnreached}
+          isUnanswered={state.isUnanswered}
           holdSeconds={state.holdSeconds}
           onRetry={retry}
           onClose={onClose}

@@ -310,6 +310,8 @@ interface FailedProps extends StateProps {
   error: string;
   /** The prompt did not arrive: shows how to pay without one. */
   isUnreached: boolean;
+  /** A prompt may come all the same. */
+  isUnanswered: boolean;
   /** For so long another prompt would fail as well. */
   holdSeconds: number;
   onPayByHand?: (() => void) | undefined;
@@ -323,6 +325,7 @@ export function PaymentFailed({
   headingRef,
   error,
   isUnreached,
+  isUnanswered,
   holdSeconds,
   onRetry,
   onClose,
@@ -334,7 +337,7 @@ export function PaymentFailed({
       <DialogHeading
         ref={headingRef}
         title="Payment not completed"
-        description="That payment didn't go through."
+        description={isUnanswered ? 'We got no answer.' : "That payment didn't go through."}
       />
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
@@ -344,6 +347,9 @@ export function PaymentFailed({
           >
             {error}
           </p>
+          {isUnanswered ? (
+            <p>If a prompt comes to your phone after all, you can answer it. You won't pay twice.</p>
+          ) : null}
           {onPayByHand && isUnreached ? (
             <section aria-labelledby="by-hand" className="grid grid-cols-1 gap-3">
               <h3 id="by-hand" className="text-xl">

@@ -10,6 +10,7 @@ import {
   isCancelled,
   isHeld,
   isPromptAtFault,
+  isUnanswered,
   PaymentRefusal,
 } from './payment-calls.ts';
 import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
@@ -68,6 +69,7 @@ export function usePayment(order: PayableOrder): {
           type: 'refused',
           error: message || 'Failed to initiate payment. Please try again. ⚠️',
           isUnreached: isPromptAtFault(error),
+          isUnanswered: isUnanswered(error),
         });
       } finally {
         isInitiating.current = false;
