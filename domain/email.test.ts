@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isEmail, maxEmailLength } from './email.ts';
+import { isEmail, maxEmailLength, suggestEmail } from './email.ts';
 
 test.each(['amina@example.com', 'a@b.c', 'amina+juice@mail.example.co.ke', 'a@..c', 'müller@bücher.example'])(
   'accepts %s',
@@ -35,3 +35,29 @@ test.each(['.', '@', ' ', '@.', 'a@a.'])(
     for (let call = 0; call < 1000; call += 1) expect(isEmail(text)).toBe(false);
   },
 );
+
+test.each([
+  ['amina@gmial.com', 'amina@gmail.com'],
+  ['amina@gmail.con', 'amina@gmail.com'],
+  ['amina@gmail.co', 'amina@gmail.com'],
+  ['amina@gmai.com', 'amina@gmail.com'],
+  ['Amina@GMAILL.com', 'Amina@gmail.com'],
+  ['amina@gmail', 'amina@gmail.com'],
+  ['amina@gmail,com', 'amina@gmail.com'],
+  ['amina@yaho.com', 'amina@yahoo.com'],
+  ['amina@shop..co.ke.', 'amina@shop.co.ke'],
+])('asks whether %s is %s', (typed, meant) => expect(suggestEmail(typed)).toBe(meant));
+
+test.each([
+  'amina@gmail.com',
+  'amina@GMAIL.com',
+  'amina@mail.com',
+  'amina@ymail.com',
+  'amina@yahoo.co.uk',
+  'amina@shop.co.ke',
+  'amina@kra.go.ke',
+  'amina@',
+  'amina',
+  'a b@gmial.com',
+  `amina@gmial.com${'.'.repeat(300)}`,
+])('asks nothing about %s', (typed) => expect(suggestEmail(typed)).toBeNull());

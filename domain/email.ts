@@ -15,3 +15,42 @@ export function isEmail(text: string): boolean {
   const dot = domain.indexOf('.', 1);
   return dot > 0 && dot < domain.length - 1;
 }
+
+const frequentDomains = ['gmail.com', 'yahoo.com', 'hotmail.com', 'outlook.com', 'icloud.com'];
+/** Other providers, whose names are one character away from those. */
+const similarDomains = ['mail.com', 'email.com', 'ymail.com', 'yahoo.co'];
+
+/**
+ * The address that was probably meant where a domain looks mistyped. It may be right all the same, so this is for a question.
+ * @returns null where nothing looks wrong
+ */
+export function suggestEmail(text: string): string | null {
+  const at = text.lastIndexOf('@');
+  if (at < 1 || text.length > maxEmailLength) return null;
+  const domain = text.slice(at + 1).toLowerCase();
+  const plain = domain
+    .replaceAll(',', '.')
+    .replace(/\.{2,}/g, '.')
+    .replace(/\.$/, '');
+  if (frequentDomains.includes(domain) || similarDomains.includes(plain)) return null;
+  const meant =
+    frequentDomains.find(
+      (one) => one === plain || one.startsWith(`${plain}.`) || isOneEditAway(plain, one),
+    ) ?? plain;
+  const suggestion = `${text.slice(0, at)}@${meant}`;
+  return meant !== domain && isEmail(suggestion) ? suggestion : null;
+}
+
+/** One character more, less or other, or two that changed places. */
+function isOneEditAway(typed: string, meant: string): boolean {
+  let start = 0;
+  while (start < meant.length && typed[start] === meant[start]) start += 1;
+  const rest = (text: string, skipped: number) => text.slice(start + skipped);
+  const hasChangedPlaces = typed[start] === meant[start + 1] && typed[start + 1] === meant[start];
+  return (
+    rest(typed, 1) === rest(meant, 1) ||
+    rest(typed, 1) === rest(meant, 0) ||
+    rest(typed, 0) === rest(meant, 1) ||
+    (hasChangedPlaces && rest(typed, 2) === rest(meant, 2))
+  );
+}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { accountReference, normaliseTrackingNumber } from './tracking-number.ts';
+import { accountReference, describeOtherNumber, normaliseTrackingNumber } from './tracking-number.ts';
 
 test('a typed number is trimmed and put in capitals', () => {
   expect(normaliseTrackingNumber(' jj-20261121-1234\n')).toBe('JJ-20261121-1234');
@@ -11,6 +11,7 @@ test.each([
   'JJ-20261121-1234',
   'JJ 20261121 1234',
   'jj202611211234',
+  'JJ_20261121_1234',
   '20261121-1234',
   'JJ\u201320261121\u20131234',
   '\u200bJJ-20261121-1234\u200b',
@@ -26,6 +27,15 @@ test.each(['JJ-2026112-1234', 'JJ-20261121-123', 'XJJ-20261121-1234567', '012345
   '%j names no order',
   (typed) => expect(normaliseTrackingNumber(typed)).toBe(typed.toUpperCase()),
 );
+
+test.each([
+  ['ORD-1003', 'ORD-1003 is an order number.'],
+  ['0712 345 678', 'That is a phone number.'],
+  ['UKNTHGX0GL', 'That looks like an M-PESA receipt.'],
+  ['1234', 'That is only a part of the number.'],
+  ['JJ-20261121-1234', null],
+  ['WATERMELON', null],
+])('%j is recognised as another number: %j', (asked, text) => expect(describeOtherNumber(asked)).toBe(text));
 
 test('the reference M-PESA shows has at most twelve characters', () => {
   expect(accountReference('JJ-20261121-1234')).toBe('JJ2611211234');

@@ -1,7 +1,8 @@
 // Tracking numbers: JJ-YYYYMMDD-NNNN.
+import { normalisePhone } from './phone.ts';
 
 // In a link, a message or a sentence too; without its hyphens or its JJ; never a part of something longer.
-const written = /(?<![A-Z0-9])(?:JJ\W{0,3})?(\d{8})\W{0,3}(\d{4,6})(?![0-9])/;
+const written = /(?<![A-Z0-9])(?:JJ[\W_]{0,3})?(\d{8})[\W_]{0,3}(\d{4,6})(?![0-9])/;
 /** The form of `accountReference`, which customers may copy from M-PESA's message. */
 const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
 
@@ -18,6 +19,18 @@ export function normaliseTrackingNumber(input: string): string {
   if (day) return `JJ-${day}-${number}`;
   const [, shortDay, shortNumber] = asReference.exec(typed) ?? [];
   return shortDay ? `JJ-20${shortDay}-${shortNumber}` : typed;
+}
+
+/**
+ * What a customer entered instead of the tracking number.
+ * @param asked as normalised
+ * @returns null where it is nothing known
+ */
+export function describeOtherNumber(asked: string): string | null {
+  if (/^ORD\W{0,3}\d+$/.test(asked)) return `${asked} is an order number.`;
+  if (normalisePhone(asked)) return 'That is a phone number.';
+  if (/^(?=.{0,9}\d)[A-Z][A-Z0-9]{9}$/.test(asked)) return 'That looks like an M-PESA receipt.';
+  return /^\d{4,6}$/.test(asked) ? 'That is only a part of the number.' : null;
 }
 
 /** Whether a text is a tracking number as it is stored. Call it with text of bounded length. */

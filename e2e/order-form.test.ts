@@ -294,6 +294,11 @@ story('every field and Place Order can be used on a phone that lies on its side'
       )
       .toBe(true);
   }
+  // A mistyped domain is asked about, not refused.
+  await dialog.getByLabel(/^Email/).fill('amina@gmial.com');
+  await dialog.getByLabel(/^Email/).blur();
+  await dialog.getByRole('button', { name: 'Did you mean amina@gmail.com?' }).click();
+  await expect.poll(() => dialog.getByLabel(/^Email/).inputValue()).toBe('amina@gmail.com');
   await place.click();
   await payButton(page).waitFor();
   await expect

@@ -3,10 +3,11 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
-import { useIsOnline } from '../../lib/use-is-online.ts';
+
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
+import { useIsOnline } from '../../ui/use-is-online.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useNotices } from '../live/use-notices.ts';
 import { useWaiting } from '../live/use-waiting.ts';

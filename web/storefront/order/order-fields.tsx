@@ -1,6 +1,9 @@
 // Who orders and where to: the fields of the order form, in the dialog and on the page.
+import { useState } from 'react';
+import { suggestEmail } from '../../../domain/email.ts';
 import { type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
 import { TextArea, TextField } from '../../ui/field.tsx';
+import { CalloutAction } from './order-callouts.tsx';
 
 /** How much of the notes' length is used, once little is left. */
 function describeNotesLength(notes = ''): string | undefined {
@@ -25,6 +28,10 @@ interface FieldProps {
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
   // Without maxLength: the browser would cut off the end of pasted directions without a word.
   const notes = field('notes');
+  const email = field('email');
+  // Not while it is being typed.
+  const [completedEmail, setCompletedEmail] = useState('');
+  const suggestion = completedEmail === email.value ? suggestEmail(completedEmail.trim()) : null;
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       <div className="sm:col-span-2">
@@ -36,15 +43,25 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           {...field('name')}
         />
       </div>
-      <TextField
-        label="Email"
-        required
-        type="email"
-        inputMode="email"
-        autoComplete="email"
-        maxLength={orderFormLimits.email}
-        {...field('email')}
-      />
+      <div>
+        <TextField
+          label="Email"
+          required
+          type="email"
+          inputMode="email"
+          autoComplete="email"
+          maxLength={orderFormLimits.email}
+          {...email}
+          onBlur={(event) => setCompletedEmail(event.target.value)}
+        />
+        <div role="status" className="text-sm wrap-anywhere">
+          {suggestion && !email.disabled ? (
+            <CalloutAction onClick={() => email.onChange?.({ target: { value: suggestion } })}>
+              Did you mean {suggestion}?
+            </CalloutAction>
+          ) : null}
+        </div>
+      </div>
       <TextField
         label="Phone"
         required

@@ -4,13 +4,14 @@ import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
-import { useIsOnline } from '../../lib/use-is-online.ts';
+
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
+import { useIsOnline } from '../../ui/use-is-online.ts';
 import { PayByTill } from './pay-by-till.tsx';
 import { isCutOff, type PaymentState, takesLong } from './payment-machine.ts';
 import {

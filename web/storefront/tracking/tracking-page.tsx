@@ -2,8 +2,7 @@
 import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
-import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
@@ -181,15 +180,11 @@ function useLookUpToast(lookUp: LookUp) {
 
 /** Numbers that customers take for their tracking number. */
 function NumberHint({ asked }: { asked: string }) {
-  const what = /^ORD\W{0,3}\d+$/.test(asked)
-    ? `${asked} is an order number. Your`
-    : normalisePhone(asked)
-      ? 'That is a phone number. Your'
-      : null;
+  const what = describeOtherNumber(asked);
   return what === null ? null : (
     <p className="max-w-prose">
-      {what} tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text message
-      about your order, and on its receipt.
+      {what} Your tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text
+      message about your order, and on its receipt.
     </p>
   );
 }
