@@ -1,7 +1,7 @@
 // What a hosted project still lacks before it can serve the shop, and how to get it.
 import type { Setup } from '../domain/payment-setup.ts';
-import { inTime } from '../web/lib/patience.ts';
 import { createStore } from '../web/lib/store.ts';
+import { withTimeout } from '../web/lib/timeout.ts';
 import type { Config } from './config.ts';
 
 /** One requirement: fulfilled, or what is wrong and what to do. */
@@ -144,7 +144,7 @@ async function checkFunction(
 
 async function ask<Answer>(question: () => Promise<Answer>): Promise<Answer | { failure: string }> {
   try {
-    const answer = await inTime(question(), timeoutMs);
+    const answer = await withTimeout(question(), timeoutMs);
     // The table client reports a lost connection as an answer with status 0.
     const { status, error } = answer as { status?: number; error?: { message: string } | null };
     return status === 0 ? { failure: error?.message ?? 'no answer' } : answer;

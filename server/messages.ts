@@ -58,7 +58,7 @@ interface SmsGateway {
   url?: string;
 }
 
-const patience = 15_000;
+const timeoutMs = 15_000;
 
 /** Makes the way out. What it sends is logged without what it says, and the recipient masked. */
 export function createMessages(config: MessagesConfig, log: Log): OutgoingMessages {
@@ -91,9 +91,9 @@ async function sendBySmtp(url: string, from: string, mail: OutgoingMail): Promis
   const { createTransport } = await import('nodemailer');
   const transport = createTransport({
     url,
-    connectionTimeout: patience,
-    greetingTimeout: patience,
-    socketTimeout: patience,
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
   });
   try {
     await transport.sendMail(envelope(from, mail));
@@ -196,7 +196,7 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
         message: text,
         ...(sender ? { from: sender } : {}),
       }),
-      signal: AbortSignal.timeout(patience),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     body = answer.ok ? ((await answer.json()) as GatewayAnswer) : null;
   } catch (error) {

@@ -1,7 +1,7 @@
 // Metrics in the format of Prometheus, as GET /metrics returns them (docs/monitoring.md).
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Database } from '../backend/database/database.ts';
-import { inTime } from '../web/lib/patience.ts';
+import { withTimeout } from '../web/lib/timeout.ts';
 
 /** One figure of `public.shop_metrics()`. */
 interface ShopFigure {
@@ -195,7 +195,7 @@ export function createMetrics(): Metrics {
   const readFigures = (): Promise<void> => {
     if (performance.now() - readAt < shopFiguresAgeMs) return reading;
     readAt = performance.now();
-    reading = inTime(metrics.readShop(), shopTimeoutMs).then(
+    reading = withTimeout(metrics.readShop(), shopTimeoutMs).then(
       (figures) => {
         isUp.set(1);
         for (const { metric, label, value } of figures) {

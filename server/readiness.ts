@@ -1,5 +1,5 @@
 // Whether the shop can serve: what `/readyz` reports.
-import { inTime } from '../web/lib/patience.ts';
+import { withTimeout } from '../web/lib/timeout.ts';
 
 /**
  * Makes the check. Concurrent requests share one query.
@@ -17,7 +17,7 @@ export function createReadiness(query: () => Promise<unknown>): () => Promise<bo
 
 /** Whether the query succeeds in time. */
 export async function isReady(query: () => Promise<unknown>, withinMs = 5000): Promise<boolean> {
-  return inTime(query(), withinMs).then(
+  return withTimeout(query(), withinMs).then(
     () => true,
     () => false,
   );

@@ -12,7 +12,7 @@ import {
 } from 'react-router';
 import { shopContext } from './lib/shop-context.ts';
 
-const patience = 8_000;
+const renderTimeoutMs = 8_000;
 
 export default async function handleRequest(
   request: Request,
@@ -23,7 +23,10 @@ export default async function handleRequest(
 ): Promise<Response> {
   let finalStatus = status;
   const gaveUp = new AbortController();
-  const timer = setTimeout(() => gaveUp.abort(new Error('The page took too long to render')), patience);
+  const timer = setTimeout(
+    () => gaveUp.abort(new Error('The page took too long to render')),
+    renderTimeoutMs,
+  );
   try {
     const document = await renderToReadableStream(
       <ServerRouter context={routerContext} url={request.url} />,

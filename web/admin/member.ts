@@ -1,9 +1,9 @@
 // The member of staff whose screens are shown, as the guard established it for every loader behind it.
 import { createContext } from 'react-router';
-import type { Staff, Standing } from '../lib/staff.ts';
+import type { Staff, StaffStatus } from '../lib/staff.ts';
 
 interface EndedSession {
-  standing: Standing;
+  status: StaffStatus;
   /** Something on the screen is not saved. */
   hasUnsaved: boolean;
 }

@@ -3,7 +3,7 @@ import { chargeCents, formatKes } from '../../domain/money.ts';
 import { statusWords } from './status-badge.tsx';
 
 /** What a change of an order's status depends on. */
-export interface OrderStanding {
+export interface OrderState {
   order_number: string;
   status: string;
   payment_status: string;
@@ -13,9 +13,9 @@ export interface OrderStanding {
 }
 
 /** The same of a delivery. */
-export interface DeliveryStanding {
+export interface DeliveryState {
   delivery_status: string;
-  order: OrderStanding;
+  order: OrderState;
 }
 
 /** A confirmation before a change is saved. */
@@ -51,7 +51,7 @@ const isBackward = (rank: Record<string, number>, from: string, to: string): boo
   (rank[to] ?? 0) < (rank[from] ?? 0);
 
 /** Whether M-PESA reported a payment in another amount, which staff have not decided about. */
-const isInReview = ({ payments = [] }: OrderStanding): boolean =>
+const isInReview = ({ payments = [] }: OrderState): boolean =>
   payments.some(({ status }) => status === 'review');
 
 /** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
@@ -59,24 +59,24 @@ const isHandover = (from: string, to: string): boolean =>
   (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
 
 /** Whether the database requires consent: an unpaid order is handed over. */
-export const needsConsent = ({ status, payment_status }: OrderStanding, to: string): boolean =>
+export const needsConsent = ({ status, payment_status }: OrderState, to: string): boolean =>
   payment_status !== 'paid' && isHandover(status, to);
 
-export const deliveryNeedsConsent = ({ order }: DeliveryStanding, to: string): boolean =>
+export const deliveryNeedsConsent = ({ order }: DeliveryState, to: string): boolean =>
   needsConsent(order, orderStatusOf[to] ?? '');
 
 /** Why a status cannot be chosen for an order, in two or three words; null when it can. */
-export const orderStatusBlock = ({ status, payment_status }: OrderStanding, to: string): string | null =>
+export const orderStatusBlock = ({ status, payment_status }: OrderState, to: string): string | null =>
   payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
 
 /** The same for a delivery. */
-export function deliveryStatusBlock({ order }: DeliveryStanding, to: string): string | null {
+export function deliveryStatusBlock({ order }: DeliveryState, to: string): string | null {
   if (order.status === 'cancelled') return to === 'failed' ? null : 'Order cancelled';
   return orderStatusBlock(order, orderStatusOf[to] ?? '');
 }
 
 /** The confirmation of a status; null if it is saved at once. */
-export function confirmOrderStatus(order: OrderStanding, to: string): Confirmation | null {
+export function confirmOrderStatus(order: OrderState, to: string): Confirmation | null {
   const { order_number, status, payment_status } = order;
   const words = statusWords(to);
   if (to === 'cancelled') {
@@ -114,7 +114,7 @@ export function confirmOrderStatus(order: OrderStanding, to: string): Confirmati
 }
 
 /** The same for a delivery, whose order follows it. */
-export function confirmDeliveryStatus(delivery: DeliveryStanding, to: string): Confirmation | null {
+export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Confirmation | null {
   const { delivery_status: from, order } = delivery;
   if (deliveryNeedsConsent(delivery, to)) {
     return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
@@ -139,7 +139,7 @@ export function confirmDeliveryStatus(delivery: DeliveryStanding, to: string): C
   };
 }
 
-function confirmUnpaid(order: OrderStanding, verb: string): Confirmation {
+function confirmUnpaid(order: OrderState, verb: string): Confirmation {
   const { order_number, payment_status } = order;
   return payment_status === 'needs_review' || isInReview(order)
     ? {

@@ -1,6 +1,6 @@
 import { SignJWT } from 'jose';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { createStaff, onStandingMayHaveChanged, type Staff } from './staff.ts';
+import { createStaff, onStaffStatusMayHaveChanged, type Staff } from './staff.ts';
 
 // Answers of the services by path; a number is a status without a body.
 let answers: Record<string, unknown>;
@@ -45,13 +45,13 @@ beforeEach(() => {
 
 describe('the staff status', () => {
   test('makes no request without a session', async () => {
-    expect(await staff.standing()).toEqual({ is: 'signed out' });
+    expect(await staff.status()).toEqual({ is: 'signed out' });
     expect(asked).toEqual([]);
   });
 
   test('is staff with an active profile, queried with the session token', async () => {
     await signIn('aal1');
-    expect(await staff.standing()).toEqual({ is: 'staff', id: userId, email: 'amina@jani.example' });
+    expect(await staff.status()).toEqual({ is: 'staff', id: userId, email: 'amina@jani.example' });
     const profile = asked.find(({ url }) => url.includes('admin_profiles'));
     expect(new URL(profile?.url ?? '').search).toBe(
       `?select=is_active&user_id=eq.${userId}&is_active=eq.true`,
@@ -63,7 +63,7 @@ describe('the staff status', () => {
   test('is not staff without an active profile, which is logged', async () => {
     await signIn('aal1');
     answers['/rest/v1/admin_profiles'] = [];
-    expect(await staff.standing()).toEqual({ is: 'not staff', email: 'amina@jani.example' });
+    expect(await staff.status()).toEqual({ is: 'not staff', email: 'amina@jani.example' });
     expect(console.warn).toHaveBeenCalledWith('This account is not admin, or not active');
   });
 
@@ -73,26 +73,26 @@ describe('the staff status', () => {
   ])('a check that fails in %s counts as not staff and is logged', async (_, path, status) => {
     await signIn('aal1');
     answers[path] = status;
-    expect(await staff.standing()).toMatchObject({ is: 'not staff' });
+    expect(await staff.status()).toMatchObject({ is: 'not staff' });
     expect(console.warn).toHaveBeenCalledWith('The admin check failed', expect.anything());
   });
 
   test('distinguishes an unanswered check from a refusal', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = new TypeError('Failed to fetch');
-    expect(await staff.standing()).toMatchObject({ is: 'not staff', isUnanswered: true });
+    expect(await staff.status()).toMatchObject({ is: 'not staff', isUnanswered: true });
     answers['/auth/v1/user'] = 403;
-    expect(await staff.standing()).not.toHaveProperty('isUnanswered');
+    expect(await staff.status()).not.toHaveProperty('isUnanswered');
   });
 
   test('requires a verified factor, but not an unverified one', async () => {
     await signIn('aal1');
     answers['/auth/v1/user'] = user([factor('unverified')]);
-    expect(await staff.standing()).toMatchObject({ is: 'staff' });
+    expect(await staff.status()).toMatchObject({ is: 'staff' });
     answers['/auth/v1/user'] = user([factor('verified')]);
-    expect(await staff.standing()).toMatchObject({ is: 'second step', factors: [{ id: 'f' }] });
+    expect(await staff.status()).toMatchObject({ is: 'second step', factors: [{ id: 'f' }] });
     await signIn('aal2');
-    expect(await staff.standing()).toMatchObject({ is: 'staff' });
+    expect(await staff.status()).toMatchObject({ is: 'staff' });
   });
 
   test('ends with a session that was ended elsewhere', async () => {
@@ -104,7 +104,7 @@ describe('the staff status', () => {
         : Response.json(answers[new URL(String(input)).pathname] ?? []),
     );
     await signIn('aal1');
-    expect(await staff.standing()).toEqual({ is: 'signed out' });
+    expect(await staff.status()).toEqual({ is: 'signed out' });
     expect((await staff.auth.getSession()).data.session).toBeNull();
   });
 });
@@ -139,7 +139,7 @@ describe('a refused call', () => {
   ])('waits for a new session of the same person: %s', async (_, refusal) => {
     await signIn('aal1');
     let reports = 0;
-    onStandingMayHaveChanged(staff, () => {
+    onStaffStatusMayHaveChanged(staff, () => {
       reports += 1;
     });
     answers['/rest/v1/products'] = refusal;

@@ -15,7 +15,7 @@ import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
 /** The current status of a user in the staff panel. */
-export type Standing =
+export type StaffStatus =
   | { is: 'signed out' }
   /** `isUnanswered`: the check failed, for example without a connection. */
   | { is: 'not staff'; email: string; isUnanswered?: true }
@@ -31,8 +31,8 @@ export interface Staff {
    */
   tables: PostgrestClient<Database>;
   /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
-  standing(): Promise<Standing>;
-  /** Checks the session and notifies `onStandingMayHaveChanged` if it has ended. */
+  status(): Promise<StaffStatus>;
+  /** Checks the session and notifies `onStaffStatusMayHaveChanged` if it has ended. */
   checkSession(): Promise<void>;
   /** Whether the auth service has passkeys enabled. */
   takesPasskeys(): Promise<boolean>;
@@ -101,18 +101,18 @@ export function createStaff(
       if (token) headers.set('authorization', `Bearer ${token}`);
       return send(input, { ...init, headers });
     };
-  const inTime: typeof fetch = (input, init) =>
+  const withTimeout: typeof fetch = (input, init) =>
     // A stalled request fails, and typed text is retained.
     transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(timeoutMs) });
   const openTables = (send: typeof fetch) =>
     new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
-  const standing = () => readStanding(auth, openTables(withToken(inTime)));
-  const { asMember, checkSession } = guardSession(auth, standing);
+  const status = () => readStaffStatus(auth, openTables(withToken(withTimeout)));
+  const { asMember, checkSession } = guardSession(auth, status);
   const asMemberWithToken = (send: typeof fetch) => asMember(withToken(send));
   return {
     auth,
-    tables: openTables(asMemberWithToken(inTime)),
-    standing,
+    tables: openTables(asMemberWithToken(withTimeout)),
+    status,
     checkSession,
     async takesPasskeys() {
       try {
@@ -154,20 +154,20 @@ export function createStaff(
 }
 
 /** An unanswered check does not change the status. */
-const isOver = (standing: Standing): boolean =>
-  standing.is !== 'staff' && !(standing.is === 'not staff' && standing.isUnanswered);
+const isOver = (status: StaffStatus): boolean =>
+  status.is !== 'staff' && !(status.is === 'not staff' && status.isUnanswered);
 
 /** Listeners for what the auth client has no event for: an account that is no longer staff. */
 const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
 
 /** Holds calls that were refused because the session has ended, until the same user has signed in again. */
-function guardSession(auth: GoTrueClient, standing: () => Promise<Standing>) {
+function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
   const listeners = new Set<() => void>();
   sessionListeners.set(auth, listeners);
-  let asked: Promise<Standing> | null = null;
+  let asked: Promise<StaffStatus> | null = null;
   /** Concurrent refused calls share one check. */
   const ask = () => {
-    asked ??= standing().finally(() => {
+    asked ??= status().finally(() => {
       asked = null;
     });
     return asked;
@@ -224,7 +224,7 @@ async function mayMeanSessionEnded(answer: Response, method = 'GET'): Promise<bo
   return status === 406 || (status === 200 && (await answer.clone().text()) === '[]');
 }
 
-async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database>): Promise<Standing> {
+async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Database>): Promise<StaffStatus> {
   const { data } = await auth.getSession();
   const { session } = data;
   if (!session) return { is: 'signed out' };
@@ -261,7 +261,7 @@ async function readStanding(auth: GoTrueClient, tables: PostgrestClient<Database
  * Calls back after every event that can change the staff status, in this tab or others.
  * @returns a function that stops it
  */
-export function onStandingMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
+export function onStaffStatusMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
   const { data } = auth.onAuthStateChange((event) => {
     if (standingEvents.includes(event)) listener();
   });

@@ -24,7 +24,7 @@ import {
 } from './describe-status.ts';
 
 /** A backup without a result after this time counts as failed. */
-const patience = 5 * 60_000;
+const backupTimeoutMs = 5 * 60_000;
 
 export function SystemStatusCard() {
   const { tables } = useMember().staff;
@@ -43,7 +43,7 @@ export function SystemStatusCard() {
   useEffect(() => {
     if (!awaited) return;
     if (isDone) setAwaited(null);
-    const timer = setTimeout(() => setAwaited(null), patience);
+    const timer = setTimeout(() => setAwaited(null), backupTimeoutMs);
     return () => clearTimeout(timer);
   }, [awaited, isDone]);
 

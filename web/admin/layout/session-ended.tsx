@@ -1,6 +1,6 @@
 // Sign-in dialog over the screen of an ended session, which retains typed text.
 import { Dialog } from 'radix-ui';
-import type { Staff, Standing } from '../../lib/staff.ts';
+import type { Staff, StaffStatus } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -18,12 +18,12 @@ export function isSomethingUnsaved(): boolean {
 interface SessionEndedProps {
   staff: Staff;
   email: string;
-  standing: Standing;
+  status: StaffStatus;
   hasUnsaved: boolean;
 }
 
 /** Hides the screen beneath. Goes once this tab or another one has a session again. */
-export function SessionEnded({ staff, email, standing, hasUnsaved }: SessionEndedProps) {
+export function SessionEnded({ staff, email, status, hasUnsaved }: SessionEndedProps) {
   const stay = (event: Event) => event.preventDefault();
   return (
     <Dialog.Root open>
@@ -40,8 +40,8 @@ export function SessionEnded({ staff, email, standing, hasUnsaved }: SessionEnde
               {hasUnsaved ? 'What you typed is still here. ' : ''}Sign in again to go on where you were.
             </Dialog.Description>
           </header>
-          {standing.is === 'second step' ? (
-            <SecondStep staff={staff} email={standing.email} factors={standing.factors} onPassed={() => {}} />
+          {status.is === 'second step' ? (
+            <SecondStep staff={staff} email={status.email} factors={status.factors} onPassed={() => {}} />
           ) : (
             <PasswordForm staff={staff} email={email} />
           )}

@@ -2,7 +2,7 @@
 import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
-import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusMayHaveChanged, type Staff } from '../../lib/staff.ts';
 
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
@@ -38,18 +38,18 @@ const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next)
   let member = admitted;
   const isSameAddress = request.url === window.location.href.replace(/#.*$/, '');
   if (member?.staff !== staff || isSameAddress) {
-    const standing = await staff.standing();
-    member = standing.is === 'staff' ? { staff, id: standing.id, email: standing.email } : null;
+    const status = await staff.status();
+    member = status.is === 'staff' ? { staff, id: status.id, email: status.email } : null;
     // A line that is down says nothing of who was let in before; what they ask for is refused where it is kept.
-    if (standing.is === 'not staff' && standing.isUnanswered && shownTo?.staff === staff) member = shownTo;
+    if (status.is === 'not staff' && status.isUnanswered && shownTo?.staff === staff) member = shownTo;
     // An outdated answer must not replace a newer one.
     if (!request.signal.aborted) admitted = member;
     // Sessions also end elsewhere or expire. Without a sign-out here, the member signs in again and continues.
-    const canGoOn = (standing.is === 'signed out' || standing.is === 'second step') && !isSigningOut;
+    const canGoOn = (status.is === 'signed out' || status.is === 'second step') && !isSigningOut;
     if (canGoOn && shownTo?.staff === staff) {
       context.set(memberContext, {
         ...shownTo,
-        ended: { standing, hasUnsaved: isSomethingUnsaved() },
+        ended: { status, hasUnsaved: isSomethingUnsaved() },
       });
       return next();
     }
@@ -93,7 +93,7 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
   // Asking again runs the guard again, also together with a step to another screen.
   useEffect(
     () =>
-      onStandingMayHaveChanged(staff, () => {
+      onStaffStatusMayHaveChanged(staff, () => {
         admitted = null;
         void revalidate();
       }),
@@ -115,12 +115,7 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
         {/* Nothing of one person's screens is left to the next. */}
         {isCleared ? null : <Panel key={id} {...member} isSignedOut={ended !== undefined} />}
         {ended ? (
-          <SessionEnded
-            staff={staff}
-            email={email}
-            standing={ended.standing}
-            hasUnsaved={keepsScreen.current}
-          />
+          <SessionEnded staff={staff} email={email} status={ended.status} hasUnsaved={keepsScreen.current} />
         ) : null}
       </MemberScope>
     </QueryClientProvider>

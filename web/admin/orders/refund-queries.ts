@@ -57,8 +57,8 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
  * was withdrawn.
  */
 export function lastRefund(refunds: readonly Refund[]): Refund | null {
-  const standing = refunds.filter(({ status }) => status !== 'withdrawn');
-  const newest = standing.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
+  const asked = refunds.filter(({ status }) => status !== 'withdrawn');
+  const newest = asked.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
   return refunds.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
 

@@ -2,10 +2,10 @@
 import type { Staff } from '../../lib/staff.ts';
 import { formatDateTime } from '../dates.ts';
 import { statusWords } from '../status-badge.tsx';
-import { needsConsent, type OrderStanding } from '../status-change.ts';
+import { needsConsent, type OrderState } from '../status-change.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
-export type OrderSeen = OrderStanding & { id: string };
+export type OrderSeen = OrderState & { id: string };
 
 export const useOrderStatus = () =>
   useStatusChange<OrderSeen>({

@@ -3,7 +3,7 @@ import type { Session } from '@supabase/auth-js';
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
 import { describeAuthProblem } from '../../lib/auth-words.ts';
-import { onStandingMayHaveChanged, passwordResetPath, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusMayHaveChanged, passwordResetPath, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -26,9 +26,9 @@ export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   if (error) window.history.replaceState(window.history.state, '', passwordResetPath);
   const { data } = await staff.auth.getSession();
   const isByLink = data.session !== null && cameByLink(data.session);
-  const standing = await staff.standing();
-  if (standing.is === 'staff' && !isByLink) throw redirect('/admin/account');
-  return { staff, standing, isByLink, linkProblem: error ? describeLinkProblem(error) : null };
+  const status = await staff.status();
+  if (status.is === 'staff' && !isByLink) throw redirect('/admin/account');
+  return { staff, status, isByLink, linkProblem: error ? describeLinkProblem(error) : null };
 }
 clientLoader.hydrate = true as const;
 
@@ -55,17 +55,17 @@ export function HydrateFallback() {
 }
 
 export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) {
-  const { staff, standing, isByLink, linkProblem } = loaderData;
+  const { staff, status, isByLink, linkProblem } = loaderData;
   const { revalidate } = useRevalidator();
-  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+  useEffect(() => onStaffStatusMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
 
-  if (isByLink && standing.is === 'second step') {
+  if (isByLink && status.is === 'second step') {
     return (
       <Entrance title="Reset password" subtitle="First, the second step of your account">
         <SecondStep
           staff={staff}
-          email={standing.email}
-          factors={standing.factors}
+          email={status.email}
+          factors={status.factors}
           onPassed={() => void revalidate()}
         />
       </Entrance>
@@ -73,7 +73,7 @@ export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) 
   }
   return isByLink ? (
     <Entrance title="Set a new password" subtitle="You will stay signed in on this device">
-      <NewPassword staff={staff} email={'email' in standing ? standing.email : ''} />
+      <NewPassword staff={staff} email={'email' in status ? status.email : ''} />
     </Entrance>
   ) : (
     <Entrance title="Reset password" subtitle="We send you a link to set a new one">

@@ -1,7 +1,7 @@
 // Signing in (specification §2, Admin sign-in; §4, Forms): a password, then the second factor where the account has one.
 import { useEffect, useState } from 'react';
 import { Form, Link, redirect, useNavigation, useRevalidator } from 'react-router';
-import { onStandingMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusMayHaveChanged, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -22,9 +22,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const staff = staffFor(request);
-  const [standing, takesPasskeys] = await Promise.all([staff.standing(), staff.takesPasskeys()]);
-  if (standing.is === 'staff') throw redirect('/admin/dashboard');
-  return { staff, standing, canUsePasskey: takesPasskeys && 'PublicKeyCredential' in window };
+  const [status, takesPasskeys] = await Promise.all([staff.status(), staff.takesPasskeys()]);
+  if (status.is === 'staff') throw redirect('/admin/dashboard');
+  return { staff, status, canUsePasskey: takesPasskeys && 'PublicKeyCredential' in window };
 }
 clientLoader.hydrate = true as const;
 
@@ -57,16 +57,16 @@ export function HydrateFallback() {
 }
 
 export default function SignInPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { staff, standing } = loaderData;
+  const { staff, status } = loaderData;
   const { revalidate } = useRevalidator();
-  useEffect(() => onStandingMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+  useEffect(() => onStaffStatusMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
 
-  return standing.is === 'second step' ? (
+  return status.is === 'second step' ? (
     <Entrance subtitle="One more step to access the admin panel">
       <SecondStep
         staff={staff}
-        email={standing.email}
-        factors={standing.factors}
+        email={status.email}
+        factors={status.factors}
         onPassed={() => void revalidate()}
       />
     </Entrance>
@@ -79,16 +79,16 @@ export default function SignInPage({ loaderData, actionData }: Route.ComponentPr
 
 type SignInFormProps = Route.ComponentProps['loaderData'] & { problem: string | null };
 
-function SignInForm({ staff, standing, canUsePasskey, problem }: SignInFormProps) {
+function SignInForm({ staff, status, canUsePasskey, problem }: SignInFormProps) {
   const isBusy = useNavigation().state !== 'idle';
   const passkey = useAttempt('Login failed');
-  const isStillHere = useStaysFor(standing.is === 'not staff', hintAfterMs);
+  const isStillHere = useStaysFor(status.is === 'not staff', hintAfterMs);
 
   return (
     <div className="grid gap-5">
       {problem ? <Notice tone="danger" title={problem} /> : null}
       {passkey.problem ? <Notice tone="danger" title={passkey.problem} /> : null}
-      {standing.is === 'not staff' && isStillHere ? <NotStaff staff={staff} email={standing.email} /> : null}
+      {status.is === 'not staff' && isStillHere ? <NotStaff staff={staff} email={status.email} /> : null}
       <Form method="post" className="grid gap-5">
         <TextField
           label="Email"

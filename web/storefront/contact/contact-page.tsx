@@ -3,9 +3,9 @@ import { data } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
-import { inTime } from '../../lib/patience.ts';
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
@@ -79,7 +79,7 @@ export async function action({ request, context }: Route.ActionArgs) {
 
 /** A message that does not reach the server was not sent: the typed text stays. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  const answer = await inTime(serverAction()).catch(() => null);
+  const answer = await withTimeout(serverAction()).catch(() => null);
   return { isSent: answer?.isSent === true };
 }
 

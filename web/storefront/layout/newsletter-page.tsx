@@ -1,8 +1,8 @@
 // Receives newsletter subscriptions. Its page is shown only without JavaScript.
 import { data, Link } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
-import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import type { Route } from './+types/newsletter-page.ts';
@@ -40,7 +40,7 @@ export async function action({ request, context }: Route.ActionArgs) {
 
 /** The footer's form answers in its place, also when the server is not reached. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
-  const answer = await inTime(serverAction()).catch(() => null);
+  const answer = await withTimeout(serverAction()).catch(() => null);
   return typeof answer?.text === 'string' ? answer : { isDone: false, text: failed };
 }
 

@@ -1,9 +1,9 @@
 // Fetches the code of a dialog when somebody asks for it. What it does is also a page of its own, to which a form leads.
 import { type RefObject, useCallback, useRef, useState } from 'react';
-import { inTime } from '../../lib/patience.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 
 /** For how long a tap waits for the code, in ms: as long as one that came before the page could answer. */
-const longEnough = 10_000;
+const timeoutMs = 10_000;
 
 export interface DialogCode {
   /** Of the form that leads to the page instead. */
@@ -27,7 +27,7 @@ export function useDialogCode(load: () => Promise<unknown>): DialogCode {
     async (isAsked = true) => {
       setComing(true);
       try {
-        await inTime(load(), longEnough);
+        await withTimeout(load(), timeoutMs);
         setCutOff(false);
         return true;
       } catch {

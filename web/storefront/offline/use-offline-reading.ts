@@ -3,7 +3,7 @@ import { type ComponentType, useEffect, useRef, useState } from 'react';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
 /** Visitors who stay this long after loading are likely to return. */
-const patience = 15_000;
+const startDelayMs = 15_000;
 
 /** In-app browsers may have no service worker, which shows only on access. */
 function serviceWorkers(): ServiceWorkerContainer | null {
@@ -38,7 +38,7 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
     let timer = 0;
     const wait = () => {
       // Once installed, the page may be an old one, which must be shown at once.
-      timer = window.setTimeout(start, workers.controller ? 0 : patience);
+      timer = window.setTimeout(start, workers.controller ? 0 : startDelayMs);
     };
     window.addEventListener('offline', start);
     if (document.readyState === 'complete') wait();

@@ -5,9 +5,9 @@ import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { slugForQuery } from '../../../domain/product-form.ts';
-import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Store } from '../../lib/store.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -116,7 +116,7 @@ const formIn = (sent: FormData) =>
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {
-    return await inTime(serverAction());
+    return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
     return {

@@ -4,9 +4,9 @@ import type { OrderFigures } from '../../../domain/order-change.ts';
 import { describeOrderFailure } from '../../../domain/order-failure.ts';
 import type { OrderForm, OrderFormProblem } from '../../../domain/order-form.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
-import { patience } from '../../lib/patience.ts';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import type { Store } from '../../lib/store.ts';
+import { requestTimeoutMs } from '../../lib/timeout.ts';
 
 export interface OrderRequest {
   productId: string;
@@ -79,7 +79,7 @@ export async function placeOrder(
     accepts_terms: acceptsTerms,
   });
   // The order may be placed all the same: the next try then finds it.
-  const { data, error, status } = await call.abortSignal(AbortSignal.timeout(patience));
+  const { data, error, status } = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
   if (error) {
     const isAnswered = error.code !== '' && error.code !== undefined && status <= 500;
     return {

@@ -7,8 +7,8 @@ import { describeOrder } from '../../../domain/order-meaning.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { inTime } from '../../lib/patience.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -35,7 +35,7 @@ export function headers() {
 }
 
 /** How long a page may wait for the prompt to be sent, in ms, before it checks again. */
-const patience = [1000];
+const retryDelaysMs = [1000];
 
 /** How long the page waits for the state of the prompt, in ms. */
 const longest = 60_000;
@@ -82,7 +82,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     prompt = await initiatePayment(
       context.get(shopContext).store.functions,
       { phoneNumber: phone, amount: total, trackingNumber, orderId },
-      patience,
+      retryDelaysMs,
     );
   } catch (error) {
     if (!(error instanceof PaymentRefusal)) throw error;
@@ -103,7 +103,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {
-    return await inTime(serverAction(), longest);
+    return await withTimeout(serverAction(), longest);
   } catch (error) {
     if (error instanceof Response) throw error;
     return { phone: String(sent.get('phone') ?? ''), problem: null, refusal: unanswered };

@@ -59,7 +59,7 @@ export const unanswered = 'Failed to initiate payment. Please try again. ⚠️'
 const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
 
 /** How long to wait before asking again when there was no answer, in milliseconds. */
-const patience = [1000, 3000, 6000];
+const retryDelaysMs = [1000, 3000, 6000];
 
 export interface OpenPrompt {
   /** `checkoutRequestId` of the answer: M-PESA's id, or the payment's own while M-PESA's is unknown. */
@@ -76,7 +76,7 @@ export interface OpenPrompt {
 export async function initiatePayment(
   functions: FunctionsClient,
   request: PaymentRequest,
-  waits: readonly number[] = patience,
+  waits: readonly number[] = retryDelaysMs,
   until: number = performance.now() + longest.allTries,
 ): Promise<OpenPrompt> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {

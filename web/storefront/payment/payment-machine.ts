@@ -2,7 +2,7 @@
 import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
-type Standing = 'pending' | 'review' | 'unresolved';
+type OpenStatus = 'pending' | 'review' | 'unresolved';
 
 export type PaymentState =
   | {
@@ -14,7 +14,7 @@ export type PaymentState =
   | {
       phase: 'processing';
       paymentReference: string;
-      standing: Standing;
+      status: OpenStatus;
       /** Polls that were answered, and those without an answer since the last one. */
       answers: number;
       missedAnswers: number;
@@ -55,7 +55,7 @@ export const pollInterval = 3000;
 const unreachable = '1037';
 
 /** After this many answers (a minute and a half), the customer learns that they need not wait here. */
-const patience = 30;
+const maxPolls = 30;
 
 /** One poll can fail by chance. */
 const missesOfLostConnection = 2;
@@ -101,7 +101,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       }
       return {
         ...state,
-        standing: standingOf(event.status),
+        status: openStatusOf(event.status),
         answers: state.answers + 1,
         missedAnswers: 0,
       };
@@ -112,7 +112,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
 
 /** Whether to show that the answer takes long and can be awaited elsewhere. */
 export function takesLong(state: PaymentState): boolean {
-  return state.phase === 'processing' && (state.standing === 'unresolved' || state.answers >= patience);
+  return state.phase === 'processing' && (state.status === 'unresolved' || state.answers >= maxPolls);
 }
 
 /** Whether to show that the shop cannot be reached. A phone without data may call itself online. */
@@ -123,7 +123,7 @@ export function isCutOff(state: PaymentState): boolean {
 const processing = (paymentReference: string, promptedPhone?: string): PaymentState => ({
   phase: 'processing',
   paymentReference,
-  standing: 'pending',
+  status: 'pending',
   answers: 0,
   missedAnswers: 0,
   ...(promptedPhone ? { promptedPhone } : {}),
@@ -134,5 +134,5 @@ const end = (state: { paymentReference: string }) => ({
   paymentReference: state.paymentReference,
 });
 
-const standingOf = (status: string): Standing =>
+const openStatusOf = (status: string): OpenStatus =>
   status === 'review' || status === 'unresolved' ? status : 'pending';

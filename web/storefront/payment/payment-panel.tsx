@@ -122,7 +122,7 @@ function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning
     case 'held':
       return checking;
     case 'processing':
-      if (state.standing === 'review') return checking;
+      if (state.status === 'review') return checking;
       // Cancelled while its prompt is open: the customer must not confirm it.
       return meaning?.kind === 'cancelled' ? meaning : null;
     case 'cancelled':

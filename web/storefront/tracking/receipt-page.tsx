@@ -7,9 +7,9 @@ import { orderLink } from '../../../domain/order-link.ts';
 import { describeOrder } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -65,7 +65,7 @@ export async function action({ request, params, context }: Route.ActionArgs) {
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
   try {
-    return await inTime(serverAction());
+    return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
     return { problem: failedToFetch.message };

@@ -3,9 +3,9 @@ import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
 import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
@@ -47,7 +47,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
 /** A look-up that does not reach the server is a failed look-up, not a failed page. */
 export async function clientLoader({ request, params, serverLoader }: Route.ClientLoaderArgs) {
   try {
-    return await inTime(serverLoader());
+    return await withTimeout(serverLoader());
   } catch (error) {
     // Offline, the page may be cached on this device.
     if (error instanceof Response || !navigator.onLine) throw error;
@@ -81,7 +81,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
 
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
   try {
-    return await inTime(serverAction());
+    return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
     return { problem: failedToFetch.message };

@@ -1,12 +1,12 @@
 // Updates a shown order: reloads it on changes, or when some may have been missed.
 import { useEffect, useState } from 'react';
-import { inTime } from '../../lib/patience.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { failedToFetch, lookUpOrder, type TrackedOrder, withLookUp } from './tracked-order.ts';
 
 /** In ms: how long a look-up may take, and how long the next one waits, at least and after some that failed. */
-const patience = 10_000;
+const lookUpTimeoutMs = 10_000;
 const shortestWait = 1000;
 const longestWait = 16_000;
 /** Without the live channel, such as behind a proxy that blocks it, the order is looked up this often. */
@@ -45,7 +45,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       while (store && isStale && !isOver) {
         isStale = false;
         const lookUp = lookUpOrder(store.createStore(config).tables, trackingNumber, { accessKey: key });
-        const answer = await inTime(lookUp, patience).catch(() => failedToFetch);
+        const answer = await withTimeout(lookUp, lookUpTimeoutMs).catch(() => failedToFetch);
         if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
         // Without an answer the shown state stays, and the change is loaded later.
         if (answer.kind !== 'found') {
