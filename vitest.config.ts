@@ -67,6 +67,8 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           ...timeouts,
+          // Looking for elements by their role takes long in a DOM of scripts: on a busy machine a test of many steps needs a minute.
+          testTimeout: 180_000,
         },
       },
       { test: { name: 'long', include: longTests, pool: 'forks', ...timeouts } },
