@@ -158,7 +158,7 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
   refunded: (facts) => ({
     summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}${sentence(paidAmount(facts))} was sent back.`,
     title: 'Payment refunded',
-    text: `${sentence(paidAmount(facts))} went back to the phone that paid.`,
+    text: `${sentence(paidAmount(facts))} was sent back to you by M-PESA.`,
     announcement: 'Your payment was refunded.',
   }),
 };

@@ -244,7 +244,7 @@ describe.each([
         refund_receipt: `UKM000000${which}`,
         reason: 'Wrong drink',
       });
-      await page.getByText('KSh 901.00 went back to the phone that paid.').waitFor();
+      await page.getByText('KSh 901.00 was sent back to you by M-PESA.').waitFor();
       await page.goto(shop.url);
       await cardOf(page).getByText('Cancelled. KSh 901.00 was sent back.').waitFor();
       await page.goto(`${shop.url}/track-order/${number}/receipt`);

@@ -371,7 +371,7 @@ describe.each([
     // Money that came meanwhile is another order than the one that was seen, even with the same status.
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
     await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
-    await toast(first, `The payment of ${order.order_number} became Needs Decision`).waitFor();
+    await toast(first, `The payment of ${order.order_number} became Needs Review`).waitFor();
     expect((await orderNow(order.id)).status).toBe('processing');
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 

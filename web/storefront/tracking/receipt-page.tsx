@@ -309,14 +309,14 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
       </p>
       {wasSentBack ? (
         <p className="text-sm font-semibold">
-          Sent back to the phone that paid
+          Sent back by M-PESA
           {refundedAt ? (
             <>
               {' '}
               on <time dateTime={refundedAt}>{formatOrderDate(refundedAt)}</time>
             </>
           ) : null}
-          {refundReceipt ? <>, M-PESA receipt {refundReceipt}</> : null}
+          {refundReceipt ? <>, receipt {refundReceipt}</> : null}
         </p>
       ) : isSurplus ? (
         <p className="text-sm font-semibold">
