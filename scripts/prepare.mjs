@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { takeTurn } from './take-turn.mjs';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -68,6 +69,12 @@ function runStep(command, parameters, log, environment) {
   });
 }
 
+/** Processes that are started together, as after an update, would overwrite each other's files. */
+const takeTurnHere = () =>
+  takeTurn(join(root, 'node_modules', '.preparing'), () =>
+    console.log('Waiting for another process that installs or builds ...'),
+  );
+
 export const bin = (name) => join(root, 'node_modules', '.bin', name);
 
 /** Exits with an explanation if Node is too old. */
@@ -81,13 +88,17 @@ export function checkNode() {
 /** Installs the packages when they are missing or the lockfile has changed since. */
 export async function installPackages() {
   const stamp = join(root, 'node_modules', '.installed');
-  const lock = hashOf([join(root, 'package-lock.json')]);
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return;
-  // Not `npm ci`: it refuses a lockfile written on another platform.
-  await runSteps('Installing packages', 'install', [
-    ['npm', ['install', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']],
-  ]);
-  writeFileSync(stamp, hashOf([join(root, 'package-lock.json')]));
+  const isInstalled = () => isStamped(stamp, hashOf([join(root, 'package-lock.json')]));
+  if (isInstalled()) return;
+  const giveBack = await takeTurnHere();
+  if (!isInstalled()) {
+    // Not `npm ci`: it refuses a lockfile written on another platform.
+    await runSteps('Installing packages', 'install', [
+      ['npm', ['install', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']],
+    ]);
+    writeFileSync(stamp, hashOf([join(root, 'package-lock.json')]));
+  }
+  giveBack();
 }
 
 const sources = [
@@ -114,25 +125,31 @@ const settings = [
 export async function build() {
   const stamp = join(root, 'build', '.built');
   const fingerprint = hashOf([...sources, ...settings].map((path) => join(root, path)).flatMap(filesOf));
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint) return;
-  const vite = (config) => [bin('vite'), ['build', '--config', config, '--logLevel', 'warn']];
-  const script = (name) => [process.execPath, [join(root, 'scripts', name)]];
-  await runSteps(
-    'Building',
-    'build',
-    [
-      [bin('react-router'), ['build']],
-      vite('vite.server.config.ts'),
-      vite('vite.worker.config.ts'),
-      vite('vite.function.config.ts'),
-      script('compress-assets.mjs'),
-      script('make-blank-database.mjs'),
-    ],
-    { NODE_ENV: 'production' },
-  );
-  mkdirSync(dirname(stamp), { recursive: true });
-  writeFileSync(stamp, fingerprint);
+  if (isStamped(stamp, fingerprint)) return;
+  const giveBack = await takeTurnHere();
+  if (!isStamped(stamp, fingerprint)) {
+    const vite = (config) => [bin('vite'), ['build', '--config', config, '--logLevel', 'warn']];
+    const script = (name) => [process.execPath, [join(root, 'scripts', name)]];
+    await runSteps(
+      'Building',
+      'build',
+      [
+        [bin('react-router'), ['build']],
+        vite('vite.server.config.ts'),
+        vite('vite.worker.config.ts'),
+        vite('vite.function.config.ts'),
+        script('compress-assets.mjs'),
+        script('make-blank-database.mjs'),
+      ],
+      { NODE_ENV: 'production' },
+    );
+    mkdirSync(dirname(stamp), { recursive: true });
+    writeFileSync(stamp, fingerprint);
+  }
+  giveBack();
 }
+
+const isStamped = (stamp, content) => existsSync(stamp) && readFileSync(stamp, 'utf8') === content;
 
 function filesOf(path) {
   if (!existsSync(path)) return [];

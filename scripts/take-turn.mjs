@@ -1,0 +1,44 @@
+// One process at a time, by a file that names the process. Plain JavaScript: it runs before anything is installed.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+const recheckMs = 200;
+
+/**
+ * Waits until no other process holds a lock, then holds it. A lock of a process that has ended does not count.
+ * @param {string} lock path of the file
+ * @param {() => void} onWait called once if another process holds it
+ * @returns {Promise<() => void>} gives the lock back; the end of the process does too
+ */
+export async function takeTurn(lock, onWait) {
+  mkdirSync(dirname(lock), { recursive: true });
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    if (hasEnded(lock)) rmSync(lock, { force: true });
+    else {
+      if (isFirst) onWait();
+      await new Promise((done) => setTimeout(done, recheckMs));
+    }
+  }
+  const giveBack = () => {
+    process.off('exit', giveBack);
+    rmSync(lock, { force: true });
+  };
+  process.once('exit', giveBack);
+  return giveBack;
+}
+
+function hasEnded(lock) {
+  try {
+    // An empty file is a lock that is being written: process 0 always exists.
+    process.kill(Number(readFileSync(lock, 'utf8')), 0);
+    return false;
+  } catch (error) {
+    return error.code === 'ESRCH';
+  }
+}
