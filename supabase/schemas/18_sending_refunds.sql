@@ -333,6 +333,8 @@ begin
   if settled_receipt is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || settled_receipt));
   end if;
+  -- lease_refunds does not lock the receipt: no other refund of this money may begin to be sent between the decision and the update.
+  perform from public.refunds as r where r.receipt = settled.receipt and r.id <> settled.id for update;
   message_outcome := private.decide_reversal(
     settled, settle_reversal.source, settle_reversal.result, settled_receipt, settle_reversal.refund_cents,
     settle_reversal.originator_conversation_id
