@@ -1,13 +1,18 @@
 // Staff find inquiries and mark them as read, also while others write and read.
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
-import { expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const send = (path: string, body: unknown) => asOwner(shop, `/rest/v1/${path}`, 'POST', body);
 const makeInquiry = (name: string, more: Record<string, unknown> = {}) =>
   send('inquiries', { name, email: 'somebody@mail.example', message: 'Hello', ...more });
+// A test that is tried again finds only its own.
+beforeEach(async () => {
+  const cleared = await asOwner(shop, '/rest/v1/inquiries?id=not.is.null', 'DELETE');
+  expect(cleared.ok).toBe(true);
+});
 const countUnread = async () => (await readRows('inquiries?is_read=is.false&select=id')).length;
 
 const viewButton = (name: string) => screen.findByRole('button', { name: `View inquiry from ${name}` });
