@@ -9,12 +9,13 @@ declare global {
 }
 
 // What a browser does by itself (links, forms, dialogs opened by a command, popovers) needs nobody's memory. A form whose button
-// waits (`data-waits`) has something better to come; when that does not come, it is sent after all.
+// waits (`data-waits`) has something better to come; when that does not come, it is sent after all. React stops the propagation of clicks
+// on what it has not hydrated yet: the listener is called before React's.
 const listen =
   "earlyTaps=[];addEventListener('click',function(e){var t=window.earlyTaps,b=t&&e.target.closest&&e.target.closest('button');" +
   "if(!b||b.command||b.popoverTargetElement)return;var f=b.type=='submit'&&b.form;if(f){if(b.dataset.waits==null)return;e.preventDefault();" +
   'setTimeout(function(){window.earlyTaps&&f.submit()},1e4)}' +
-  "t.push(b);b.dataset.tapped=''});" +
+  "t.push(b);b.dataset.tapped=''},true);" +
   // Room for what is only known on this device is kept before anything is painted.
   "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}";
 

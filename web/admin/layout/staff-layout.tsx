@@ -3,7 +3,6 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusMayHaveChanged, type Staff } from '../../lib/staff.ts';
-
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
