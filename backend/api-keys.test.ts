@@ -13,13 +13,13 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const claims = () => ({ role: 'authenticated', exp: Math.floor(Date.now() / 1000) + 60 });
 
-test('keys are made once, for all who start at once, and readable by their owner alone', async () => {
+test('creates the keys once for processes that start concurrently, readable by their owner only', async () => {
   const all = await Promise.all(Array.from({ length: 4 }, () => loadApiKeys(folder)));
   for (const keys of all) expect(keys).toEqual(all[0]);
   expect((await stat(join(folder, 'keys.json'))).mode & 0o077).toBe(0);
 });
 
-test('a new signing key signs at once, and two before it still verify', async () => {
+test('a new signing key signs immediately, and the two before it still verify', async () => {
   const issued: string[] = [];
   for (let turn = 0; turn < 4; turn++) {
     issued.push(await createAccessTokens(await loadApiKeys(folder)).sign(claims()));
@@ -39,7 +39,7 @@ test('a new signing key signs at once, and two before it still verify', async ()
   expect((await stat(join(folder, 'keys.json'))).mode & 0o077).toBe(0);
 });
 
-test('what a person sets wins over what is kept, and is never written down', async () => {
+test('configured keys take precedence over stored ones and are never stored', async () => {
   await loadApiKeys(folder);
   const shared = await loadApiKeys(folder, { secret: 'sb_secret_mine', sharedSecret: 'shared with others' });
   expect(shared).toMatchObject({
@@ -53,7 +53,7 @@ test('what a person sets wins over what is kept, and is never written down', asy
   );
 });
 
-test('a keys file that cannot be used is reported without what it holds', async () => {
+test('reports an unusable keys file without its content', async () => {
   const path = join(folder, 'keys.json');
   const keys = await loadApiKeys(folder);
   const [signingKey] = keys.signingKeys;

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { exportJWK, generateKeyPair, importJWK, type JWK } from 'jose';
 
 export interface ApiKeys {
-  /** `sb_publishable_…`: names the role anon, may be in any browser. */
+  /** `sb_publishable_…`: for the role `anon`; public. */
   publishable: string;
-  /** `sb_secret_…`: names the role service_role, never leaves the server. */
+  /** `sb_secret_…`: for the role `service_role`; never leaves the server. */
   secret: string;
   /** Private keys (ES256 or RS256) as JWKs with `kid` and `alg`; the first signs, all verify. */
   signingKeys: JWK[];
-  /** A secret shared with others that sign or verify tokens with it (HS256). It signs when there is no private key. */
+  /** A secret shared with other systems that sign or verify tokens (HS256). Signs only when there is no private key. */
   sharedSecret?: string | undefined;
 }
 

@@ -35,7 +35,7 @@ export interface AccessTokens {
   /** @param claims all of them, times included */
   sign(claims: JWTPayload): Promise<string>;
   /**
-   * Verifies signature, times, issuer and audience; the role is not looked at.
+   * Verifies signature, times, issuer and audience, but not the role.
    * @throws InvalidToken
    */
   verify(token: string): Promise<JWTPayload>;
@@ -47,8 +47,8 @@ export interface AccessTokens {
 const legacyIssuers = ['supabase', 'supabase-demo'];
 
 /**
- * Makes the signer and verifier for a set of keys. Each key takes exactly one algorithm, so that no token can choose it:
- * a private key the one it names, the shared secret HS256.
+ * Creates the signer and verifier for a set of keys. Each key has exactly one algorithm, so that no token can choose it:
+ * a private key the one in its `alg`, the shared secret HS256.
  * @param keys the first signing key signs, or the shared secret when there is none
  */
 export function createAccessTokens(
@@ -103,7 +103,7 @@ export function createAccessTokens(
 }
 
 /**
- * Makes the check for a set of keys.
+ * Creates the token check for a set of keys.
  * @param origin required issuer and audience
  * @returns a function from a key or token to its claims; it throws InvalidToken for anything else
  */

@@ -30,28 +30,28 @@ export interface BackendOptions {
   files?: FileStore;
   /** The public URL; access tokens name it as their issuer. Default: `http://localhost:3000`. */
   publicUrl?: string;
-  /** Settings of sign-in, and the transport of its emails and texts. */
+  /** Settings of sign-in, and the transport of its emails and text messages. */
   auth?: { settings?: Partial<GivenAuthSettings>; messages?: Messages; now?: () => Date };
   /** Public senders, and limits. */
   realtime?: Pick<RealtimeOptions, 'publicSenders' | 'limits'>;
   /** Origins besides the services' own that may call them from a browser. */
   allowedOrigins?: readonly string[];
-  /** The fair queues that requests from the network wait in. Absent: none waits. */
+  /** Fair queues for requests from the network. Absent: requests start immediately. */
   fairShare?: FairShare;
   /**
    * Further bounds of table queries in the anonymous role, where an application knows what its visitors need. `maxBodyBytes` holds for
    * their calls of the other services, too.
    */
   visitorLimits?: Partial<SizeLimits>;
-  /** Sides in pixels of the image renderings that visitors may ask for. Default: any. */
+  /** Widths and heights in pixels that visitors may request for rendered images. Default: any. */
   visitorImageSides?: readonly number[];
-  /** Receives errors whose details no caller gets, and the `x-request-id` of the request that caused it, if it has one. */
+  /** Receives errors whose details are hidden from callers, and the `x-request-id` of the request, if it has one. */
   onError?: (error: unknown, where: string, requestId?: string) => void;
 }
 
 export interface Backend {
   /**
-   * Answers a request of this process to one of the services; it waits in no queue. `x-forwarded-for` in it must be trustworthy.
+   * Answers a request of this process to one of the services, without queueing. Its `x-forwarded-for` must be trustworthy.
    */
   fetch(request: Request): Promise<Response>;
   /**
@@ -100,7 +100,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   const data = await createDataService({
     database,
     schemas: ['public'],
-    // Visitors write queries too: none may multiply rows without end, nor keep a connection for long.
+    // Visitors write queries, too: no query may multiply rows without a bound or occupy a connection for long.
     allowsCircles: false,
     limits: visitorsLimits,
     anonymousLimits: options.visitorLimits ?? {},

@@ -25,8 +25,8 @@ function readersOf(backlog: Backlog) {
   return { reader, terminated };
 }
 
-describe('what readers have not read', () => {
-  test('costs those the connection who do not read, the worst first, once it is too much for all', () => {
+describe('unread bytes', () => {
+  test('terminate readers that do not read, the largest backlog first, above the total limit', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     reader('little').send(100, 0);
@@ -49,7 +49,7 @@ describe('what readers have not read', () => {
     expect(terminated).toEqual(['large']);
   });
 
-  test('terminates no client that reads', () => {
+  test('never terminate a client that reads', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const reading = Array.from({ length: 20 }, (_, n) => reader(String(n)));
@@ -62,7 +62,7 @@ describe('what readers have not read', () => {
     expect(terminated).toEqual([]);
   });
 
-  test('has a bound for each network', () => {
+  test('are limited per network', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     reader('a', '192.0.2.1').send(250, 0);
@@ -72,7 +72,7 @@ describe('what readers have not read', () => {
     expect(terminated).toEqual(['a']);
   });
 
-  test('is waited for when it comes all at once, and then costs those the connection who did not read', async () => {
+  test('get a second to be read, then readers that did not read are terminated', async () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const [quick, slow, slowest] = [reader('quick'), reader('slow'), reader('slowest')];
@@ -88,7 +88,7 @@ describe('what readers have not read', () => {
     expect(backlog.room()).toBeNull();
   });
 
-  test('is forgotten with its reader', () => {
+  test('no longer count after their reader is closed', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const gone = reader('gone');

@@ -9,12 +9,12 @@ export interface Caller {
   /** The client's IP address, if known. */
   address: string | null;
   /**
-   * Set when the request has no valid token or API key; for services that answer it in their own words. `token` is null without
+   * Set when the request has no valid token or API key; for services that answer with an error of their own. `token` is null without
    * an Authorization header and '' when that header holds no bearer token.
    */
   tokenError?: { token: string | null; message: string };
   /**
-   * Runs work in the caller's share of a fair queue. Never within another call of it. Absent: the work needs no queue, as it is part
+   * Runs work in the caller's share of a fair queue. Calls must not be nested. Absent: the work needs no queue, because it is part
    * of a request that has its place already, or a job of this process.
    * @throws QueueFull, ClientGone
    */

@@ -112,7 +112,7 @@ test('gives equal amounts of work to networks whose jobs cost differently', asyn
   ]);
 });
 
-test('a network that was away has saved up nothing', async () => {
+test('an idle network accumulates no credit', async () => {
   const { add, drain, endOne } = openQueue();
   for (let n = 1; n <= 4; n += 1) add(visitor('a'), `a ${n}`);
   await nextLoop();
@@ -131,14 +131,14 @@ test('leaves places free for other networks and other groups', async () => {
   expect(await started()).toEqual(['flood 1', 'flood 2']);
   add(visitor('a'), 'a');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
-  // The fourth place is for whoever is no visitor.
+  // The fourth place is reserved for other groups than visitors.
   add(visitor('b'), 'b');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a']);
   add(['staff', 'amina'], 'staff');
   expect(await started()).toEqual(['flood 1', 'flood 2', 'a', 'staff']);
 });
 
-test('refuses what is too much of one network, its newest job first', async () => {
+test('rejects the newest jobs of a network above its limit', async () => {
   const { run, add, drain } = openQueue({ maxQueuedPerShare: 2 });
   add(visitor('n', 'flood'), 'running');
   add(visitor('n', 'flood'), 'flood 1');
@@ -150,7 +150,7 @@ test('refuses what is too much of one network, its newest job first', async () =
   expect(await neighbour).toBe('neighbour');
 });
 
-test('when the queue is full, the client with the most jobs loses its newest, not the newcomer', async () => {
+test('rejects the newest job of the client with the most jobs when the queue is full', async () => {
   const { run, add, drain } = openQueue({ maxQueued: 3 });
   add(visitor('flood'), 'running');
   for (let n = 1; n <= 2; n += 1) add(visitor('flood'), `flood ${n}`);
@@ -161,7 +161,7 @@ test('when the queue is full, the client with the most jobs loses its newest, no
   expect(await newcomer).toBe('a');
 });
 
-test('removes a job whose client went away before it started', async () => {
+test('removes a job whose client disconnected before it started', async () => {
   const { run, add, drain } = openQueue();
   const gone = new AbortController();
   const signal = () => gone.signal;
@@ -175,7 +175,7 @@ test('removes a job whose client went away before it started', async () => {
   expect(await drain()).toEqual(['running', 'last']);
 });
 
-test('a job that fails makes place like any other', async () => {
+test('a failed job frees its place', async () => {
   const { queue, run, drain } = openQueue();
   const failing = queue.run(visitor('a'), async () => {
     throw new Error('broken');
@@ -187,7 +187,7 @@ test('a job that fails makes place like any other', async () => {
   expect(await next).toBe('next');
 });
 
-test('a job that pauses gives its place to others and gets it back in its turn', async () => {
+test('a paused job frees its place and queues for it again', async () => {
   const { run, add, drain, started } = openQueue();
   let answer = () => {};
   const paused = run(visitor('a'), 'pays', undefined, async (turn) => {
@@ -209,7 +209,7 @@ test('a job that pauses gives its place to others and gets it back in its turn',
   expect(started).toEqual(['pays', 'b 1', 'paid', 'b 2']);
 });
 
-test('jobs that block the event loop start one per turn of it', async () => {
+test('starts jobs that block the event loop one per iteration', async () => {
   const { queue } = openQueue({ concurrency: 4, startsPerTurn: 1 });
   let turn = 0;
   const timer = setImmediate(function count() {
@@ -222,14 +222,14 @@ test('jobs that block the event loop start one per turn of it', async () => {
   expect(new Set(turns).size).toBe(3);
 });
 
-test('jobs that come in the same turn of the event loop are compared before the first starts', async () => {
+test('compares jobs of the same event loop iteration before the first starts', async () => {
   const { add, drain } = openQueue();
   for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`, { cost: 5 });
   add(['signed in', 'amina'], 'amina');
   expect(await drain()).toEqual(['flood 1', 'amina', 'flood 2', 'flood 3']);
 });
 
-test('a share with many waiting jobs rests after each for twice as long as it took, others do not', async () => {
+test('a share with many waiting jobs rests after each for twice its duration, others do not', async () => {
   let time = 0;
   const { add, started, endOne } = openQueue({
     concurrency: 2,
@@ -251,12 +251,12 @@ test('a share with many waiting jobs rests after each for twice as long as it to
   expect(started).toEqual(['flood 1', 'a']);
   time += 1;
   await expect.poll(() => started).toEqual(['flood 1', 'a', 'flood 2']);
-  // Two wait, which is no flood: nothing rests.
+  // Two waiting jobs are not a flood, so nothing rests.
   await endOne();
   expect(started).toEqual(['flood 1', 'a', 'flood 2', 'flood 3']);
 });
 
-test('jobs that wait in an earlier queue count for the rest', async () => {
+test('jobs in an earlier queue count towards the rest threshold', async () => {
   let time = 0;
   let queuedBefore = 3;
   const { add, started, endOne } = openQueue({
@@ -278,7 +278,7 @@ test('jobs that wait in an earlier queue count for the rest', async () => {
   expect(started).toEqual(['flood 1', 'flood 2', 'flood 3']);
 });
 
-test('the waiting jobs of a share are counted', async () => {
+test('counts the waiting jobs of a share', async () => {
   const { queue, add } = openQueue({ concurrency: 1 });
   expect(queue.queuedOf('visitors', 'flood')).toBe(0);
   for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`);
@@ -286,7 +286,7 @@ test('the waiting jobs of a share are counted', async () => {
   expect(queue.queuedOf('visitors', 'flood')).toBe(2);
 });
 
-test('a share that has nobody to make way for does not rest', async () => {
+test('a share without competitors does not rest', async () => {
   let time = 0;
   const { add, started, endOne } = openQueue({
     maxRunningPerShare: 1,
@@ -319,7 +319,7 @@ test('a share rests no longer than the longest rest', async () => {
   await expect.poll(() => started).toEqual(['flood 1', 'flood 2']);
 });
 
-test('jobs start no sooner after each other than the gap, whoever they are for', async () => {
+test('keeps the minimum interval between job starts across all shares', async () => {
   let time = 0;
   const { run, started, endOne } = openQueue({
     concurrency: 3,
@@ -342,7 +342,7 @@ test('jobs start no sooner after each other than the gap, whoever they are for',
   expect(started).toEqual(['a', 'b', 'c']);
 });
 
-test('a job that turns out to be more work counts as more', async () => {
+test('a job can increase its cost while it runs', async () => {
   const { add, drain } = openQueue();
   add(visitor('heavy'), 'heavy 1', {}, async (turn) => turn.addCost(2));
   for (const name of ['heavy 2', 'heavy 3']) add(visitor('heavy'), name);

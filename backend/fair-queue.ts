@@ -24,7 +24,7 @@ export interface FairQueueOptions {
   maxQueuedPerShare: number;
   /**
    * By group: jobs of one share within it that may wait. A share with more rests after each job for twice as long as the job took, so
-   * that a flood takes a third of the machine at most, even while nobody else waits. Default: no share rests.
+   * that a flood takes a third of the machine at most, even while no other share waits. Default: no share rests.
    */
   restAbove?: Readonly<Record<string, number>>;
   /**
@@ -32,7 +32,7 @@ export interface FairQueueOptions {
    * Default: 0.
    */
   queuedBefore?: (share: string) => number;
-  /** Whether a share has nobody to make way for: it does not rest. Default: no share is alone. */
+  /** Whether a share has no competitors, so that it need not rest. Default: no share is alone. */
   isAlone?: (share: string) => boolean;
   /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
   maxRestMs?: number;
@@ -49,7 +49,7 @@ export interface JobOptions {
 
 /** A job's place among those that run. */
 export interface Turn {
-  /** Adds to the job's cost, where only the job itself can tell it. */
+  /** Increases the job's cost, where only the job itself knows it. */
   addCost(cost: number): void;
   /**
    * Frees the place while the job waits for something external, such as the answer of a third party.

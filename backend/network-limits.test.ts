@@ -8,7 +8,7 @@ const addresses = (write: (n: number) => string, many = 100) =>
   Array.from({ length: many }, (_, n) => write(n));
 
 describe('a quota', () => {
-  test('gives one address its allowance, and a wider network twice or eight times as much', () => {
+  test('allows an address its allowance, and a wider network twice or eight times as much', () => {
     const quota = () => new NetworkQuota({ perNetwork: 3 });
     expect(
       taken(
@@ -48,7 +48,7 @@ describe('a quota', () => {
     ).toBe(100);
   });
 
-  test('has a bound for all networks together, which clients without an address share', () => {
+  test('has a total limit, which includes clients without an IP address', () => {
     const quota = new NetworkQuota({ perNetwork: 3, inAll: 5 });
     expect(
       taken(
@@ -59,7 +59,7 @@ describe('a quota', () => {
     expect(quota.take([])).toBeNull();
   });
 
-  test('counts nothing of what it refuses', () => {
+  test('does not count rejected amounts', () => {
     const quota = new NetworkQuota({ perNetwork: 2 });
     expect(
       taken(
@@ -75,7 +75,7 @@ describe('a quota', () => {
     ).toBe(14);
   });
 
-  test('has room again for what is given back, and takes it back once', () => {
+  test('frees a returned amount once', () => {
     const quota = new NetworkQuota({ perNetwork: 2 });
     const networks = networksOf('192.0.2.1');
     const giveBack = quota.take(networks, 2);
@@ -88,14 +88,14 @@ describe('a quota', () => {
 });
 
 describe('a rate', () => {
-  test('allows a burst, then so much per second', () => {
+  test('allows a burst, then the rate per second', () => {
     const rate = new NetworkRate({ perNetwork: 10 }, 2);
     const networks = networksOf('192.0.2.1');
     const allowedAt = (now: number) => addresses(String).filter(() => rate.take(networks, 1, now)).length;
     expect([0, 100, 150, 1150, 60_000].map(allowedAt)).toEqual([20, 1, 0, 10, 20]);
   });
 
-  test('gives wider networks twice and eight times as much', () => {
+  test('allows wider networks twice and eight times as much', () => {
     const rate = () => new NetworkRate({ perNetwork: 3 });
     const allowed = (write: (n: number) => string) => {
       const one = rate();
@@ -106,7 +106,7 @@ describe('a rate', () => {
     expect(allowed((n) => `2001:db8:1:${n.toString(16)}00::1`)).toBe(24);
   });
 
-  test('counts nothing of what it refuses, and never allows more than a whole burst', () => {
+  test('does not count rejected actions, and never allows more than a whole burst', () => {
     const rate = new NetworkRate({ perNetwork: 5, inAll: 8 });
     const [one, other] = [networksOf('192.0.2.1'), networksOf('198.51.100.1')];
     expect(rate.take(one, 6, 0)).toBe(false);
@@ -116,7 +116,7 @@ describe('a rate', () => {
     expect(rate.take([], 1, 0)).toBe(false);
   });
 
-  test('keeps no more networks in memory than act at the time', () => {
+  test('stores currently active networks only', () => {
     const rate = new NetworkRate({ perNetwork: 1 });
     const networks = (n: number) =>
       networksOf(`2001:db8:${(n >> 8).toString(16)}:${(n & 255).toString(16)}::1`);

@@ -1,4 +1,4 @@
-// Limits per network, kept in the memory of one process: what the clients of a network hold at a time, and what they do per second.
+// Limits per network, in the memory of one process: resources held at a time, and actions per second.
 // Limits that must hold for all processes together are in the database (docs/decisions/limits.md).
 
 /** What one network may have; wider networks of an address get a multiple of it. */

@@ -7,7 +7,7 @@ function openRecent() {
   return { recent, pass: (ms: number) => (time += ms) };
 }
 
-test('a network is alone until another one comes', () => {
+test('a network is alone until another one sends a request', () => {
   const { recent } = openRecent();
   recent.note('192.0.2.1');
   recent.note('192.0.2.77');
@@ -19,14 +19,14 @@ test('a network is alone until another one comes', () => {
   expect(recent.isAlone('198.51.100.0/24')).toBe(false);
 });
 
-test('somebody whose own requests were not noted is not alone beside those that were', () => {
+test('a network without noted requests is not alone when another has some', () => {
   const { recent } = openRecent();
   recent.note('2001:db8:1::1');
   expect(recent.isAlone('192.0.2.0/24')).toBe(false);
   expect(recent.isAlone('2001:db8:1::/48')).toBe(true);
 });
 
-test('who was here is forgotten after five to ten seconds without a request', () => {
+test('a network is forgotten five to ten seconds after its last request', () => {
   const { recent, pass } = openRecent();
   recent.note('198.51.100.1');
   pass(4_999);

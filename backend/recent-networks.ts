@@ -1,4 +1,4 @@
-// Which networks have been here lately, as far as one client has to make way for others.
+// Networks with recent requests: a client needs to rest only while others are active.
 import { networksOf } from './network.ts';
 
 /** A network counts as recent for at least this long after a request, and at most twice as long. */
@@ -15,7 +15,7 @@ export class RecentNetworks {
   #current: Period = { network: null, hasMore: false };
   #previous: Period = this.#current;
   #endsAt: number;
-  /** A visitor sends many requests: the network is worked out once. */
+  /** Caches the network of the last address, because a visitor sends many requests. */
   #lastAddress = '';
 
   /** @param now milliseconds of a clock that only goes forward */

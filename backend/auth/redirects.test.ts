@@ -6,7 +6,7 @@ const settings = {
   redirectAllowList: ['https://*.example.org/welcome', 'https://app.example.net/**', 'phoneapp://callback'],
 };
 
-describe('a place people may be sent to', () => {
+describe('a redirect URL', () => {
   test.each([
     'https://site.example.com',
     'https://site.example.com/any/path?and=query#and-fragment',
@@ -41,7 +41,7 @@ describe('a place people may be sent to', () => {
     expect(isRedirectAllowed(target, settings)).toBe(false);
   });
 
-  test('is never code, whatever the list says', () => {
+  test('is never executable, even if the list allows it', () => {
     expect(isRedirectAllowed('javascript:alert(1)', { ...settings, redirectAllowList: ['**'] })).toBe(false);
   });
 

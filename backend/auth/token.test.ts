@@ -1,4 +1,4 @@
-// The order in which a sign-in by password does its work.
+// Order of limits and password hashing in a sign-in by password.
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAccessTokens } from '../authenticate.ts';
@@ -63,7 +63,7 @@ async function signIn(email: string, password: string, ip: string) {
 }
 
 test.each(['njeri@jani.example', 'unknown@jani.example'])(
-  'one hash is computed for an attempt at %s, and none once the limit is reached',
+  'computes one hash for an attempt at %s, and none above the limit',
   async (email) => {
     const ip = email.startsWith('njeri') ? '192.0.2.1' : '198.51.100.1';
     for (let attempt = 0; attempt < 10; attempt += 1) {
@@ -73,7 +73,7 @@ test.each(['njeri@jani.example', 'unknown@jani.example'])(
   },
 );
 
-test('one hash is computed for the right password', async () => {
+test('computes one hash for the correct password', async () => {
   const right = await signIn('njeri@jani.example', 'correct horse battery', '203.0.113.1');
   expect(right).toEqual({ status: 200, comparisons: 1 });
 });

@@ -102,12 +102,12 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
     return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
   } catch (error) {
     if (!(error instanceof AuthError)) throw error;
-    const told = {
+    const result = {
       error: error.status >= 500 ? 'server_error' : 'access_denied',
       error_code: error.code,
       error_description: error.message,
     };
-    return goTo(request.redirectTo, { ...told, sb: '' }, isPkceHash(hash) ? told : {});
+    return goTo(request.redirectTo, { ...result, sb: '' }, isPkceHash(hash) ? result : {});
   }
 }
 

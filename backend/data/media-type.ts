@@ -1,4 +1,4 @@
-// Which of the media types a client accepts it gets.
+// Chooses the media type of a response by the Accept header.
 import { DataError } from './data-error.ts';
 import type { MediaHandler, TableName } from './schema-types.ts';
 

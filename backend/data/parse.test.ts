@@ -1,4 +1,4 @@
-// What else is read of a request: body, preferences, format.
+// Parsing of a request's path, headers, body and preferences.
 import { describe, expect, test } from 'vitest';
 import { DataError } from './data-error.ts';
 import { chooseMediaType as choose, parseAccept } from './media-type.ts';
@@ -33,7 +33,7 @@ describe('a request', () => {
     expect(codeOf(() => parse('GET', '/%ff'))).toBe('PGRST125');
   });
 
-  test('chooses its schema by the profile header that fits its method', () => {
+  test('selects its schema with the profile header for its method', () => {
     expect(parse('GET', '/a', { 'accept-profile': 'shared' }).schema).toBe('shared');
     expect(parse('POST', '/a', { 'accept-profile': 'shared' }, '{}').schema).toBe('public');
     expect(parse('POST', '/a', { 'content-profile': 'shared' }, '{}').schema).toBe('shared');
@@ -49,7 +49,7 @@ describe('a request', () => {
 });
 
 describe('a body', () => {
-  test('is handed on as it came', () => {
+  test('is passed on unchanged', () => {
     const text = '{"big": 12345678901234567890, "a": 1.10}';
     expect(parsePayload(text, null, null)).toEqual({ text, rowCount: 1, isArray: false, keys: ['big', 'a'] });
   });
@@ -78,11 +78,11 @@ describe('a body', () => {
     expect(parsePayload('a,b\n1,', 'text/csv', null).text).toBe('[{"a":"1","b":""}]');
   });
 
-  test('may be no other type', () => {
+  test('is rejected with any other type', () => {
     expect(codeOf(() => parsePayload('x', 'text/html', null))).toBe('PGRST102');
   });
 
-  test('is read up to its limit, whether it tells its length or not', async () => {
+  test('is read up to its limit, with and without a Content-Length', async () => {
     const stream = new ReadableStream({
       start(controller) {
         for (let part = 0; part < 5; part++) controller.enqueue(new TextEncoder().encode('ä'));
@@ -100,7 +100,7 @@ describe('a body', () => {
 });
 
 describe('preferences', () => {
-  test('are read from a list, the first of a kind, and told in a fixed order', () => {
+  test('use the first of each kind and are listed in a fixed order', () => {
     const header =
       'return=representation, count=exact,return=minimal, resolution=merge-duplicates, toString=1';
     const preferences = parsePreferences(header);
@@ -115,7 +115,7 @@ describe('preferences', () => {
     expect(preferenceApplied(parsePreferences(null))).toBeNull();
   });
 
-  test('must all be known under strict handling, and max-affected needs it', () => {
+  test('must all be known with handling=strict, which max-affected requires', () => {
     expect(codeOf(() => parsePreferences('handling=strict, return=everything'))).toBe('PGRST122');
     expect(codeOf(() => parsePreferences('handling=strict, timezone=Mars/Base'))).toBe('PGRST122');
     expect(parsePreferences('handling=strict, timezone=Africa/Nairobi, max-affected=3')).toMatchObject({
@@ -126,7 +126,7 @@ describe('preferences', () => {
   });
 });
 
-test('the format is the first the client weighs highest', () => {
+test('the format is the first one with the highest weight', () => {
   const choices = {
     own: new Map(),
     general: new Map(),

@@ -1,4 +1,4 @@
-// The body of a request: read within limits, checked, and named by its keys. Its text is handed on as it came.
+// Reads the body of a request within limits, checks it and finds its columns. Its text is passed on unchanged.
 import { DataError } from './data-error.ts';
 import { pairsOf } from './query-string.ts';
 

@@ -13,7 +13,7 @@ const planKeyOf = (of: ReturnType<typeof parts>) => shapeOf(of).key;
 const schema = {} as SchemaCache;
 const planned = (sql: string) => ({ statement: { sql, parameters: [] } }) as unknown as PlannedRequest;
 
-test('a key tells apart whatever leads to another plan', () => {
+test('requests with different plans have different keys', () => {
   const requests = [
     parts('id=eq.1'),
     parts('id=gt.1'),
@@ -39,7 +39,7 @@ test('a key tells apart whatever leads to another plan', () => {
   expect(planKeyOf(parts('id=eq.1', { 'user-agent': 'x' }))).toBe(planKeyOf(parts('id=eq.1')));
 });
 
-test('the values that filters compare with are no part of it, and come back into the statement', () => {
+test('filter values are not part of the key and are inserted into the statement again', () => {
   const first = shapeOf(parts('id=eq.1&label=not.like.a*b+c%26&order=id'));
   const second = shapeOf(parts('id=eq.x.y=z&label=not.like.&order=id'));
   expect(second.key).toBe(first.key);
@@ -49,7 +49,7 @@ test('the values that filters compare with are no part of it, and come back into
   expect(second.fill(statement).parameters).toEqual(['', 'kept', 'x.y=z', 'x.y=z']);
 });
 
-test('arguments of functions, and values that are refused, stay', () => {
+test('arguments of functions and rejected values stay in the key', () => {
   const call = { ...parts('a=eq.1'), path: '/rpc/either' };
   expect(shapeOf(call).parts).toBe(call);
   const refused = parts('id=eq.%00');
@@ -58,14 +58,14 @@ test('arguments of functions, and values that are refused, stay', () => {
   expect(shapeOf(costly).parts).toBe(costly);
 });
 
-test('changes and very long requests are not remembered', () => {
+test('mutations and very long requests are not cached', () => {
   expect(planKeyOf(parts('', {}, 'POST', '{}'))).toBeNull();
   expect(planKeyOf(parts(`id=in.(${'1,'.repeat(2000)}1)`))).toBeNull();
   expect(planKeyOf(parts('', { accept: 'text/csv,'.repeat(1000) }))).toBeNull();
   expect(new PlanCache().find(null, schema)).toBeNull();
 });
 
-test('a changed schema forgets every plan', () => {
+test('a schema change removes every plan', () => {
   const cache = new PlanCache();
   cache.keep('a', schema, planned('one'));
   expect(cache.find('a', schema)).toEqual(planned('one'));
@@ -76,7 +76,7 @@ test('a changed schema forgets every plan', () => {
   expect(cache.find('b', changed)).toEqual(planned('two'));
 });
 
-test('the plan that was used longest ago makes room', () => {
+test('the least recently used plan is evicted', () => {
   const cache = new PlanCache();
   for (let at = 0; at < 500; at++) cache.keep(String(at), schema, planned(String(at)));
   expect(cache.find('0', schema)).not.toBeNull();

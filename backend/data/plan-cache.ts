@@ -7,7 +7,7 @@ import type { SchemaCache } from './schema-types.ts';
 import { patternOf } from './sql-conditions.ts';
 import type { Statement } from './sql-writer.ts';
 
-/** A request that is ready to run, but for its values. */
+/** A request that is ready to run, except for its values. */
 export interface PlannedRequest {
   parsed: ParsedRequest;
   plan: ReadPlan | CallPlan;
@@ -37,7 +37,7 @@ export class PlanCache {
     return known;
   }
 
-  /** Remembers a plan until the schema changes or others are used more. */
+  /** Stores a plan until the schema changes or the plan is evicted. */
   keep(key: string | null, schema: SchemaCache, planned: PlannedRequest): void {
     if (key === null) return;
     if (schema !== this.#schema) {

@@ -16,7 +16,7 @@ const dataErrorOf = (search: string) => {
 };
 
 describe('select', () => {
-  test('is every column when it is not given or empty', () => {
+  test('is every column when absent or empty', () => {
     expect(parseQueryString('').select).toEqual([{ kind: 'star' }]);
     expect(parseQueryString('select=').select).toEqual([{ kind: 'star' }]);
   });
@@ -65,7 +65,7 @@ describe('select', () => {
     expect(parseQueryString('select=a(b))"').select).toHaveLength(1);
   });
 
-  test('says where it cannot go on', () => {
+  test('reports the position of a syntax error', () => {
     expect(dataErrorOf('select=id,')).toMatchObject({
       code: 'PGRST100',
       message: '"failed to parse select parameter (id,)" (line 1, column 4)',
@@ -176,13 +176,13 @@ describe('orders and pages', () => {
     );
   });
 
-  test('ignore limits that are no numbers', () => {
+  test('ignore limits that are not numbers', () => {
     const { limits, offsets } = parseQueryString('limit=x&offset=&a.limit=3');
     expect([limits, offsets]).toEqual([[{ path: ['a'], limit: 3 }], []]);
   });
 });
 
-test('values without an operator are arguments, for functions', () => {
+test('values without an operator are arguments of a function', () => {
   const query = parseQueryString('a=1&b=eq.2&c=not.a.thing&d=eq.', true);
   expect(query.arguments).toEqual([
     ['a', '1'],
@@ -191,7 +191,7 @@ test('values without an operator are arguments, for functions', () => {
   expect(query.conditions).toHaveLength(2);
 });
 
-test('names with a NUL are refused wherever they stand', () => {
+test('rejects names with a NUL in every position', () => {
   for (const search of [
     'select=%22a%00%22',
     'order=%22a%00%22',
@@ -203,11 +203,11 @@ test('names with a NUL are refused wherever they stand', () => {
   }
 });
 
-test('bytes that are no UTF-8 do no harm', () => {
+test('accepts bytes that are not UTF-8', () => {
   expect([...pairsOf('a=%ff+b&c')]).toEqual([['a', '\ufffd b']]);
 });
 
-test('any text is parsed or refused with PGRST100, never anything else', () => {
+test('parses any text or rejects it with PGRST100', () => {
   const piece = fc.oneof(
     fc.constantFrom(
       'a',
@@ -254,7 +254,7 @@ test('any text is parsed or refused with PGRST100, never anything else', () => {
   );
 });
 
-test('a quoted name survives as it is', () => {
+test('keeps a quoted name unchanged', () => {
   fc.assert(
     fc.property(
       fc.string({ minLength: 1, unit: 'grapheme' }).filter((name) => !name.includes('\0')),

@@ -1,4 +1,4 @@
-// The grammar of the query string: select, filters, logic, order and their relatives.
+// The grammar of the query string: select, filters, logic, order, limits and columns.
 import { DataError } from './data-error.ts';
 import type {
   Aggregate,
@@ -43,7 +43,7 @@ export function parseQueryString(search: string, takesArguments = false): Query 
 
   for (const [key, value] of pairsOf(search)) {
     if (key === 'select') {
-      // The first of a name counts.
+      // The first of repeated parameters counts, except for limit and offset.
       select ??= parseSelect(value);
       continue;
     }
@@ -66,7 +66,7 @@ export function parseQueryString(search: string, takesArguments = false): Query 
       case 'offset': {
         if (!/^-?\d{1,15}$/.test(value)) break;
         const path = parsePath(rest);
-        // Of these the last counts.
+        // The last limit and the last offset count.
         if (lastSegment === 'limit') limits.unshift({ path, limit: Number(value) });
         else offsets.unshift({ path, offset: Number(value) });
         break;

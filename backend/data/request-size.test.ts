@@ -75,7 +75,7 @@ test.each([
   expect(() => cost('id=match.^r.x$')).not.toThrow();
 });
 
-test('bounds the rows of an insert, whatever form they come in', () => {
+test('limits the rows of an insert in every format', () => {
   const insert = (body: string, type = 'application/json', method = 'POST') =>
     cost('', { method, body, headers: { 'content-type': type } });
   expect(() => insert('{"id":1}')).not.toThrow();
@@ -85,7 +85,7 @@ test('bounds the rows of an insert, whatever form they come in', () => {
   expect(() => insert('[{"id":1},{"id":2}]', 'application/json', 'PUT')).toThrow('too many rows');
 });
 
-test('bounds the keys of a row and the arguments of a function', () => {
+test('limits the keys of a row and the arguments of a function', () => {
   const body = (count: number) =>
     JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 1])));
   for (const path of ['/pets', '/rpc/feed']) {
@@ -95,16 +95,16 @@ test('bounds the keys of a row and the arguments of a function', () => {
   expect(() => cost(times(5, 'a=1', '&'), { path: '/rpc/feed' })).toThrow('too many columns or arguments');
 });
 
-test('an array is one argument of a function', () => {
+test('counts an array as one argument of a function', () => {
   expect(() => cost('', { method: 'POST', path: '/rpc/feed', body: '[{"id":1},{"id":2}]' })).not.toThrow();
 });
 
-test('bounds the length of the URL', () => {
+test('limits the length of the URL', () => {
   expect(() => checkUrlLength(1000, limits)).not.toThrow();
   expect(() => checkUrlLength(1001, limits)).toThrow('URL is too long');
 });
 
-test('costs more the more a request asks for', () => {
+test('a larger request has a higher cost', () => {
   const plain = cost('id=eq.1');
   expect(plain).toBeLessThan(2);
   for (const more of [

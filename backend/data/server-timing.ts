@@ -16,8 +16,8 @@ export class ServerTiming {
   /** The stages in milliseconds, as header text. */
   tellIn({ headers }: Response | PlainResponse): void {
     const laps = [...this.#laps].map(([stage, ms]) => `${stage};dur=${ms.toFixed(1)}`);
-    const told = laps.join(', ');
-    if (headers instanceof Headers) headers.append('server-timing', told);
-    else headers['server-timing'] = [headers['server-timing'] ?? [], told].flat().join(', ');
+    const timing = laps.join(', ');
+    if (headers instanceof Headers) headers.append('server-timing', timing);
+    else headers['server-timing'] = [headers['server-timing'] ?? [], timing].flat().join(', ');
   }
 }

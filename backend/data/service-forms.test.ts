@@ -1,4 +1,4 @@
-// The forms answers come in: media types and representations of the database's own, execution plans, the description.
+// Response formats: media types and domain representations from the database, execution plans, the OpenAPI description.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
@@ -83,7 +83,7 @@ const schema = `
   grant usage on schema garden, shed to anon;
   grant select, insert, update on garden.plants, garden.beds, garden.leaves, garden.tall_plants, shed.tools to anon;`;
 
-describe.each(testDatabases())('the forms of answers on %s', (kind) => {
+describe.each(testDatabases())('response formats on %s', (kind) => {
   let database: Database;
   const services: Array<Awaited<ReturnType<typeof createDataService>>> = [];
   const open = async (options: Partial<DataServiceOptions> = {}) => {
@@ -109,7 +109,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
   const json = async (path: string, init?: RequestInit) => (await send(path, init)).json();
 
   describe('media types of the database', () => {
-    test('an aggregate makes them of the whole rows of its relation', async () => {
+    test('an aggregate converts whole rows of its relation', async () => {
       const response = await get('/plants?order=id&limit=2', 'text/html');
       expect(response.headers.get('content-type')).toBe('text/html');
       expect(await response.text()).toBe('<ul><li>Rose</li><li>Thyme</li></ul>');
@@ -117,16 +117,16 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect((await get('/beds', 'text/html')).status).toBe(406);
     });
 
-    test('an aggregate of a relation serves the functions that give its rows', async () => {
+    test('an aggregate of a relation converts the rows that functions return', async () => {
       expect(await (await get('/rpc/tall', 'text/html')).text()).toBe('<ul><li>Rose</li></ul>');
     });
 
-    test('an aggregate of any rows makes them of what is selected', async () => {
+    test('an aggregate for any rows converts the selected columns', async () => {
       const response = await get('/beds?select=name', 'text/tab-separated-values');
       expect(await response.text()).toBe('\tNorth\n');
     });
 
-    test('they answer for changed rows that are wanted back', async () => {
+    test('an aggregate converts changed rows that the client requests', async () => {
       const response = await send('/plants?id=eq.1', {
         method: 'PATCH',
         body: '{"name":"Rose"}',
@@ -139,7 +139,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect(await response.text()).toBe('<ul><li>Rose</li></ul>');
     });
 
-    test('a handler of any media type answers every request for its rows', async () => {
+    test('a handler for */* answers every Accept header', async () => {
       const response = await get('/leaves', 'image/webp');
       expect(response.headers.get('content-type')).toBe('application/octet-stream');
       expect(Buffer.from(await response.arrayBuffer()).toString('hex')).toBe('ff61ff62');
@@ -149,18 +149,18 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       ]);
     });
 
-    test('a function gives its own, as bytes where it is bytes', async () => {
+    test('a function returns its own media type, binary content included', async () => {
       const response = await get('/rpc/leaf', '*/*');
       expect(response.headers.get('content-type')).toBe('application/vnd.leaf');
       expect(Buffer.from(await response.arrayBuffer())).toEqual(Buffer.from([0, 255]));
     });
 
-    test('HEAD tells the type without making it', async () => {
+    test('HEAD returns the media type without a body', async () => {
       const response = await send('/plants', { method: 'HEAD', headers: { accept: 'text/html' } });
       expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html']);
     });
 
-    test('GeoJSON needs the function that makes it', async () => {
+    test('GeoJSON requires the function st_asgeojson', async () => {
       expect((await get('/plants', 'application/geo+json')).status).toBe(406);
       await database.execute(`create function shed.st_asgeojson(anyelement) returns text language plpgsql
         as $$ begin return '{"type":"Feature"}'; end $$`);
@@ -175,7 +175,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
   });
 
   describe('representations of domains', () => {
-    test('a value is shown, taken and compared as its casts say', async () => {
+    test('values are formatted and compared with the casts of their domain', async () => {
       expect(await json('/plants?select=id,hue:shade&order=id')).toEqual([
         { id: 1, hue: '#0000ff' },
         { id: 2, hue: '#00ff00' },
@@ -196,7 +196,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       ]);
     });
 
-    test('a written value comes through the cast from JSON', async () => {
+    test('written values are parsed with the cast from JSON', async () => {
       const wanted = { prefer: 'return=representation', 'content-type': 'application/json' };
       const made = await json('/plants?select=id,shade', {
         method: 'POST',
@@ -220,7 +220,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
   });
 
   describe('execution plans', () => {
-    test('the client sees them where that is allowed', async () => {
+    test('are returned where they are allowed', async () => {
       // biome-ignore lint/suspicious/noExplicitAny: the client is driven without generated types
       const client = new PostgrestClient<any, { PostgrestVersion: '14' }, any>('http://backend/rest/v1', {
         fetch: (input, init) =>
@@ -236,7 +236,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect(tree).toMatchObject([{ Plan: { 'Actual Loops': 1 } }]);
     });
 
-    test('the type tells which answer is explained, and how', async () => {
+    test('the media type selects the explained format and the options', async () => {
       const accept = 'application/vnd.pgrst.plan+json; for="text/csv"; options=verbose|analyze|nonsense';
       const response = await get('/plants', accept);
       expect(response.headers.get('content-type')).toBe(
@@ -245,7 +245,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect(await response.json()).toMatchObject([{ Plan: { Output: expect.anything() } }]);
     });
 
-    test('explaining a change does not make it', async () => {
+    test('explaining a mutation does not run it', async () => {
       const response = await send('/plants?id=eq.1', {
         method: 'PATCH',
         body: '{"name":"Changed"}',
@@ -255,7 +255,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect(await json('/plants?select=name&id=eq.1')).toEqual([{ name: 'Rose' }]);
     });
 
-    test('they are refused where they are not allowed', async () => {
+    test('are rejected where they are not allowed', async () => {
       const closed = await open();
       const response = await closed('/plants', { headers: { accept: 'application/vnd.pgrst.plan+json' } });
       expect([response.status, (await response.json()).code]).toEqual([406, 'PGRST107']);
@@ -263,7 +263,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
   });
 
   describe('the description', () => {
-    test('says what may be done, in the words of the comments', async () => {
+    test('lists operations with the comments of the database', async () => {
       const response = await send('/');
       expect(response.headers.get('content-type')).toBe('application/openapi+json; charset=utf-8');
       const document = await response.json();
@@ -349,7 +349,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       ]);
     });
 
-    test('leaves out what the role may not use, unless it is to show everything', async () => {
+    test('omits objects that the role may not use, except with ignore-privileges', async () => {
       const { paths } = await json('/');
       expect(paths).not.toHaveProperty('/secrets');
       expect(paths).not.toHaveProperty('/rpc/secret');
@@ -360,13 +360,13 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect(document.security).toEqual([{ JWT: [] }]);
     });
 
-    test('is of the schema that is asked for', async () => {
+    test('describes the requested schema', async () => {
       const { paths } = await json('/', { headers: { 'accept-profile': 'shed' } });
       expect(paths).toHaveProperty('/tools');
       expect(paths).not.toHaveProperty('/plants');
     });
 
-    test('names the address it is told to', async () => {
+    test('names the configured URL', async () => {
       const proxied = await open({ openApiAddress: 'https://api.example/data' });
       expect(await (await proxied('/')).json()).toMatchObject({
         host: 'api.example:443',
@@ -375,7 +375,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       });
     });
 
-    test('answers what the root may be asked, and nothing else', async () => {
+    test('answers GET, HEAD and OPTIONS in its own format only', async () => {
       const head = await send('/', { method: 'HEAD' });
       expect([head.status, await head.text()]).toEqual([200, '']);
       const options = await send('/', { method: 'OPTIONS' });
@@ -385,7 +385,7 @@ describe.each(testDatabases())('the forms of answers on %s', (kind) => {
       expect((await get('/plants', 'application/openapi+json')).status).toBe(406);
     });
 
-    test('is given by a function, or not at all, as it is set', async () => {
+    test('can be replaced by a function or disabled', async () => {
       const replaced = await open({ rootFunction: 'root' });
       const response = await replaced('/', { headers: { accept: 'application/openapi+json' } });
       expect(response.headers.get('content-type')).toBe('application/openapi+json; charset=utf-8');

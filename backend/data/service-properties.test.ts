@@ -1,4 +1,4 @@
-// Whatever is asked of whatever tables: the answer is the one that plain SQL gives.
+// Property test: for generated tables and queries, the service returns the same rows as plain SQL.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
@@ -6,7 +6,7 @@ import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
 import { createDataService } from './service.ts';
 
 const sources = [{ name: 'platform', folder: 'backend/platform' }];
-/** Questions put to each generated schema; more on request. */
+/** Queries per generated schema. */
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 40);
 const seed = process.env.PROPERTY_SEED === undefined ? 20_261 : Number(process.env.PROPERTY_SEED);
 
@@ -109,14 +109,14 @@ const model: fc.Arbitrary<Model> = fc
     }),
   );
 
-/** A question in both languages: what is put into an URL, and SQL with values of its own. */
+/** A condition in both languages: as part of a URL, and as SQL with bound values. */
 type Sql = (bind: (value: Value | string[]) => string, alias: string) => string;
 interface Condition {
   url: string;
   sql: Sql;
-  /** The same as a pair of a query string of its own, where there is one. */
+  /** The same as a query parameter of its own, where possible. */
   pair?: [key: string, value: string];
-  /** Whether `url` stands inside and=(…) or or=(…). */
+  /** Whether `url` is inside and=(…) or or=(…). */
   isGroup: boolean;
 }
 
@@ -224,7 +224,7 @@ const question = (of: Table): fc.Arbitrary<Question> =>
 
 // ── The two answers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The parts of a query string that ask a question about the rows at a path. */
+/** The query parameters of a query on the rows at a path. */
 function askedIn({ conditions, orders, limit, offset }: Question, path = ''): string[] {
   const pair = (key: string, value: string) => `${encodeURIComponent(key)}=${encodeURIComponent(value)}`;
   const order = [...orders, { name: 'id', direction: null, nulls: null }].map(
@@ -245,7 +245,7 @@ function askedIn({ conditions, orders, limit, offset }: Question, path = ''): st
 
 const selectUrl = ({ columns }: Question) => ['id', ...columns.map(({ name }) => inUrl(name))].join(',');
 
-/** The same question as SQL about the rows of `alias`, from `where` to the end. */
+/** The same query as SQL on the rows of `alias`, from `where` to the end. */
 function askedOf(
   { conditions, orders, limit, offset }: Question,
   alias: string,
@@ -299,7 +299,7 @@ describe.each(testDatabases())('answers on %s', (kindOfDatabase) => {
 
   const models = fc.sample(model, { numRuns: 3, seed });
   test.each(models.map((generated, at) => ({ at, generated })))(
-    'are those of plain SQL in generated schema $at',
+    'equal those of plain SQL in generated schema $at',
     async ({ generated }) => {
       await make(generated);
       const service = await createDataService({ database, schemas: ['gen'] });

@@ -1,4 +1,4 @@
-// What a request means where it could be read in more than one way, and what answers tell besides their rows.
+// Edge cases of requests that could be read in several ways, and of response headers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, DatabaseError } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
@@ -36,7 +36,7 @@ const schema = `
 const sources = [{ name: 'platform', folder: 'backend/platform' }];
 type Service = Awaited<ReturnType<typeof createDataService>>;
 
-describe.each(testDatabases())('how the table-query service reads a request on %s', (kind) => {
+describe.each(testDatabases())('edge cases of the table-query service on %s', (kind) => {
   let database: Database;
   let service: Service;
   let undoing: Service;
@@ -56,14 +56,14 @@ describe.each(testDatabases())('how the table-query service reads a request on %
   const ids = async (path: string) => (await json(path)).map(({ id }: { id: number }) => id);
   const strict = (preference: string) => ({ headers: { prefer: `handling=strict, ${preference}` } });
 
-  test('of what is said twice the first counts, of limits the last', async () => {
+  test('uses the first of repeated parameters, but the last limit and offset', async () => {
     expect(await json('/lamps?select=id&select=room&id=eq.1')).toEqual([{ id: 1 }]);
     expect(await ids('/lamps?select=id&order=id.desc&order=id.asc')).toEqual([3, 2, 1]);
     expect(await ids('/lamps?select=id&order=id&limit=1&limit=2')).toEqual([1, 2]);
     expect(await ids('/lamps?select=id&order=id&offset=0&offset=2')).toEqual([3]);
   });
 
-  test('an order of nothing is a mistake', async () => {
+  test('rejects an empty order', async () => {
     const answer = await send('/lamps?order=');
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({
@@ -72,13 +72,13 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     });
   });
 
-  test('a path that goes on behind a relation or a function leads nowhere', async () => {
+  test('rejects path segments after a relation or a function', async () => {
     for (const path of ['/lamps/', '/lamps/1', '/rpc/rest/', '/rpc/rest/more', '//']) {
       expect((await json(path)).code, path).toBe('PGRST125');
     }
   });
 
-  test('a function in the place of the description is called like any other', async () => {
+  test('calls the root function like any other function', async () => {
     const options: DataServiceOptions = { database, schemas: ['public'], rootFunction: 'rest' };
     const called = await createDataService(options);
     const disabled = await createDataService({ ...options, openApiMode: 'disabled' });
@@ -92,7 +92,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     await disabled.close();
   });
 
-  test('what may be done with a function is told only of one there is', async () => {
+  test('answers OPTIONS for existing functions only', async () => {
     const answer = await send('/rpc/rest', { method: 'OPTIONS' });
     expect(answer.headers.get('allow')).toBe('OPTIONS,POST');
     expect(await json('/rpc/rests', { method: 'OPTIONS' })).toMatchObject({
@@ -101,7 +101,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     });
   });
 
-  test('functions tell their rows: what is no set is one, if only of nothing', async () => {
+  test('counts one row for a function that returns no set, even without a value', async () => {
     const rangeOf = async (path: string, init: RequestInit = {}) => {
       const { status, headers } = await send(path, init);
       return [status, headers.get('content-range')];
@@ -117,7 +117,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     ]);
   });
 
-  test('as many rows as a function gives in the end may not be more than are allowed', async () => {
+  test('applies max-affected to the rows that a function call returns after its limit', async () => {
     expect((await send('/rpc/lamps_from?min=1&limit=2', strict('max-affected=2'))).status).toBe(200);
     expect(await json('/rpc/lamps_from?min=1', strict('max-affected=2'))).toMatchObject({
       code: 'PGRST124',
@@ -125,7 +125,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     });
   });
 
-  test('a preference for most rows that is no number is none', async () => {
+  test('ignores a max-affected that is not a number', async () => {
     const answer = await send('/lamps?id=eq.9', { method: 'DELETE', ...strict('max-affected=many') });
     expect(answer.status).toBe(204);
     expect(answer.headers.get('preference-applied')).toBe('handling=strict');
@@ -135,17 +135,17 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     });
   });
 
-  test('headers that a function sets twice are both sent', async () => {
+  test('sends both values of a header that a function sets twice', async () => {
     const { headers } = await send('/rpc/doubled', { method: 'POST' });
     expect([headers.get('vary'), headers.get('x-one')]).toEqual(['a, b', '1']);
   });
 
-  test('whoever is refused by the database as unknown is asked for a token', async () => {
+  test('answers 401 with WWW-Authenticate when a function raises an authorization error', async () => {
     const answer = await send('/rpc/unknown_visitor', { method: 'POST' });
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
   });
 
-  test('a transaction that is undone holds to deferred constraints, and reads tell the wish as well', async () => {
+  test('checks deferred constraints before a rollback, and reports tx=rollback for reads too', async () => {
     const prefer = 'tx=rollback';
     const read = await send('/lamps?select=id&id=eq.1', { headers: { prefer } }, undoing);
     expect(read.headers.get('preference-applied')).toBe('tx=rollback');
@@ -155,7 +155,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect([answer.status, (await answer.json()).code]).toEqual([409, '23505']);
   });
 
-  test('a way into text is told with the words of the database', async () => {
+  test('passes on the database error for a JSON path into text', async () => {
     expect(await json('/lamps?select=data->>a->b')).toMatchObject({
       code: '42883',
       message: 'operator does not exist: text -> unknown',
@@ -163,7 +163,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect(await json('/lamps?select=data->a->b&data->a->>b=eq.1')).toEqual([{ b: 1 }]);
   });
 
-  test('who has something embedded is estimated as the database joins them', async () => {
+  test('estimates the count of rows with embedded rows as the database plans the join', async () => {
     await database.execute('analyze public.lamps; analyze public.bulbs');
     const planned = async (search: string) => {
       const { headers } = await send(`/lamps?select=id,bulbs()&${search}`, {
@@ -182,7 +182,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect(await ids('/lamps?select=id,bulbs()&bulbs=is.null')).toEqual([3]);
   });
 
-  test('empty lines of a table sent as text are no rows', async () => {
+  test('ignores empty lines in CSV', async () => {
     const answer = await send('/lamps', {
       method: 'POST',
       body: 'id,room\n\n7,"cellar"\n\n',
@@ -191,7 +191,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect([answer.status, await answer.json()]).toMatchObject([201, [{ id: 7, room: 'cellar' }]]);
   });
 
-  test('what is no row has no columns to select, to filter or to order by', async () => {
+  test('rejects columns of a scalar result', async () => {
     for (const search of ['select=x', 'x=eq.1', 'order=x', 'or=(x.eq.1)']) {
       const answer = await send(`/rpc/doubled?${search}`, { method: 'POST' });
       expect([answer.status, (await answer.json()).message], search).toEqual([
@@ -204,7 +204,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     });
   });
 
-  test('what is embedded is called in messages as PostgREST calls it, and is embedded under one name once', async () => {
+  test('names embeds in errors as PostgREST does, and rejects duplicate names of embeds', async () => {
     expect(await json('/lamps?select=id,bulbs(size)')).toMatchObject({
       code: '42703',
       message: 'column bulbs_1.size does not exist',
@@ -223,7 +223,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     ]);
   });
 
-  test('what is to one is shown, ordered by and asked for alike', async () => {
+  test('selects, orders by and filters by a to-one embed', async () => {
     const all = [
       { id: 1, lamps: { room: 'hall' } },
       { id: 2, lamps: { room: 'hall' } },
@@ -243,12 +243,12 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     ).toEqual([{ id: 1, lamps: null }, { id: 2, lamps: null }, all[2]]);
   });
 
-  test('where rows are is told with parameters in order, written as an address', async () => {
+  test('sends a Content-Location with sorted and encoded parameters', async () => {
     const { headers } = await send('/lamps?select=*,id&room=like.*a+b~*&id=gt.0');
     expect(headers.get('content-location')).toBe('/lamps?id=gt.0&room=like.%2Aa%20b~%2A&select=%2A%2Cid');
   });
 
-  test('functions of a row and types are found in the schemas that are searched besides', async () => {
+  test('finds computed columns and types in the extra search path', async () => {
     await database.execute(`
       create schema aside;
       grant usage on schema aside to anon;
@@ -273,7 +273,7 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     await database.execute('drop schema aside cascade');
   });
 
-  test('bytes come and go as they are, and an empty text is a text', async () => {
+  test('passes bytes through unchanged, and accepts an empty text', async () => {
     const bytes = new Uint8Array([0, 255, 92, 120, 10, 0]);
     const mirrored = async (body: Uint8Array<ArrayBuffer>) => {
       const headers = { 'content-type': 'application/octet-stream', accept: 'application/octet-stream' };
@@ -286,13 +286,13 @@ describe.each(testDatabases())('how the table-query service reads a request on %
     expect(await json('/rpc/measured', { method: 'POST', body: '', headers })).toBe(0);
   });
 
-  test('words that a function raises with its status are said with it', async () => {
+  test('sends the status text that a function raises', async () => {
     const { status, statusText } = await send('/rpc/teapot', { method: 'POST' });
     expect([status, statusText]).toEqual([418, 'Teapot of mine']);
     expect((await send('/rpc/unknown_visitor', { method: 'POST' })).statusText).toBe('who are you?');
   });
 
-  test('who waits too long for a connection is told so', async () => {
+  test('answers 504 when no database connection becomes free', async () => {
     const busy = new DatabaseError('timeout exceeded when trying to connect', { code: '08006' });
     const waiting = await createDataService({
       schemas: ['public'],

@@ -1,4 +1,4 @@
-// What settings change of the service, and shapes of databases that only some applications have.
+// The service with non-default settings, and database objects that only some applications have.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
@@ -50,7 +50,7 @@ const additions = `
   insert into stock.notes values (1, 'apple pear');
   grant select on stock.notes to stockist;`;
 
-describe.each(testDatabases())('the table-query service with settings of its own on %s', (kind) => {
+describe.each(testDatabases())('the table-query service with non-default settings on %s', (kind) => {
   let database: Database;
   let service: Awaited<ReturnType<typeof createDataService>>;
   let stock: Awaited<ReturnType<typeof createDataService>>;
@@ -95,7 +95,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
         service.fetch(new Request(input, init), { claims: { role: 'anon' }, address: null }),
     });
 
-  test('aggregates are grouped by everything else that is selected', async () => {
+  test('groups aggregates by the other selected columns', async () => {
     const { data, error } = await client()
       .from('books')
       .select('author_id, amount:count(), dearest:price.max(), price.sum()::text')
@@ -108,7 +108,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
     ]);
   });
 
-  test('aggregates work inside embeds, spreads and beside embedded objects', async () => {
+  test('aggregates inside embeds and spreads, and beside embedded objects', async () => {
     expect(await get('/authors?select=name,books!author_id(price.sum())&order=id&limit=1')).toEqual([
       { name: 'Ada', books: [{ sum: 32.25 }] },
     ]);
@@ -127,14 +127,14 @@ describe.each(testDatabases())('the table-query service with settings of its own
     expect(await refused.json()).toMatchObject({ code: 'PGRST127' });
   });
 
-  test('a function called before every request may refuse it, and reads the settings of the application', async () => {
+  test('the pre-request function can reject a request and reads application settings', async () => {
     const refused = await send('/tags');
     expect(refused.status).toBe(423);
     expect(await refused.json()).toMatchObject({ message: 'closed for now' });
     expect((await send('/authors')).status).toBe(200);
   });
 
-  test('changes are undone unless the client asks to keep them', async () => {
+  test('rolls changes back unless the client requests tx=commit', async () => {
     const post = (prefer: string) =>
       send(
         '/books?select=title',
@@ -154,24 +154,24 @@ describe.each(testDatabases())('the table-query service with settings of its own
     await database.execute(`delete from public.books where title = 'Passing'`);
   });
 
-  test('any role of the database is taken where that is allowed', async () => {
+  test('accepts any role of the database where that is allowed', async () => {
     expect(await getStock('/shelves?select=_id&order=_id')).toEqual([{ _id: 1 }, { _id: 2 }]);
     const refused = await send('/shelves', {}, stock, 'anon');
     expect(refused.status).toBe(403);
     expect((await send('/books', {}, service, 'stockist')).status).toBe(401);
   });
 
-  test('columns named like anything in the statement stay columns', async () => {
+  test('reads columns whose names the statement uses as aliases', async () => {
     expect(await getStock('/shelves?select=x,r,_row&_id=eq.1')).toEqual([{ x: 7, r: 'one', _row: 'a' }]);
     expect(await getStock('/shelves?select=x&_id=eq.1')).toEqual([{ x: 7 }]);
     expect(await getStock('/shelves?select=r&_id=eq.1')).toEqual([{ r: 'one' }]);
   });
 
-  test('a recursive view is read like any other', async () => {
+  test('reads a recursive view', async () => {
     expect(await getStock('/steps?n=gt.1')).toEqual([{ n: 2 }, { n: 3 }]);
   });
 
-  test('rows nobody declared the columns of are given as they come', async () => {
+  test('returns rows without declared columns', async () => {
     expect(await getStock('/rpc/loose', { method: 'POST' })).toEqual({ id: 1, label: 'one' });
     expect(await getStock('/rpc/loose_rows', { method: 'POST' })).toEqual([
       { column1: 1, column2: 'one' },
@@ -179,7 +179,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
     ]);
   });
 
-  test('a form repeats the name of a variadic argument', async () => {
+  test('accepts a form with repeated names for a variadic argument', async () => {
     const words = (body: string) =>
       getStock('/rpc/words', {
         method: 'POST',
@@ -190,7 +190,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
     expect(await words('words=hi&words=there')).toEqual(['hi', 'there']);
   });
 
-  test('a function whose result is of a media type answers in that type', async () => {
+  test('answers in the media type of a function result', async () => {
     const ask = (path: string, accept: string) => send(path, { headers: { accept } }, stock, 'stockist');
     const page = await ask('/rpc/page', 'text/html');
     expect([page.headers.get('content-type'), await page.text()]).toEqual(['text/html', '<p>hi</p>']);
@@ -201,17 +201,17 @@ describe.each(testDatabases())('the table-query service with settings of its own
     expect((await ask('/rpc/page', 'image/png')).status).toBe(406);
   });
 
-  test('a search knows a tsvector below domains of domains', async () => {
+  test('searches in a domain over a domain over tsvector', async () => {
     expect(await getStock('/notes?select=_id&text=fts(simple).pear')).toEqual([{ _id: 1 }]);
   });
 
-  test('an embed with an alias answers to both of its names, and shows nothing when it is empty all the way down', async () => {
+  test('accepts both names of an aliased embed, and omits embeds without any columns', async () => {
     const path = '/authors?select=id,works:books!author_id(title)&books.order=title.desc&id=eq.1';
     expect(await get(path)).toEqual([{ id: 1, works: [{ title: 'Looms' }, { title: 'Engines' }] }]);
     expect(await get('/authors?select=id,books!author_id(book_tags())&id=eq.1')).toEqual([{ id: 1 }]);
   });
 
-  test('what has no columns to take is refused before anything is changed', async () => {
+  test('rejects empty columns before any change', async () => {
     const answer = await send(
       '/books?columns=',
       { method: 'POST', body: '[{"title":"None"}]', headers: { 'content-type': 'application/json' } },
@@ -225,7 +225,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
     });
   });
 
-  test('an argument without a name is the whole body, or it is none', async () => {
+  test('passes the whole body to an unnamed JSON argument only', async () => {
     const call = (path: string, body: unknown) =>
       send(
         path,
@@ -237,7 +237,7 @@ describe.each(testDatabases())('the table-query service with settings of its own
     expect((await call('/rpc/next', { '': 1 })).status).toBe(404);
   });
 
-  test('functions that fit alike are told with the fewest parameters first', async () => {
+  test('lists ambiguous overloads by their number of parameters', async () => {
     const { code, message } = await getStock('/rpc/same?what=1');
     expect(code).toBe('PGRST203');
     expect(message).toContain(
@@ -245,14 +245,14 @@ describe.each(testDatabases())('the table-query service with settings of its own
     );
   });
 
-  test('a function of a row that gives no row embeds one of nulls', async () => {
+  test('embeds a row of nulls when a computed relationship returns none', async () => {
     expect(await getStock('/shelves?select=_id,neighbour(x)&order=_id')).toEqual([
       { _id: 1, neighbour: { x: 8 } },
       { _id: 2, neighbour: { x: null } },
     ]);
   });
 
-  test('every row draws its defaults where missing keys take them', async () => {
+  test('evaluates defaults for every row with missing=default', async () => {
     const response = await send(
       '/counted?columns=id,label',
       {

@@ -1,4 +1,4 @@
-// Long answers: sent as they are read on a server, whole on the embedded database, alike in every other way.
+// Long responses: PostgreSQL streams them, the embedded database returns them whole; otherwise they are the same.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
@@ -9,9 +9,9 @@ import { maxBufferedRows } from './stream-rows.ts';
 const sources = [{ name: 'platform', folder: 'backend/platform' }];
 const many = maxBufferedRows * 2;
 
-describe.each(testDatabases())('long answers on %s', (kind) => {
+describe.each(testDatabases())('long responses on %s', (kind) => {
   let database: Database & { url?: string };
-  /** With a single connection: whoever keeps it stops everybody. */
+  /** With a single connection: a request that does not release it blocks all others. */
   let narrow: Database;
   let service: Awaited<ReturnType<typeof createDataService>>;
   beforeAll(async () => {
@@ -40,7 +40,7 @@ describe.each(testDatabases())('long answers on %s', (kind) => {
       address: null,
     });
 
-  test('hold every row in order, and tell how many there are', async () => {
+  test('contain every row in order, and their count', async () => {
     const response = await send('/rows?order=id', { prefer: 'count=exact' });
     expect([response.status, response.headers.get('content-range')]).toEqual([200, `0-${many - 1}/${many}`]);
     const rows: Array<{ id: number; label: string }> = await response.json();
@@ -48,7 +48,7 @@ describe.each(testDatabases())('long answers on %s', (kind) => {
     expect(rows.every(({ id, label }, at) => id === at + 1 && label === `row ${id}`)).toBe(true);
   });
 
-  test('read as the same answer in one piece would', async () => {
+  test('equal the same response sent whole', async () => {
     const limit = maxBufferedRows + 1;
     const whole = (await (await send(`/rows?order=id&limit=${maxBufferedRows}`)).text()).slice(0, -1);
     const long = await (await send(`/rows?order=id&limit=${limit}`)).text();
@@ -60,12 +60,12 @@ describe.each(testDatabases())('long answers on %s', (kind) => {
     expect(await stripped.json()).toHaveLength(limit);
   });
 
-  test('fail before they begin, whichever row it is that fails', async () => {
+  test('fail before they begin, whichever row fails', async () => {
     const response = await send('/broken?order=id');
     expect([response.status, (await response.json()).code]).toEqual([400, '22012']);
   });
 
-  test('let their connection go when nobody takes the rest', async () => {
+  test('release their connection when the client stops reading', async () => {
     const response = await send('/rows?order=id');
     const reader = response.body?.getReader();
     const first = await reader?.read();

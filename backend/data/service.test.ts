@@ -1,4 +1,4 @@
-// The service under the official client and under raw requests, on both databases.
+// The service with the official client and with raw requests, on both databases.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
@@ -59,7 +59,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
   const ids = (list: Array<{ id: number }> | null) => list?.map(({ id }) => id);
 
   describe('reading', () => {
-    test('gives columns, casts, aliases, JSON paths and computed columns', async () => {
+    test('selects columns, casts, aliases, JSON paths and computed columns', async () => {
       const { data, error } = await asAnon
         .from('authors')
         .select('id::text, who:name, details->>city, year:details->awards->0->year, aliases->0, initials')
@@ -70,7 +70,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ]);
     });
 
-    test('gives every column for a star and for an empty selection', async () => {
+    test('selects every column for a star and for an empty selection', async () => {
       expect(await get('/tags?select=*&id=eq.1')).toEqual([{ id: 1, label: 'maths' }]);
       expect(await get('/tags?select=&id=eq.1')).toEqual([{ id: 1, label: 'maths' }]);
     });
@@ -122,7 +122,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(ids(await get(`/books?select=id&${query}${order}`))).toEqual(expected);
     });
 
-    test('looks into arrays and JSON', async () => {
+    test('filters by arrays and JSON', async () => {
       const asked = (query: string) => get(`/authors?select=id&${query}&order=id`, member);
       expect(ids(await asked('aliases=cs.{"Two, words"}'))).toEqual([3]);
       expect(ids(await asked('aliases=ov.{Countess,Hidden}'))).toEqual([1, 3]);
@@ -132,7 +132,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(ids(await asked('details->awards->-1->year=eq.1843'))).toEqual([1]);
     });
 
-    test('counts exactly, by plan and by estimate, and says where a page lies', async () => {
+    test('counts exactly, by plan and by estimate, and returns the range of a page', async () => {
       const exact = await asAnon.from('books').select('id', { count: 'exact' }).order('id').range(1, 2);
       expect([exact.count, exact.status, ids(exact.data)]).toEqual([4, 206, [2, 3]]);
       const head = await asAnon.from('books').select('*', { count: 'exact', head: true }).lt('id', 3);
@@ -147,7 +147,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect((await raw('/books?select=id&id=gt.99')).headers.get('content-range')).toBe('*/*');
     });
 
-    test('refuses a page that begins beyond the end', async () => {
+    test('rejects a page that begins beyond the end', async () => {
       const beyond = await raw('/books?offset=5', { headers: { prefer: 'count=exact' } });
       expect(beyond.status).toBe(416);
       expect(await beyond.json()).toEqual({
@@ -160,7 +160,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect((await raw('/books', { headers: { range: '3-1' } })).status).toBe(416);
     });
 
-    test('gives one object when exactly one is there', async () => {
+    test('returns a single object for exactly one row', async () => {
       const one = await asAnon.from('tags').select().eq('id', 1).single();
       expect(one.data).toEqual({ id: 1, label: 'maths' });
       const many = await asAnon.from('tags').select().single();
@@ -173,7 +173,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect([maybe.data, maybe.error]).toEqual([null, null]);
     });
 
-    test('writes CSV and strips nulls where asked', async () => {
+    test('writes CSV and strips nulls on request', async () => {
       const { data } = await asAnon.from('books').select('id,title').gte('id', 3).order('id').csv();
       expect(data).toBe('id,title\n3,Kites\n4,"Anon, ""quoted"""');
       const stripped = await raw('/books?select=id,mood&id=eq.3', {
@@ -184,7 +184,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect([none.status, (await none.json()).code]).toEqual([406, 'PGRST107']);
     });
 
-    test('never gives more rows than the service allows', async () => {
+    test('never returns more rows than the service allows', async () => {
       const { data } = await asAnon.rpc('many_numbers').select();
       expect(data).toHaveLength(50);
     });
@@ -199,7 +199,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
   });
 
   describe('embedding', () => {
-    test('follows keys to one, to many, and through junctions', async () => {
+    test('follows foreign keys to one, to many, and through junctions', async () => {
       const { data, error } = await asAnon
         .from('books')
         .select('title, author:author_id(name), tags(label), editor:authors!editor_id(name)')
@@ -214,14 +214,14 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ).toEqual([{ name: 'Bo', books: [{ id: 3 }], portraits: null }]);
     });
 
-    test('follows a key from a table to itself both ways', async () => {
+    test('follows a foreign key from a table to itself in both directions', async () => {
       expect(await get('/authors?select=name,mentor_id(name),pupils:authors(name)&order=id')).toEqual([
         { name: 'Ada', mentor_id: null, pupils: [{ name: 'Bo' }] },
         { name: 'Bo', mentor_id: { name: 'Ada' }, pupils: [] },
       ]);
     });
 
-    test('follows keys through views of views, and functions of a row', async () => {
+    test('follows foreign keys through views of views, and computed relationships', async () => {
       const path = '/recent_books?select=id,authors(name,initials,cheapest_book(title))&id=eq.2';
       expect(await get(path)).toEqual([
         { id: 2, authors: { name: 'Ada', initials: 'A', cheapest_book: { title: 'Looms' } } },
@@ -246,7 +246,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ).toEqual([{ id: 1, books: [{ id: 1 }, { id: 2 }] }]);
     });
 
-    test('drops parents for inner embeds and for null filters, and counts alike', async () => {
+    test('drops parents for inner embeds and for null filters, also in counts', async () => {
       const read = async (path: string) => {
         const response = await raw(path, { headers: { prefer: 'count=exact' } });
         return [ids(await response.json()), response.headers.get('content-range')?.split('/')[1]];
@@ -266,7 +266,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ).toEqual([[3, 1, 2], '3']);
     });
 
-    test('orders by a field of a to-one embed, and by no other', async () => {
+    test('orders by a field of a to-one embed only', async () => {
       const path = '/books?select=id,authors!author_id(name)&order=authors(name).desc.nullslast,id';
       expect(ids(await get(path))).toEqual([3, 1, 2, 4]);
       expect(await get('/tags?select=id,books(id)&order=books(id)')).toMatchObject({ code: 'PGRST118' });
@@ -329,13 +329,13 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
           message: 'The embedded resources lead back to where they come from',
         });
       }
-      // One row in each leads nowhere new.
+      // A single row in each does not multiply rows.
       expect(await ask('/books?select=id,book_tags(books(id),tags(id))')).toBeInstanceOf(Array);
       expect(await ask('/authors?select=id,mentor_id(name)')).toBeInstanceOf(Array);
       await guarded.close();
     });
 
-    test('refuses unknown relationships, stray filters and too deep nesting', async () => {
+    test('rejects unknown relationships, filters on unselected embeds and too deep nesting', async () => {
       expect(await get('/books?select=id,tagz(id)')).toMatchObject({
         code: 'PGRST200',
         message: "Could not find a relationship between 'books' and 'tagz' in the schema cache",
@@ -350,7 +350,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
   });
 
   describe('changing', () => {
-    test('inserts one row and many, with and without showing them', async () => {
+    test('inserts one row and many, with and without returning them', async () => {
       const silent = await send('POST', '/tags', { id: 10, label: 'ten' });
       expect([silent.status, await silent.text(), silent.headers.get('content-type')]).toEqual([
         201,
@@ -372,7 +372,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       await asMember.from('tags').delete().gte('id', 10);
     });
 
-    test('shows what embeds in a new row', async () => {
+    test('returns embeds of a new row', async () => {
       const { data, error } = await asMember
         .from('books')
         .insert({ title: 'New', author_id: 1 })
@@ -390,7 +390,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       await asMember.from('authors').delete().eq('name', 'Zoe');
     });
 
-    test('takes defaults for keys that are missing, where asked', async () => {
+    test('uses defaults for missing keys on request', async () => {
       const made = await asMember
         .from('books')
         .insert([{ title: 'A', price: 1 }, { title: 'B' }], { defaultToNull: false })
@@ -406,7 +406,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       await asMember.from('books').delete().in('title', ['A', 'B']);
     });
 
-    test('names the place of a new row', async () => {
+    test('returns the Location of a new row', async () => {
       const made = await send('POST', '/tags', { id: 20, label: 'twenty' }, 'return=headers-only');
       expect([made.status, made.headers.get('location')]).toEqual([201, '/tags?id=eq.20']);
       expect(made.headers.get('preference-applied')).toBe('return=headers-only');
@@ -444,7 +444,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       });
     });
 
-    test('changes what the filters choose and says how much', async () => {
+    test('updates the filtered rows and returns their count', async () => {
       const { data, count, status } = await asMember
         .from('books')
         .update({ is_lent: true }, { count: 'exact' })
@@ -460,7 +460,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(missing.data).toEqual([]);
     });
 
-    test('deletes what the filters choose', async () => {
+    test('deletes the filtered rows', async () => {
       await asMember.from('tags').insert([
         { id: 40, label: '40' },
         { id: 41, label: '41' },
@@ -483,7 +483,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(await get('/tags?id=gte.50')).toEqual([]);
     });
 
-    test('undoes a change that is not the one asked for', async () => {
+    test('rolls back a change that violates the requested condition', async () => {
       const tooMany = await asMember.from('books').update({ title: 'Same' }).gt('id', 0).select().single();
       expect(tooMany.error?.code).toBe('PGRST116');
       const limited = await asMember.from('books').update({ title: 'Same' }).gt('id', 0).maxAffected(1);
@@ -494,7 +494,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(await get('/tags?id=eq.60')).toEqual([]);
     });
 
-    test('takes CSV and forms', async () => {
+    test('accepts CSV and forms', async () => {
       const type = (value: string) => ({ 'content-type': value, prefer: 'return=representation' });
       const csv = await raw(
         '/tags',
@@ -525,7 +525,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(response.headers.get('proxy-status')).toBe('PostgREST; error=PGRST102');
     });
 
-    test('refuses unknown columns and bodies that are too long', async () => {
+    test('rejects unknown columns and bodies that are too long', async () => {
       const unknown = await asMember.from('tags').insert({ id: 1, nope: 2 });
       expect(unknown.error).toMatchObject({
         code: 'PGRST204',
@@ -537,7 +537,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
   });
 
   describe('calling', () => {
-    test('gives scalars, sets, objects and nothing', async () => {
+    test('returns scalars, sets, objects and nothing', async () => {
       expect((await asAnon.rpc('add_them', { a: 1, b: 2 })).data).toBe(3);
       expect((await asAnon.rpc('add_them', { a: 1 }, { get: true })).data).toBe(11);
       expect((await asAnon.rpc('numbers')).data).toEqual([1, 2, 3]);
@@ -558,7 +558,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(await get('/rpc/price_table?select=title&order=price&limit=1')).toEqual([{ title: 'Kites' }]);
     });
 
-    test('takes arguments by name, by repetition and as a whole', async () => {
+    test('accepts arguments by name, by repetition and as a whole body', async () => {
       expect(await get('/rpc/joined?words=a&words=b,c')).toBe('a-b,c');
       expect((await asAnon.rpc('joined', { words: ['x', 'y'] })).data).toBe('x-y');
       expect((await asAnon.rpc('whole', { any: ['thing'] })).data).toEqual({ any: ['thing'] });
@@ -567,7 +567,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect((await asAnon.rpc('either', { b: '1' })).data).toBe('b');
     });
 
-    test('tells apart too few and too many fitting functions', async () => {
+    test('distinguishes missing and ambiguous functions', async () => {
       const none = await asAnon.rpc('add_them', { x: 1, c: 2 });
       expect([none.status, none.error]).toMatchObject([
         404,
@@ -590,7 +590,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect((await raw('/rpc/trigger_function')).status).toBe(404);
     });
 
-    test('writes only where a call may write', async () => {
+    test('writes only in calls that may write', async () => {
       const made = await asMember.rpc('add_tag', { id: 80, label: 'eighty' });
       expect(made.data).toEqual({ id: 80, label: 'eighty' });
       const read = await raw('/rpc/add_tag?id=81&label=x', {}, member);
@@ -609,7 +609,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect([next.status, next.headers.get('x-odd')]).toEqual([200, null]);
     });
 
-    test('tells functions who asks, and what', async () => {
+    test('passes the caller and the request to functions as settings', async () => {
       const response = await raw(
         '/rpc/what_sql_sees?x.limit=',
         { headers: { 'X-Agent': 'test', cookie: 'taste=sweet; b=c' } },
@@ -643,7 +643,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ]);
     });
 
-    test('answers as a function that raises PGRST says', async () => {
+    test('returns the response that a function raises with PGRST', async () => {
       const response = await raw('/rpc/fail_as_told', { method: 'POST' });
       expect([response.status, response.headers.get('x-tea'), await response.json()]).toEqual([
         418,
@@ -652,7 +652,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ]);
     });
 
-    test('says which constraint was violated', async () => {
+    test('returns the SQLSTATE of a violated constraint', async () => {
       const duplicate = await asMember.from('tags').insert({ id: 1, label: 'again' });
       expect([duplicate.status, duplicate.error?.code]).toEqual([409, '23505']);
       const dangling = await asMember.from('books').insert({ title: 'x', author_id: 999 });
@@ -682,7 +682,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(Object.keys(error).sort()).toEqual(['code', 'details', 'hint', 'message']);
     });
 
-    test('refuses methods, schemas and strict preferences it does not know', async () => {
+    test('rejects unknown methods, schemas and strict preferences', async () => {
       expect((await raw('/books', { method: 'PROPFIND' })).status).toBe(405);
       expect((await raw('/rpc/add_them', { method: 'DELETE' })).status).toBe(405);
       const schema = await raw('/keys', { headers: { 'accept-profile': 'vault' } });
@@ -698,19 +698,19 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect((await raw('/books', { headers: { prefer: 'anything=else' } })).status).toBe(200);
     });
 
-    test('lists what may be done', async () => {
+    test('lists the allowed methods', async () => {
       expect((await raw('/tags', { method: 'OPTIONS' })).headers.get('allow')).toBe(
         'OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE',
       );
       expect((await raw('/rpc/do_nothing', { method: 'OPTIONS' })).headers.get('allow')).toBe('OPTIONS,POST');
     });
 
-    test('answers 503 while the database is away, and tells who runs the service but not the client why', async () => {
+    test('answers 503 while the database is unavailable, and reports the cause to onError but not to the client', async () => {
       const gone = new DatabaseError('connect ECONNREFUSED 10.0.0.7:5432', { code: '08006' });
-      const told: unknown[] = [];
+      const reported: unknown[] = [];
       const away = await createDataService({
         schemas: ['public'],
-        onError: (error) => told.push(error),
+        onError: (error) => reported.push(error),
         database: {
           ...database,
           transaction: (work, options) =>
@@ -727,12 +727,12 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect([response.status, JSON.parse(text).code]).toEqual([503, 'PGRST000']);
       expect(response.headers.get('retry-after')).toBe('1');
       expect(text).not.toContain('10.0.0.7');
-      expect(told).toEqual([gone]);
+      expect(reported).toEqual([gone]);
     });
   });
 
   describe('guarding', () => {
-    test('shows an anonymous visitor only what policies show, and a member the rest', async () => {
+    test('returns the rows that policies allow to anonymous visitors and to signed-in users', async () => {
       expect(ids((await asAnon.from('authors').select('id').order('id')).data)).toEqual([1, 2]);
       expect(ids((await asMember.from('authors').select('id').order('id')).data)).toEqual([1, 2, 3]);
       const embedded = '/authors?select=name,pupils:authors(name)&id=eq.1';
@@ -742,7 +742,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(count.count).toBe(2);
     });
 
-    test('lets an anonymous visitor change nothing', async () => {
+    test('prevents changes by an anonymous visitor', async () => {
       const inserted = await asAnon.from('tags').insert({ id: 90, label: 'x' });
       expect([inserted.status, inserted.error?.code]).toEqual([401, '42501']);
       const updated = await asAnon.from('tags').update({ label: 'x' }).eq('id', 1).select();
@@ -752,7 +752,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(await get('/tags?id=in.(1,90)')).toEqual([{ id: 1, label: 'maths' }]);
     });
 
-    test('refuses a table without grants: 401 to the anonymous, 403 to members', async () => {
+    test('rejects a table without grants: 401 for anonymous visitors, 403 for signed-in users', async () => {
       const toAnon = await raw('/secrets');
       expect([toAnon.status, toAnon.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
       expect((await raw('/secrets', {}, member)).status).toBe(403);
@@ -779,7 +779,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       `id\u0000; drop table tags`,
       `\ud800`,
     ];
-    test.each(attempts)('takes %j as nothing but text, wherever it stands', async (attempt) => {
+    test.each(attempts)('treats %j as text in every position', async (attempt) => {
       const wellFormed = Buffer.from(attempt).toString();
       const text = encodeURIComponent(wellFormed);
       const name = encodeURIComponent(`"${wellFormed.replace(/["\\]/g, '\\$&')}"`);
@@ -813,7 +813,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
         const answer = await response.text();
         expect(answer, place).not.toContain('hidden');
         expect(answer, place).not.toContain('42601');
-        // Served or refused, never an internal error.
+        // Served or rejected, never an internal error.
         expect(response.status, `${place}: ${answer}`).toBeLessThan(500);
       }
       for (const body of [{ [attempt]: 1 }, { id: 99, label: attempt }]) {
@@ -833,7 +833,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect(await get('/tags?select=id&order=id')).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
     });
 
-    test('gives a column whose name needs quoting, and an alias that does', async () => {
+    test('selects columns and aliases whose names need quoting', async () => {
       const name = encodeURIComponent('"odd \\"name\\""');
       const alias = encodeURIComponent('"a"";b"'.replace('""', '\\"'));
       expect(await get(`/books?select=${name},${alias}:id&${name}=is.null&id=eq.1`)).toEqual([
@@ -842,7 +842,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     });
   });
 
-  test('sees a changed schema after the database says so', async () => {
+  test('reloads the schema after a notification', async () => {
     expect((await raw('/shelves')).status).toBe(404);
     await database.execute(`
       create table public.shelves (id int primary key, book_id bigint references public.books (id));
@@ -854,7 +854,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       .toEqual([{ id: 1, books: { title: 'Engines' } }]);
   });
 
-  test('sees what DDL changes without being told to look', async () => {
+  test('reloads the schema after DDL without an explicit notification', async () => {
     await database.execute(
       'create table public.lamps (id int primary key); insert into public.lamps values (1)',
     );
@@ -866,12 +866,12 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     await expect.poll(() => statusOf('/lamps')).toBe(404);
   });
 
-  test('keeps serving the schema it knows while the database cannot tell it anew, and tries again', async () => {
+  test('serves the cached schema while a reload fails, and retries', async () => {
     let isFailing = false;
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const stubborn = await createDataService({
       schemas: ['public'],
-      onError: (error) => told.push(error),
+      onError: (error) => reported.push(error),
       database: {
         ...database,
         transaction: (work, options) =>
@@ -885,14 +885,14 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
         .status;
     isFailing = true;
     await database.execute(`create table public.stamps (id int); notify pgrst, 'reload schema'`);
-    await expect.poll(() => told.length).toBeGreaterThan(0);
+    await expect.poll(() => reported.length).toBeGreaterThan(0);
     expect([await statusOf('/tags'), await statusOf('/stamps')]).toEqual([200, 404]);
     isFailing = false;
     await expect.poll(() => statusOf('/stamps'), { timeout: 10_000 }).toBe(200);
     await stubborn.close();
   });
 
-  test('does not start on a database whose schema it cannot read', async () => {
+  test('does not start when the schema cannot be read', async () => {
     const starting = createDataService({
       schemas: ['public'],
       database: {
@@ -903,7 +903,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     await expect(starting).rejects.toMatchObject({ code: '08006' });
   });
 
-  test('reports internal errors and no others', () => {
+  test('reports internal errors only', () => {
     expect(errors.map((error) => (error as DatabaseError).code)).toEqual(['XX000']);
   });
 });

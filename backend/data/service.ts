@@ -194,7 +194,7 @@ export async function createDataService(
         if (callBefore) await session.query(callBefore);
         const response = await answer(session, deliver);
         if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
-          // What would be told at the end of a transaction that is kept is told of this one, too.
+          // Reports violations of deferred constraints, as a commit would.
           await session.query('set constraints all immediate');
           throw new Undone(response);
         }
@@ -289,7 +289,7 @@ function timed<R extends Response | PlainResponse>(response: R, timing: ServerTi
 class Undone extends Error {
   readonly response: Response | PlainResponse;
   constructor(response: Response | PlainResponse) {
-    super('undone on the wish of the client');
+    super('rolled back');
     this.response = response;
   }
 }

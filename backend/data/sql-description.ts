@@ -86,8 +86,8 @@ const functionsSql = `
     and (not $2::boolean or has_function_privilege(p.oid, 'execute'))`;
 
 /**
- * Writes the statement that gives one `DescribedSchema`. It is run as the role: its privileges count, and types on its
- * search path are told without their schema.
+ * Writes the statement that returns one `DescribedSchema`. It runs as the role: its privileges count, and types on its
+ * search path are named without their schema.
  */
 export function writeDescription({ schema, followsPrivileges }: DescriptionPlan): Statement {
   const sql = `select obj_description(n.oid, 'pg_namespace') as comment, coalesce((${relationsSql}), '[]') as relations,

@@ -105,7 +105,7 @@ const write = (...request: Parameters<typeof planOf>) => {
 };
 
 describe('a statement', () => {
-  test('holds every value of the client as a parameter', () => {
+  test('binds every value of the client as a parameter', () => {
     const marks = ['MARKa', 'MARKb', 'MARKc', 'MARKd', 'MARKe', 'MARKf', 'MARKg'];
     const { sql, parameters } = write(
       'GET',
@@ -144,7 +144,7 @@ describe('a statement', () => {
     });
   });
 
-  test('never gives more rows than allowed', () => {
+  test('never returns more rows than allowed', () => {
     expect(write('GET', '/pets', '').parameters).toEqual(['100']);
     expect(write('GET', '/pets', 'limit=1000').parameters).toEqual(['100']);
     expect(write('GET', '/pets', 'limit=5').parameters).toEqual(['5']);
@@ -154,18 +154,18 @@ describe('a statement', () => {
     ).toEqual(['{"id":1}']);
   });
 
-  test('is not written for a JSON path of more than 100 steps', () => {
+  test('is rejected for a JSON path of more than 100 steps', () => {
     expect(() => write('GET', '/pets', `select=id${'->a'.repeat(100)}`)).not.toThrow();
     expect(() => write('GET', '/pets', `select=id${'->a'.repeat(101)}`)).toThrow('is too long');
   });
 
-  test('returns no column of a change that is not asked for', () => {
+  test('returns only requested columns of a mutation', () => {
     expect(write('DELETE', '/pets', 'id=eq.1').sql).toContain('returning 1 as one)');
     const shown = write('DELETE', '/pets', 'select=id,owners(name)', '', 'return=representation');
     expect(shown.sql).toContain('returning t."id", t."owner_id")');
   });
 
-  test('takes the rows of a body as one parameter', () => {
+  test('binds the rows of a body as one parameter', () => {
     const { sql, parameters } = write('POST', '/pets', '', '[{"id":1,"owner_id":2}]');
     expect(parameters).toEqual(['[{"id":1,"owner_id":2}]']);
     expect(sql).toContain(
@@ -188,7 +188,7 @@ describe('a statement', () => {
   });
 });
 
-test('a name that is not in the schema cache is refused before there is a statement', () => {
+test('rejects a name that is not in the schema cache before writing a statement', () => {
   for (const search of [
     'select=nope',
     'nope=eq.1',

@@ -16,7 +16,7 @@ export interface Answer {
   body: string | null;
   /** Rows in the body. */
   page_total: number;
-  /** Rows there are without limit and offset. */
+  /** Number of rows without limit and offset. */
   total: number | null;
   /** Rows that were new, of an upsert. */
   inserted: number | null;
@@ -48,7 +48,7 @@ export function writeEstimate({ relation, node }: ReadPlan): Statement {
   return { sql, parameters: writer.parameters };
 }
 
-/** What is told of rows besides themselves. */
+/** The part of an answer besides the rows. */
 export type RowsAnswer = Pick<Answer, 'page_total' | 'response_headers' | 'response_status'>;
 
 /** Writes the statement that returns a read's rows one by one, each as JSON text named `row`. */

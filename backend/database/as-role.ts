@@ -1,4 +1,4 @@
-// The one place where an identity enters SQL.
+// Runs SQL as the caller's role: the only place where an identity enters SQL.
 import type { Database, Isolation, QueryResult, Session } from './database.ts';
 
 /** Verified claims of a request: at least the database role, and those of the access token. */
@@ -22,7 +22,7 @@ export interface RequestSettings {
   settings?: Readonly<Record<string, string>>;
 }
 
-/** Roles that a request may have. Other roles are refused before SQL is reached. */
+/** Roles that a request may have. Other roles are rejected before any SQL runs. */
 export const requestRoles: ReadonlySet<string> = new Set(['anon', 'authenticated', 'service_role']);
 
 /**

@@ -18,20 +18,20 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a new database begins with the blank one of its version', async () => {
+test('a new database is copied from the blank one of its version', async () => {
   await writeFile(packed, gzipSync('files'));
   const blank = await blankPglite(join(folder, 'blanks'), join(folder, 'new'));
   expect(await blank?.text()).toBe('files');
   expect(await (await blankPglite(join(folder, 'blanks')))?.text()).toBe('files');
 });
 
-test('a folder that holds anything is never given a blank database', async () => {
+test('a folder with any content never receives a blank database', async () => {
   await writeFile(packed, gzipSync('files'));
-  // The folder of the blank ones holds something.
+  // The folder of the blank databases is not empty.
   expect(await blankPglite(join(folder, 'blanks'), join(folder, 'blanks'))).toBeNull();
 });
 
-test('a database is made where there is no blank one of its version, or a damaged one', async () => {
+test('a database is created when the blank one of its version is missing or damaged', async () => {
   await writeFile(packed, gzipSync('files').subarray(0, 15));
   expect(await blankPglite(join(folder, 'blanks'), join(folder, 'new'))).toBeNull();
   await rm(packed);

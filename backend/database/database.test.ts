@@ -1,4 +1,4 @@
-// Both drivers keep the same promises.
+// Common behaviour of both drivers.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
@@ -21,7 +21,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
   });
   afterAll(() => database.close());
 
-  test('types parameters by what the statement needs and gives values back alike', async () => {
+  test('infers parameter types from the statement and returns the same values', async () => {
     const { rows } = await database.query(
       `select $1::int + 1 as i, $2::bool as b, $3::jsonb as j, $4::timestamptz at time zone 'UTC' as t, $5::bigint as big,
               $6::numeric as n, $7::text as nothing, $8::text[] as list, encode($9::bytea, 'hex') as bytes`,
@@ -42,14 +42,14 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     ]);
   });
 
-  test('reports a problem with the SQLSTATE of PostgreSQL', async () => {
+  test('reports an error with the SQLSTATE of PostgreSQL', async () => {
     const failing = database.query('insert into public.notes (id) values (1)');
     await expect(failing).rejects.toBeInstanceOf(DatabaseError);
     await expect(failing).rejects.toMatchObject({ code: '23505', constraint: 'notes_pkey' });
   });
 
   test.each([new Error('changed my mind'), Object.assign(new Error('refused'), { code: 'user_banned' })])(
-    'undoes a transaction whose work fails and passes its error on, whatever it is: %o',
+    'rolls back a transaction whose work fails and rethrows its error: %o',
     async (failure) => {
       const failing = database.transaction(async (session) => {
         await session.query(`insert into public.notes (id, text) values (3, 'gone')`);
@@ -60,20 +60,20 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     },
   );
 
-  test('counts the rows a statement touched', async () => {
+  test('counts the rows a statement affected', async () => {
     const inserted = await database.query(`insert into public.notes (id) values (7), (8)`);
     const removed = await database.query('delete from public.notes where id in (7, 8)');
     expect([inserted.rowCount, removed.rowCount]).toEqual([2, 2]);
   });
 
-  test('lets nothing be written in a read-only transaction', async () => {
+  test('rejects writes in a read-only transaction', async () => {
     const writing = database.transaction((session) => session.query('delete from public.notes'), {
       readOnly: true,
     });
     await expect(writing).rejects.toMatchObject({ code: '25006' });
   });
 
-  test('works as the role and user of the claims, and as nobody afterwards', async () => {
+  test('works as the role and user of the claims, and without an identity afterwards', async () => {
     const claims = { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000001' };
     const mine = await asRole(database, claims, (session) => session.query('select text from public.notes'));
     expect(mine.rows).toEqual([{ text: 'mine' }]);
@@ -84,17 +84,17 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(after.rows[0]?.claims || null).toBeNull();
   });
 
-  test('shows an anonymous visitor no row that no policy shows', async () => {
+  test('hides rows without a policy from an anonymous visitor', async () => {
     const none = await asRole(database, { role: 'anon' }, (session) =>
       session.query('select * from public.notes'),
     );
     expect(none.rows).toEqual([]);
   });
 
-  test('reads one statement as the role and user of the claims, and as nobody afterwards', async () => {
+  test('reads one statement as the role and user of the claims, and without an identity afterwards', async () => {
     const read = (sql: string, claims: Claims) => readAsRole(database, claims, { sql, parameters: [] });
     const author = { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000001' };
-    // Again and again: a statement that returns is prepared under a name of its own.
+    // Several times, because a repeated statement is prepared by name.
     for (let turn = 0; turn < 6; turn += 1) {
       const mine = await read(`select text, current_user::text as name from public.notes`, author);
       expect(mine.rows).toEqual([{ text: 'mine', name: 'authenticated' }]);
@@ -109,7 +109,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(after.rows[0]?.claims || null).toBeNull();
   });
 
-  test('keeps reads and transactions apart that run at once', async () => {
+  test('isolates concurrent reads and transactions', async () => {
     const roles = ['anon', 'authenticated', 'service_role'];
     const answers = await Promise.all(
       Array.from({ length: 60 }, async (_, turn) => {
@@ -126,7 +126,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     );
   });
 
-  test('lets nothing be written where one statement is read', async () => {
+  test('rejects writes in a single read', async () => {
     const writing = readAsRole(
       database,
       { role: 'service_role' },
@@ -137,7 +137,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await expect(deleting).rejects.toMatchObject({ code: '25006' });
   });
 
-  test('tells what is wrong with a read, its settings or its values, and reads on', async () => {
+  test('reports errors of a read, its settings or its values, and continues', async () => {
     const statement = { sql: 'select $1::int as n', parameters: ['one'] };
     const failing = () => readAsRole(database, { role: 'anon' }, statement);
     for (let turn = 0; turn < 5; turn += 1) await expect(failing()).rejects.toMatchObject({ code: '22P02' });
@@ -152,7 +152,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect((await right).rows).toEqual([{ one: 1 }]);
   });
 
-  test('reads with values of every kind, again and again and in between transactions', async () => {
+  test('reads with values of every type, repeatedly and between transactions', async () => {
     const sql = `select $1::int as n, $2::text as nothing, $3::jsonb as document, $4::boolean as is_so,
                         length($5::text) as length, $6::numeric as exact, count(*) as many from generate_series(1, 2)`;
     const document = { text: 'é "\\ \n', list: [1, null] };
@@ -192,18 +192,18 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await expect(slow).rejects.toMatchObject({ code: '57014' });
   });
 
-  test('refuses a role that is not for requests before any SQL runs', () => {
+  test('rejects a role that is not for requests before any SQL runs', () => {
     expect(() => asRole(database, { role: 'postgres' }, async () => 1)).toThrow('not a request role');
     expect(() => readAsRole(database, { role: 'postgres' }, { sql: 'select 1', parameters: [] })).toThrow(
       'not a request role',
     );
   });
 
-  test('hears notifications of any session until it stops listening', async () => {
-    const heard: string[] = [];
+  test('receives notifications from any session until it stops listening', async () => {
+    const received: string[] = [];
     let wake = () => {};
     const stop = await database.listen('A channel', (payload) => {
-      heard.push(payload);
+      received.push(payload);
       wake();
     });
     const first = new Promise<void>((done) => {
@@ -214,34 +214,37 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await stop();
     await database.query(`select pg_notify('A channel', 'two')`);
     await database.query('select 1');
-    expect(heard).toEqual(['one']);
+    expect(received).toEqual(['one']);
   });
 
-  test.runIf(kind === 'postgresql')('says when it can hear nothing, and when it hears again', async () => {
-    const told: string[] = [];
-    let wake = () => {};
-    const heardAgain = new Promise<void>((done) => {
-      wake = done;
-    });
-    const stop = await database.listen(
-      'lost and found',
-      () => {},
-      () => {
-        told.push('hears again');
-        wake();
-      },
-      () => told.push('lost'),
-    );
-    await database.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
+  test.runIf(kind === 'postgresql')(
+    'reports when notifications are lost and when it has reconnected',
+    async () => {
+      const events: string[] = [];
+      let wake = () => {};
+      const heardAgain = new Promise<void>((done) => {
+        wake = done;
+      });
+      const stop = await database.listen(
+        'lost and found',
+        () => {},
+        () => {
+          events.push('reconnected');
+          wake();
+        },
+        () => events.push('lost'),
+      );
+      await database.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and application_name = 'backend notifications'`,
-    );
-    await heardAgain;
-    expect(told).toEqual(['lost', 'hears again']);
-    await stop();
-  });
+      );
+      await heardAgain;
+      expect(events).toEqual(['lost', 'reconnected']);
+      await stop();
+    },
+  );
 
-  test.runIf(kind === 'postgresql')('notices that what it listens to has gone without a word', async () => {
+  test.runIf(kind === 'postgresql')('detects a silently lost notification connection', async () => {
     const url = new URL(process.env.TEST_POSTGRESQL_URL ?? '');
     const server = { host: url.hostname, port: Number(url.port) };
     const connections: { near: Socket; far: Socket }[] = [];
@@ -254,27 +257,27 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await new Promise<void>((done) => network.listen(0, '127.0.0.1', done));
     url.port = String((network.address() as AddressInfo).port);
     const distant = openPostgresql(url.href, { notificationCheck: 20 });
-    const told: string[] = [];
+    const events: string[] = [];
     const heardAgain = new Promise<void>((done) => {
       const onReconnected = () => {
-        told.push('hears again');
+        events.push('reconnected');
         done();
       };
       void distant.listen(
         'far away',
         () => {},
         onReconnected,
-        () => told.push('lost'),
+        () => events.push('lost'),
       );
     });
     await distant.listen('far away', () => {});
-    // From here on nothing that is sent arrives, and nobody says so.
+    // From here on data is dropped silently.
     for (const { near, far } of connections) {
       near.removeAllListeners('data').resume();
       far.removeAllListeners('data').resume();
     }
     await heardAgain;
-    expect(told).toEqual(['lost', 'hears again']);
+    expect(events).toEqual(['lost', 'reconnected']);
     await distant.close();
     for (const { near, far } of connections) {
       near.destroy();
@@ -283,29 +286,26 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await new Promise((done) => network.close(done));
   });
 
-  test.runIf(kind === 'postgresql')(
-    'outlives connections that break while they are held, and makes new ones',
-    async () => {
-      const killer = openPostgresql(process.env.TEST_POSTGRESQL_URL ?? '', { poolSize: 2 });
-      const broken = Array.from({ length: 10 }, () =>
-        database.transaction(async (session) => {
-          const { rows } = await session.query<{ pid: number }>('select pg_backend_pid() as pid');
-          // Nothing is asked at the moment it breaks.
-          await new Promise((done) => setImmediate(done));
-          await killer.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
-          await killer.query('select pg_sleep(0.05)');
-          await session.query('select 1');
-        }),
-      );
-      for (const { status } of await Promise.allSettled(broken)) expect(status).toBe('rejected');
-      const cutOff = database.read('select pg_terminate_backend(pg_backend_pid())', [], {});
-      await expect(cutOff).rejects.toBeInstanceOf(DatabaseError);
-      await killer.close();
-      expect((await database.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
-    },
-  );
+  test.runIf(kind === 'postgresql')('survives broken connections in use and opens new ones', async () => {
+    const killer = openPostgresql(process.env.TEST_POSTGRESQL_URL ?? '', { poolSize: 2 });
+    const broken = Array.from({ length: 10 }, () =>
+      database.transaction(async (session) => {
+        const { rows } = await session.query<{ pid: number }>('select pg_backend_pid() as pid');
+        // No query runs when it breaks.
+        await new Promise((done) => setImmediate(done));
+        await killer.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
+        await killer.query('select pg_sleep(0.05)');
+        await session.query('select 1');
+      }),
+    );
+    for (const { status } of await Promise.allSettled(broken)) expect(status).toBe('rejected');
+    const cutOff = database.read('select pg_terminate_backend(pg_backend_pid())', [], {});
+    await expect(cutOff).rejects.toBeInstanceOf(DatabaseError);
+    await killer.close();
+    expect((await database.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
 
-  test('keeps transactions apart that run at once', async () => {
+  test('isolates concurrent transactions', async () => {
     await database.execute('create table public.counters (n int); insert into public.counters values (0)');
     await Promise.all(
       Array.from({ length: 20 }, () =>

@@ -96,7 +96,7 @@ export interface Database extends Session {
   close(): Promise<void>;
 }
 
-/** A problem the database reported, in PostgreSQL's own terms. */
+/** An error of the database, with PostgreSQL's fields. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
   /** SQLSTATE, five characters; '08006' when the connection itself was lost. */

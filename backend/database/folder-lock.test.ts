@@ -12,14 +12,14 @@ beforeAll(async () => {
 });
 afterAll(() => rm(place, { recursive: true }));
 
-test('a folder is locked once, and free again afterwards', async () => {
+test('a folder is locked once and can be locked again after release', async () => {
   const unlock = await lockFolder(join(place, 'data/database'));
   await expect(lockFolder(join(place, 'data/database'))).rejects.toThrow(FolderInUse);
   await unlock();
   await (await lockFolder(join(place, 'data/database')))();
 });
 
-test('a folder reached by another way is the same folder, made already or not', async () => {
+test('a folder behind a symbolic link shares its lock, whether it exists or not', async () => {
   for (const isMade of [false, true]) {
     if (isMade) await mkdir(join(place, 'data/database'));
     const unlock = await lockFolder(join(place, 'data/database'));

@@ -1,4 +1,4 @@
-// A process that is killed at any moment loses nothing that it had acknowledged.
+// A process killed at any moment loses no acknowledged write.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
 import { layDatabase, sharedBuffers } from './throwaway.ts';
 
-// Writes rows one after the other and says each number once its commit is acknowledged.
+// Writes rows one by one and prints each number once its commit is acknowledged.
 const writer = `
   import { openPglite } from './backend/database/pglite.ts';
   const database = await openPglite(process.env.FOLDER, { sharedBuffers: '16MB' });
@@ -20,7 +20,7 @@ const writer = `
   }
 `;
 
-/** Runs the writer and kills it after it has acknowledged some rows. Gives the last number it said. */
+/** Runs the writer and kills it after it has acknowledged some rows. Returns the last number it printed. */
 function writeUntilKilled(folder: string, rows: number): Promise<number> {
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', writer], {
@@ -31,7 +31,7 @@ function writeUntilKilled(folder: string, rows: number): Promise<number> {
     let complaints = '';
     child.stdout.on('data', (chunk) => {
       said += chunk;
-      // Somewhere within the writing of a later row: the pipe is behind the writer.
+      // The writer is in the middle of a later row by then, because the pipe lags behind it.
       if (said.split('\n').length > rows) child.kill('SIGKILL');
     });
     child.stderr.on('data', (chunk) => {
@@ -45,7 +45,7 @@ function writeUntilKilled(folder: string, rows: number): Promise<number> {
   });
 }
 
-test('every row acknowledged before a kill is there afterwards, and the next process goes on', async () => {
+test('retains every row acknowledged before a kill, and the next process can write', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-kill-'));
   let before = 0;
   for (const rows of [1, 7, 40, 150, 23]) {
@@ -64,7 +64,7 @@ test('every row acknowledged before a kill is there afterwards, and the next pro
   await rm(folder, { recursive: true });
 }, 120_000);
 
-test('a folder is open in one process at a time, and free again after a kill', async () => {
+test('opens a folder in one process at a time, and again after a kill', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-lock-'));
   await layDatabase(join(folder, 'database'), []);
   const first = await openPglite(join(folder, 'database'), { sharedBuffers });

@@ -1,4 +1,4 @@
-// Migrations: in order, once, never changed, and safe when two processes start at once.
+// Migrations: in order, once, never changed, and safe when two processes start concurrently.
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
 test.runIf(testDatabases().includes('postgresql'))(
-  'the platform is made by an owner who is no superuser, as docs/operating.md makes one',
+  'an owner without superuser rights, as in docs/operating.md, can create the platform',
   async () => {
     const cluster = new URL(process.env.TEST_POSTGRESQL_URL ?? '');
     const superuser = openPostgresql(cluster.href, { poolSize: 1 });
@@ -19,7 +19,7 @@ test.runIf(testDatabases().includes('postgresql'))(
     const recipe = /```sql\n([\s\S]*?)```/.exec(manual)?.[1] ?? '';
     for (const statement of recipe.trim().split('\n')) {
       await superuser.execute(statement).catch((error) => {
-        // Roles belong to the whole cluster: other tests have made them.
+        // Roles belong to the whole cluster, so other tests have created them.
         if (error.code !== '42710') throw error;
       });
     }
@@ -100,13 +100,13 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
   const steps = async () =>
     (await database.query<{ name: string }>('select name from public.steps')).rows.map((row) => row.name);
 
-  test('files are applied in the order of their names, each once', async () => {
+  test('applies files once, in the order of their names', async () => {
     expect(await migrate(database, source())).toEqual(['shop/1_first', 'shop/2_second']);
     expect(await migrate(database, source())).toEqual([]);
     expect(await steps()).toEqual(['first', 'second']);
   });
 
-  test('a failing file is named and leaves nothing behind, not even of the files before it', async () => {
+  test('names a failing file and rolls everything back, including the files before it', async () => {
     await write('3_broken.sql', 'create table public.half (id int); select nonsense();');
     await expect(migrate(database, source())).rejects.toThrow(
       'migration shop/3_broken: function nonsense() does not exist',
@@ -116,13 +116,13 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
     ]);
   });
 
-  test('a file that was changed after it had been applied stops the start', async () => {
+  test('rejects a file that was changed after it had been applied', async () => {
     await migrate(database, source());
     await write('1_first.sql', 'create table public.steps (name text, more text);');
     await expect(migrate(database, source())).rejects.toThrow('shop/1_first was changed');
   });
 
-  test('a file that is gone stops the start', async () => {
+  test('rejects a history whose file is missing', async () => {
     await migrate(database, source());
     await rm(join(folder, '2_second.sql'));
     await expect(migrate(database, source())).rejects.toThrow(
@@ -144,14 +144,14 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
         await database.query<{ version: string }>('select version from platform.schema_migrations order by 1')
       ).rows.map((row) => row.version);
 
-    test('makes a new database', async () => {
+    test('creates a new database', async () => {
       await begin();
       expect(await migrate(database, source())).toEqual(['shop/3_baseline']);
       expect(await migrate(database, source())).toEqual([]);
       expect(await steps()).toEqual(['first', 'second']);
     });
 
-    test('takes over a database with all migrations that it replaces, as is', async () => {
+    test('accepts a database with all migrations that it replaces, as is', async () => {
       await migrate(database, source());
       await database.execute(`insert into public.steps values ('of the owner')`);
       await begin();
@@ -161,7 +161,7 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
       expect(await steps()).toEqual(['first', 'second', 'of the owner', 'next']);
     });
 
-    test('refuses an older database in one sentence, and changes nothing', async () => {
+    test('rejects an older database in one sentence, and changes nothing', async () => {
       const second = await readFile(join(folder, '2_second.sql'), 'utf8');
       await rm(join(folder, '2_second.sql'));
       await migrate(database, source());
@@ -175,14 +175,11 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
     });
   });
 
-  test.skipIf(kind === 'pglite')(
-    'two processes that start at once apply each file once between them',
-    async () => {
-      const other = openPostgresql(database.url ?? '');
-      const applied = await Promise.all([migrate(database, source()), migrate(other, source())]);
-      await other.close();
-      expect(applied.flat().sort()).toEqual(['shop/1_first', 'shop/2_second']);
-      expect(await steps()).toEqual(['first', 'second']);
-    },
-  );
+  test.skipIf(kind === 'pglite')('applies each file once when two processes start concurrently', async () => {
+    const other = openPostgresql(database.url ?? '');
+    const applied = await Promise.all([migrate(database, source()), migrate(other, source())]);
+    await other.close();
+    expect(applied.flat().sort()).toEqual(['shop/1_first', 'shop/2_second']);
+    expect(await steps()).toEqual(['first', 'second']);
+  });
 });

@@ -1,5 +1,5 @@
-// Texts that open bracket after bracket: PostgreSQL reads JSON, arrays, patterns and searches by calling itself for each,
-// and the embedded one has so little room for that, that it breaks for good where a server says "stack depth limit exceeded".
+// Deeply nested texts: PostgreSQL parses JSON, arrays, patterns and searches recursively. The embedded one has so little stack
+// that it breaks permanently where a server reports "stack depth limit exceeded".
 
 const deepest = 1000;
 
@@ -8,7 +8,7 @@ const deepest = 1000;
  * @param text a parameter of a statement
  */
 export function isNestedTooDeeply(text: string): boolean {
-  // Most texts are too short for it, or open too little.
+  // Most texts are too short, or have too few brackets.
   if (text.length <= deepest || depthOf(text, false) <= deepest) return false;
   // Brackets within a JSON string do not nest.
   return !isJson(text) || depthOf(text, true) > deepest;

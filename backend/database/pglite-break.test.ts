@@ -12,27 +12,29 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-async function openThatTells(name: string, onBreak: (error: DatabaseError) => void) {
+async function openWithBreakListener(name: string, onBreak: (error: DatabaseError) => void) {
   await layDatabase(join(folder, name), []);
   return openPglite(join(folder, name), { isDurable: false, sharedBuffers, logCheckIntervalMs: 5, onBreak });
 }
 
-// Deeper than the embedded PostgreSQL can read; as part of a statement's text, which comes from no stranger.
+// Deeper than the embedded PostgreSQL can parse. Part of the statement's text, because parameters are checked for nesting.
 const breaking = `select '${'['.repeat(20_000)}' is json`;
 
-test('a database that breaks answers nothing more, and keeps nothing of what it was in', async () => {
+test('a broken database rejects every call and rolls back its open transaction', async () => {
   const breaks: DatabaseError[] = [];
-  const database = await openThatTells('broken', (error) => breaks.push(error));
+  const database = await openWithBreakListener('broken', (error) => breaks.push(error));
   await database.execute(
-    'create table public.kept (n integer primary key); insert into public.kept values (1)',
+    'create table public.retained (n integer primary key); insert into public.retained values (1)',
   );
-  await expect(database.query('insert into public.kept values (1)')).rejects.toMatchObject({ code: '23505' });
+  await expect(database.query('insert into public.retained values (1)')).rejects.toMatchObject({
+    code: '23505',
+  });
   expect(breaks).toEqual([]);
 
   let isAnswered = false;
   const broken = { name: 'DatabaseError', code: '08006', message: expect.stringMatching(/broke.*stack/) };
   const work = database.transaction(async (session) => {
-    await session.query('insert into public.kept values (2)');
+    await session.query('insert into public.retained values (2)');
     await session.query(breaking);
     isAnswered = true;
   });
@@ -45,25 +47,25 @@ test('a database that breaks answers nothing more, and keeps nothing of what it 
   expect(breaks).toEqual([expect.objectContaining(broken)]);
 });
 
-test('a database that answers nobody any more is told of, one that only has much to do is not', async () => {
-  let hear: (error: DatabaseError) => void = () => {};
-  let isHeard = false;
+test('reports a database that no longer answers, but not a busy one', async () => {
+  let onBreak: (error: DatabaseError) => void = () => {};
+  let isReported = false;
   const silence = new Promise<DatabaseError>((done) => {
-    hear = (error) => {
-      isHeard = true;
+    onBreak = (error) => {
+      isReported = true;
       done(error);
     };
   });
-  const database = await openThatTells('silent', (error) => hear(error));
+  const database = await openWithBreakListener('silent', (error) => onBreak(error));
   await database.transaction(async (session) => {
-    // Each takes longer than it is until the next look.
+    // Each takes longer than the interval of the checks.
     for (let turn = 0; turn < 12; turn += 1) {
       await session.query('select pg_sleep(0.006)');
       await new Promise((done) => setImmediate(done));
     }
   });
-  expect(isHeard).toBe(false);
-  // Work that waits for itself: its transaction never ends.
+  expect(isReported).toBe(false);
+  // A transaction that waits for itself and never ends.
   void database.transaction(() => database.query('select 1'));
-  expect(await silence).toMatchObject({ code: '08006', message: expect.stringMatching(/nobody/) });
+  expect(await silence).toMatchObject({ code: '08006', message: expect.stringMatching(/no longer answers/) });
 });

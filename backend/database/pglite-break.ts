@@ -1,24 +1,24 @@
-// Notices when the embedded database breaks. PGlite passes over whatever stops PostgreSQL's program in the middle (its stack
-// is used up, memory that is not there, a panic because the disk is full) and answers as if the statement had found nothing;
-// what it had begun would be committed with what comes next.
+// Detects when the embedded database breaks. PGlite ignores anything that stops PostgreSQL's program in the middle (a stack
+// overflow, missing memory, a panic because the disk is full) and answers as if the statement had returned no rows;
+// the unfinished work would be committed with the next statement.
 import type { PGlite } from '@electric-sql/pglite';
 import { DatabaseError } from './database.ts';
 
-// How PostgreSQL leaves a statement that failed: PGlite tidies up after that, and after nothing else.
+// PostgreSQL's normal exit from a failed statement, the only one after which PGlite cleans up.
 const ordinaryFailure = 100;
 
-/** The part of PGlite that runs PostgreSQL's program; not of its public interface, `pglite-break.test.ts` holds it. */
+/** The part of PGlite that runs PostgreSQL's program. Not public; `pglite-break.test.ts` fails if it changes. */
 interface Program {
   _PostgresMainLoopOnce(): void;
   stackRestore(place: number): void;
 }
 
 /**
- * From now on a database that breaks answers nothing more.
+ * Makes a database reject every call after it has broken.
  * @param onBreak called once, at the moment of the failure, before any caller is answered
  * @returns how many messages it has answered so far
  */
-export function noticeBreak(lite: PGlite, onBreak: (error: DatabaseError) => void): () => number {
+export function detectBreak(lite: PGlite, onBreak: (error: DatabaseError) => void): () => number {
   const { mod: program } = lite as unknown as { mod: Program };
   const { _PostgresMainLoopOnce: runOnce, stackRestore } = program;
   let broken: DatabaseError | null = null;
@@ -33,7 +33,7 @@ export function noticeBreak(lite: PGlite, onBreak: (error: DatabaseError) => voi
       throw error;
     }
   };
-  // The first that PGlite does after anything was thrown, and the last it does with what is broken.
+  // PGlite's first call after anything was thrown, and the last one in a broken database.
   program.stackRestore = (place) => {
     if (broken) throw broken;
     stackRestore(place);

@@ -1,4 +1,4 @@
-// One read of the embedded database as one message: its settings and its statement stand before the same Sync, which ends
+// One read of the embedded database as one message: its settings and its statement precede the same Sync, which ends
 // their transaction (PostgreSQL's protocol, "Pipelining"). Five calls into WebAssembly become one.
 import { messages, type PGlite, parse, protocol } from '@electric-sql/pglite';
 import { type QueryResult, settingsParameters, settingsStatement } from './database.ts';

@@ -18,7 +18,7 @@ import {
 } from './database.ts';
 import { lockFolder } from './folder-lock.ts';
 import { isNestedTooDeeply } from './nesting.ts';
-import { noticeBreak } from './pglite-break.ts';
+import { detectBreak } from './pglite-break.ts';
 import { createRead } from './pglite-read.ts';
 
 const asText = (value: string) => value;
@@ -33,7 +33,7 @@ const parsers = {
   1700: asText,
 };
 
-// PGlite would check and convert values by the type the server infers; the server itself is the better judge.
+// PGlite would check and convert values by the inferred type; here the server itself checks them.
 const toText = (value: unknown): string => {
   const text =
     typeof value === 'string' ? value : typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -68,8 +68,8 @@ export interface PgliteOptions {
   /** Milliseconds between two checks of the log and the tables. Default: one minute. */
   logCheckIntervalMs?: number;
   /**
-   * Called once when the database has broken, or has answered nobody for five such looks although it was asked: nothing more
-   * is to be had from it in this process. What was committed is in its files. Absent: whoever asks is told.
+   * Called once when the database has broken, or has left a query unanswered for five such checks: it is unusable in this process.
+   * Committed data is in its files. Absent: callers receive the error.
    */
   onBreak?: (error: DatabaseError) => void;
 }
@@ -80,7 +80,7 @@ const maxSilentChecks = 5;
  * Opens the embedded database.
  * @param folder of the database files; created when missing. Absent: in memory
  * @returns the database, which locks the folder until it is closed
- * @throws FolderInUse when another process has the folder open; DatabaseError when PostgreSQL does not begin on its files
+ * @throws FolderInUse when another process has the folder open; DatabaseError when PostgreSQL does not start on its files
  */
 export async function openPglite(folder?: string, options: PgliteOptions = {}): Promise<Database> {
   const isDurable = options.isDurable ?? true;
@@ -92,7 +92,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   if (folder) {
     await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
     unlock = await lockFolder(folder);
-    // Its files can be written by everybody, so who may not is kept out of the folder, as servers do.
+    // PGlite creates world-writable files, so the folder itself is private, as on servers.
     await mkdir(folder, { mode: 0o700 }).catch(unlessThere);
     await chmod(folder, 0o700);
   }
@@ -119,7 +119,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   }
 
   const { onBreak = () => {} } = options;
-  const answered = noticeBreak(lite, onBreak);
+  const answered = detectBreak(lite, onBreak);
   const read = createRead(lite, toText);
 
   // A server makes checkpoints and vacuums by itself, the embedded database does not: its log would grow as long as the process runs
@@ -129,11 +129,11 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   let answeredBefore = 0;
   let silentChecks = 0;
   const keeper = setInterval(() => {
-    // Looks are counted, not time: none is made while the machine sleeps, and a process that gets no processor makes few.
+    // Counts checks instead of time: none runs while the machine sleeps, and few run while the process gets no CPU time.
     silentChecks = isChecking && answered() === answeredBefore ? silentChecks + 1 : 0;
     answeredBefore = answered();
     if (silentChecks === maxSilentChecks) {
-      onBreak(new DatabaseError('The embedded database answers nobody any more', { code: '08006' }));
+      onBreak(new DatabaseError('The embedded database no longer answers', { code: '08006' }));
     }
     if (isChecking) return;
     isChecking = true;
@@ -208,7 +208,7 @@ async function shortenLog(lite: PGlite, maxLogBytes: number): Promise<void> {
     );
     if (rows[0]?.is_long) await lite.exec('checkpoint');
   } catch {
-    // Nothing depends on it now; whatever is wrong, the next statement that does is told.
+    // No caller depends on it; if the database has failed, the next statement reports it.
   }
 }
 

@@ -364,8 +364,8 @@ class NotificationConnection {
       onLost();
       throw asDatabaseError(error);
     }
-    // A connection that only listens never notices that nobody is at its other end any more: a network that forgot it,
-    // a server that lost its power. Counted by questions, not by time: what was late itself is no sign.
+    // A connection that only listens does not notice a lost peer (a network that dropped its state, a server without power).
+    // Counts unanswered queries instead of time, because this process may have been paused itself.
     let unanswered = 0;
     check = setInterval(() => {
       if (unanswered >= 2) {

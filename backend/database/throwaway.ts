@@ -10,7 +10,7 @@ import { type MigrationSource, migrate } from './migrate.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgresql } from './postgresql.ts';
 
-/** All of it is filled with zeros at each start: this is enough for what tests keep. */
+/** Small, because all of it is filled with zeros at each start. */
 export const sharedBuffers = '16MB';
 
 /**
@@ -52,7 +52,7 @@ async function throwawayPglite(fingerprint: string, sources: readonly MigrationS
 }
 
 /**
- * Lays the files of an embedded database into a folder, for who opens it by themselves: it is as if it had been opened,
+ * Copies the files of an embedded database into a folder, for tests that open it themselves. The result is as if it had been opened,
  * migrated and closed there before.
  * @param folder is created; must not exist
  */
@@ -72,7 +72,7 @@ async function templateFolder(fingerprint: string, sources: readonly MigrationSo
   if (await exists(template)) return template;
   const making = await mkdtemp(join(templates, 'jani-test-making-'));
   const folder = join(making, 'database');
-  // To make a database costs more than to fill it: that too is done once.
+  // Creating a database costs more than filling it, so both happen once.
   if (sources.length > 0) copyFolder(await templateFolder(await fingerprintOf([]), []), folder);
   const database = await openPglite(folder, { isDurable: false, sharedBuffers });
   if (sources.length > 0) await migrate(database, sources);

@@ -1,4 +1,4 @@
-// Writes messages of PostgreSQL's protocol (its documentation, "Message Formats") one behind the other, so that they go to
+// Writes messages of PostgreSQL's protocol (its documentation, "Message Formats") one after another, so that they go to
 // the server in one piece.
 
 // A shared write buffer; results are copies. Nothing is awaited between the first message and the last, so one buffer suffices.
@@ -32,7 +32,7 @@ export class WireMessages {
     for (const text of texts) most += 4 + (text === null ? 0 : 3 * text.length);
     const start = this.#begin('B', most);
     let at = this.#length;
-    // The portal without a name.
+    // The unnamed portal.
     buffer[at++] = 0;
     at += buffer.write(statement, at);
     buffer[at++] = 0;

@@ -1,4 +1,4 @@
-// The runner as the official client sees it, and as third parties do who know nothing of it.
+// The function runner with the official client, and with raw requests of third parties.
 import { FunctionsClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/functions-js';
 import { describe, expect, test } from 'vitest';
 import type { Caller } from '../caller.ts';
@@ -39,7 +39,7 @@ const echo: FunctionHandler = async (request, { caller }) =>
 
 describe('a function', () => {
   test.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const)(
-    'is called with %s, its caller and the request as it came in',
+    'receives the method %s, the caller and the unchanged request',
     async (method) => {
       const { data, error } = await run({ echo }).client.invoke('echo/notice/7?a=1', {
         method,
@@ -57,7 +57,7 @@ describe('a function', () => {
     },
   );
 
-  test('gets a raw body byte for byte, with and without a length', async () => {
+  test('receives a raw body unchanged, with and without a Content-Length', async () => {
     const body = new Uint8Array([0, 255, 10, 13, 195, 40]);
     const mirror: FunctionHandler = async (request) =>
       new Response(await request.arrayBuffer(), { headers: { 'content-type': 'application/octet-stream' } });
@@ -67,7 +67,7 @@ describe('a function', () => {
     }
   });
 
-  test('answers with any status, headers and body of its own', async () => {
+  test('can answer with any status, headers and body', async () => {
     const { client, send } = run({
       teapot: () => Response.json({ short: true }, { status: 418, headers: { 'x-own': 'yes' } }),
       text: () => new Response('habari'),
@@ -84,7 +84,7 @@ describe('a function', () => {
     expect((await send('nothing')).status).toBe(204);
   });
 
-  test('that throws is answered for, in words that give nothing away', async () => {
+  test('that throws gets a 500 response without details', async () => {
     const failure = new Error('password=hunter2');
     const { client, errors } = run({
       broken: () => {
@@ -106,18 +106,18 @@ describe('a function', () => {
     ]);
   });
 
-  test('that answers with something else is answered for too', async () => {
+  test('that does not return a Response gets a 500 response', async () => {
     const { client, errors } = run({ wrong: (() => 'text') as never });
     expect((await client.invoke('wrong')).error.context.status).toBe(500);
     expect(errors).toMatchObject([[expect.any(TypeError), 'wrong']]);
   });
 
-  test('that takes too long is told so, answered for, and heard of when it fails later', async () => {
+  test('that exceeds the time limit is aborted, gets a 504 response, and its later error is reported', async () => {
     const late = new Error('late');
     let fail = () => {};
     const slow: FunctionHandler = (_, { signal }) =>
       new Promise((_done, reject) => {
-        fail = () => reject(signal.aborted ? late : new Error('was not told'));
+        fail = () => reject(signal.aborted ? late : new Error('was not aborted'));
       });
     const { client, errors } = run({ slow }, { timeLimitMilliseconds: 20 });
     const { error } = await client.invoke('slow');
@@ -134,7 +134,7 @@ describe('a function', () => {
     ]);
   });
 
-  test('never sees a body that is too large, however it comes', async () => {
+  test('never receives a body that is too large, with or without a Content-Length', async () => {
     let calls = 0;
     const count: FunctionHandler = () => {
       calls += 1;
@@ -184,7 +184,7 @@ describe('pages of other origins', () => {
     });
   });
 
-  test('may read every answer, unless the function says who may', async () => {
+  test('may read every response, unless the function sets its own CORS headers', async () => {
     const { send } = run({
       echo,
       choosy: () => new Response('', { headers: { 'access-control-allow-origin': 'http://one.example' } }),
@@ -197,7 +197,7 @@ describe('pages of other origins', () => {
     expect(origins).toEqual(['*', 'http://one.example', '*']);
   });
 
-  test('reach the function with an OPTIONS request that is no preflight', async () => {
+  test('reach the function with an OPTIONS request that is not a preflight', async () => {
     const answer = await run({ echo }).send('echo', { method: 'OPTIONS' });
     expect(await answer.json()).toMatchObject({ method: 'OPTIONS' });
   });

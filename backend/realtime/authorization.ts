@@ -8,7 +8,7 @@ import { type Database, DatabaseError, type Session } from '../database/database
  */
 export type PublicSenders = 'everyone' | 'privileged';
 
-/** Rights on a private topic, in one direction. */
+/** Read or write rights on a private topic. */
 export interface Rights {
   broadcast: boolean;
   presence: boolean;

@@ -1,4 +1,4 @@
-// Tells apart an unavailable database and a refused query.
+// Distinguishes an unavailable database from a rejected query.
 import { DatabaseError } from '../database/database.ts';
 
 /** Whether an error means that the database is unavailable, rather than that it refused the query. */

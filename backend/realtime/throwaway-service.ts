@@ -39,7 +39,7 @@ function signed(claims: Record<string, unknown>, expiry: string | number, key: C
     .sign(key);
 }
 
-/** A running service. */
+/** A service on a free port. */
 export interface ThrowawayService {
   url: string;
   errors: unknown[];

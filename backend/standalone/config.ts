@@ -1,4 +1,4 @@
-// The settings of the data service by itself, under PostgREST's own names.
+// The settings of the standalone data service, with PostgREST's names.
 import { readFileSync } from 'node:fs';
 import type { JWK } from 'jose';
 import type { DataServiceOptions } from '../data/service.ts';
@@ -33,7 +33,7 @@ export interface DataConfig {
 type Text = (name: string) => string | undefined;
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Settings the database may hold, as `pgrst.db_schemas`; they count more than the environment's. */
+/** Settings that may be stored in the database, as `pgrst.db_schemas`; they take precedence over the environment. */
 export const settingsInDatabase: readonly string[] = [
   'db_aggregates_enabled',
   'db_anon_role',
@@ -59,7 +59,7 @@ export const settingsInDatabase: readonly string[] = [
   'server_trace_header',
 ];
 
-// Names that PostgREST had for them before.
+// Former names in PostgREST.
 const formerNames: Readonly<Record<string, string>> = {
   DB_MAX_ROWS: 'MAX_ROWS',
   DB_PRE_REQUEST: 'PRE_REQUEST',
@@ -73,7 +73,7 @@ const formerNames: Readonly<Record<string, string>> = {
  * Reads them. Those that name a file (`@path`) are read from it.
  * @param environment variables such as `PGRST_DB_SCHEMAS`; blank ones count as not set
  * @param inDatabase values of `settingsInDatabase` from the database, by name
- * @returns null when `PGRST_DB_URI` is not set: the data service is not wanted by itself
+ * @returns null when `PGRST_DB_URI` is not set: the standalone data service is not used
  * @throws WrongSetting naming the first wrong one
  */
 export function readDataConfig(

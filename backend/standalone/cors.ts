@@ -1,4 +1,4 @@
-// Which pages of other sites may call the data service by itself.
+// CORS of the standalone data service.
 
 const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD';
 const safeHeaders = 'Accept, Accept-Language, Content-Language';
@@ -8,7 +8,7 @@ const exposed =
 /**
  * Answers preflight requests.
  * @param allowedOrigins null for all
- * @returns null when the request is no such question
+ * @returns null when the request is not a preflight
  */
 export function answerPreflight(
   { method, headers }: Request,

@@ -1,4 +1,4 @@
-// The data service by itself, started with PostgREST's settings on a database it did not make.
+// The standalone data service, started with PostgREST's settings on an existing database.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -12,11 +12,11 @@ const silentLog = { error() {} };
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
 
-test('without a database of its own the data service is not wanted', () => {
+test('does not start without PGRST_DB_URI', () => {
   expect(readDataConfig({ PGRST_DB_SCHEMAS: 'api' })).toBeNull();
 });
 
-test('a wrong setting is named', () => {
+test('names an invalid setting', () => {
   const read = (settings: Record<string, string>) => () =>
     readDataConfig({ PGRST_DB_URI: 'postgres://x', ...settings });
   expect(read({ PGRST_DB_TX_END: 'sometimes' })).toThrow('PGRST_DB_TX_END');
@@ -42,7 +42,7 @@ test('a wrong setting is named', () => {
   expect(read({ PGRST_ADMIN_SERVER_PORT: '3000' })).toThrow('PGRST_ADMIN_SERVER_PORT');
 });
 
-test('only pages of the sites that are named may call', () => {
+test('accepts requests from configured origins only', () => {
   const config = readDataConfig({
     PGRST_DB_URI: 'postgres://x',
     PGRST_SERVER_CORS_ALLOWED_ORIGINS: 'http://one.example, http://two.example',
@@ -58,12 +58,12 @@ test('only pages of the sites that are named may call', () => {
   expect(headersFor('http://three.example')).toEqual({});
 });
 
-test('names are quoted where they hold commas', () => {
+test('reads quoted names with commas', () => {
   const config = readDataConfig({ PGRST_DB_URI: 'postgres://x', PGRST_DB_SCHEMAS: 'api, "odd, one"' });
   expect(config?.service.schemas).toEqual(['api', 'odd, one']);
 });
 
-describe.runIf(testDatabases().includes('postgresql'))('the data service by itself', () => {
+describe.runIf(testDatabases().includes('postgresql'))('the standalone data service', () => {
   let database: Database & { url?: string };
   let alone: Awaited<ReturnType<typeof startDataServer>>;
   const sign = (claims: Record<string, unknown>, key = secret) =>
@@ -115,13 +115,13 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     await database.close();
   });
 
-  test('visitors read as the anonymous role, at most as many rows as are allowed', async () => {
+  test('requests without a token use the anonymous role and the maximum number of rows', async () => {
     const client = new PostgrestClient(alone.url);
     expect((await client.from('notes').select('id').order('id')).data).toEqual([{ id: 1 }, { id: 2 }]);
     expect((await client.from('notes').select('amount.sum()')).data).toEqual([{ sum: 60 }]);
   });
 
-  test('a token names the role where it is told to, and changes are undone', async () => {
+  test('reads the role from the configured claim, and rolls changes back', async () => {
     const headers = { Authorization: `Bearer ${await sign({ roles: ['alone_clerk'], aud: 'shop' })}` };
     const client = new PostgrestClient(alone.url, { headers });
     const { status, data } = await client.from('notes').insert({ id: 9, amount: 1 }).select('id');
@@ -129,7 +129,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     expect((await client.from('notes').select('id').eq('id', 9)).data).toEqual([]);
   });
 
-  test('a role and a function bring the settings they were given', async () => {
+  test('applies the settings of the role and of the function', async () => {
     const visitor = new PostgrestClient(alone.url);
     expect((await visitor.rpc('settings')).data).toEqual({ timeout: '0', isolation: 'read committed' });
     const headers = { Authorization: `Bearer ${await sign({ roles: ['alone_clerk'] })}` };
@@ -139,7 +139,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     expect((await clerk.rpc('alone')).data).toBe('serializable');
   });
 
-  test('words that a function raises with its status are said with it, and what may be done is said without a body', async () => {
+  test('sends the status text that a function raises, and answers OPTIONS without a body', async () => {
     const paid = await fetch(`${alone.url}/rpc/paid`, { method: 'POST' });
     expect([paid.status, paid.statusText]).toEqual([402, 'Payment Required, please']);
     const { headers } = await fetch(`${alone.url}/notes`, { method: 'OPTIONS' });
@@ -149,7 +149,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     ]);
   });
 
-  test('plans, stages, the trace and a description of its own are told where that is set', async () => {
+  test('sends plans, timings, the trace header and a custom description when configured', async () => {
     const client = new PostgrestClient(alone.url);
     expect((await client.from('notes').select().explain()).data).toContain('notes');
     const answer = await fetch(`${alone.url}/notes`, { headers: { 'x-request-id': 'seven' } });
@@ -160,7 +160,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     expect(await (await fetch(alone.url)).json()).toEqual({ swagger: '2.0' });
   });
 
-  test('pages of every site may call it', async () => {
+  test('accepts requests from every origin by default', async () => {
     const origin = 'http://example.com';
     const asked = await fetch(`${alone.url}/notes`, {
       method: 'OPTIONS',
@@ -205,7 +205,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service by itse
     );
   });
 
-  test('a token that names a role the database does not have is refused', async () => {
+  test('rejects a token with an unknown role', async () => {
     const authorization = `Bearer ${await sign({ roles: ['nobody_at_all'] })}`;
     expect((await fetch(`${alone.url}/notes`, { headers: { authorization } })).status).toBe(401);
   });

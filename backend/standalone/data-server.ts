@@ -27,7 +27,7 @@ export interface DataServer {
 
 /**
  * Starts it. The database is used as is, without migrations.
- * @param environment the settings; those that the database holds count more
+ * @param environment the settings; those in the database take precedence
  * @throws errors that `describeStartFailure` words
  */
 export async function startDataServer(

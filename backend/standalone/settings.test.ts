@@ -1,4 +1,4 @@
-// Settings of the data service by itself: those the database holds, those that are read anew, and its keys.
+// Settings of the standalone data service: in the database, reloaded at run time, and its keys.
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -41,13 +41,13 @@ describe('tokens', () => {
     ['.roles[?(@ ==^ "hor")]', { roles: ['other', 'author'] }],
     ['.roles[?(@ *== "utho")]', { roles: ['other', 'author'] }],
     ['.aud[0]', { aud: ['author', 'other'] }],
-  ])('tell their role at %s', async (path, claims) => {
+  ])('contain the role at %s', async (path, claims) => {
     const check = tokensOf({ PGRST_JWT_SECRET: secret, PGRST_JWT_ROLE_CLAIM_KEY: path });
     expect((await check(await bearer(claims, { alg: 'HS256' }, shared))).role).toBe('author');
     expect((await check(await bearer({ other: 1 }, { alg: 'HS256' }, shared))).role).toBe('visitor');
   });
 
-  test('are checked by the key of a set that they name, or by any that fits when they name none', async () => {
+  test('are verified with the key they name, or with any key of the set that fits', async () => {
     const rsa = await generateKeyPair('RS256');
     const ec = await generateKeyPair('ES256');
     const keys = [
@@ -108,12 +108,12 @@ describe('tokens', () => {
     });
   });
 
-  test('are not taken without a secret, and who brings none must where nobody is anonymous', async () => {
+  test('are rejected without a secret, and required without an anonymous role', async () => {
     await expect(tokensOf({})(`Bearer ${secret}`)).rejects.toMatchObject({ code: 'PGRST300', status: 500 });
     await expect(tokensOf({ PGRST_DB_ANON_ROLE: '' })(null)).rejects.toMatchObject({ code: 'PGRST302' });
   });
 
-  test('are checked with a secret in base64, from a file', async () => {
+  test('are verified with a base64 secret from a file', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'jani-secret-'));
     await writeFile(join(folder, 'secret'), `${Buffer.from(secret).toString('base64url')}\n`);
     const check = tokensOf({ PGRST_JWT_SECRET: `@${folder}/secret`, PGRST_JWT_SECRET_IS_BASE64: 'True' });
@@ -126,7 +126,7 @@ describe('tokens', () => {
   });
 });
 
-describe.runIf(testDatabases().includes('postgresql'))('the data service’s own settings', () => {
+describe.runIf(testDatabases().includes('postgresql'))('settings of the standalone data service', () => {
   const authenticator = `settings_${crypto.randomUUID().slice(0, 8)}`;
   const visitor = `${authenticator}_visitor`;
   let database: Database & { url?: string };
@@ -145,7 +145,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
       create table two.notes (id int primary key);
       insert into two.notes values (100);
       grant select on one.notes, two.notes to ${visitor};
-      create function one.told(name text) returns text language sql stable as 'select current_setting(name, true)';
+      create function one.setting(name text) returns text language sql stable as 'select current_setting(name, true)';
       create function setup.configure() returns void language sql as $$
         select set_config('pgrst.db_schemas', 'two', true), set_config('pgrst.db_max_rows', '3', true) $$;
       alter role ${visitor} set log_min_duration_statement = '12345ms';
@@ -175,7 +175,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
     );
   const rangeAt = async (root: string) => (await fetch(`${root}/notes`)).headers.get('content-range');
 
-  test('the database’s count more than the environment’s, and a change of them is taken without a restart', async () => {
+  test('in the database take precedence over the environment and change without a restart', async () => {
     const alone = await start({ PGRST_DB_MAX_ROWS: '2' });
     expect(await rangeAt(alone.url)).toBe('0-3/*');
     await database.execute(`
@@ -194,7 +194,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
     await alone.close();
   });
 
-  test('a function may set them, but not over what the role was given', async () => {
+  test('set by a function do not override those of the role', async () => {
     const alone = await start({ PGRST_DB_PRE_CONFIG: 'setup.configure' });
     expect(await (await fetch(`${alone.url}/notes`)).json()).toEqual([{ id: 100 }]);
     expect(
@@ -206,16 +206,16 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
     await without.close();
   });
 
-  test('a role brings settings that only this database’s user may set, and no schema is searched besides', async () => {
+  test('of a role may be superuser settings, and no extra schema is searched', async () => {
     const alone = await start({ PGRST_DB_EXTRA_SEARCH_PATH: '', PGRST_APP_SETTINGS_STAGE: 'test' });
-    const told = async (name: string) => (await fetch(`${alone.url}/rpc/told?name=${name}`)).json();
-    expect(await told('log_min_duration_statement')).toBe('12345ms');
-    expect(await told('search_path')).toBe('"one"');
-    expect(await told('app.settings.stage')).toBe('test');
+    const setting = async (name: string) => (await fetch(`${alone.url}/rpc/setting?name=${name}`)).json();
+    expect(await setting('log_min_duration_statement')).toBe('12345ms');
+    expect(await setting('search_path')).toBe('"one"');
+    expect(await setting('app.settings.stage')).toBe('test');
     await alone.close();
   });
 
-  test('it tells on a port of its own whether it lives and is ready, and what it knows of the schema', async () => {
+  test('serves liveness, readiness and the schema cache on a separate port', async () => {
     const alone = await start({ PGRST_ADMIN_SERVER_PORT: '0' });
     const ask = (path: string) => fetch(`${alone.adminUrl}${path}`);
     expect((await ask('/live')).status).toBe(200);
@@ -227,7 +227,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the data service’s own
     await alone.close();
   });
 
-  test('it listens on a socket file where that is set', async () => {
+  test('listens on a configured socket file', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'jani-socket-'));
     const socketPath = join(folder, 'rest.sock');
     const alone = await start({ PGRST_SERVER_UNIX_SOCKET: socketPath, PGRST_SERVER_UNIX_SOCKET_MODE: '600' });

@@ -9,7 +9,7 @@ import { discard, type WorkFile } from './work-file.ts';
 
 export type BucketLimits = Pick<BucketRow, 'id' | 'file_size_limit' | 'allowed_mime_types'>;
 
-/** Most bytes of an object in a bucket. */
+/** Maximum bytes of an object in a bucket. */
 export function sizeLimit({ settings }: Pick<StorageContext, 'settings'>, bucket: BucketLimits): number {
   return Math.min(bucket.file_size_limit ?? settings.fileSizeLimit, settings.fileSizeLimit);
 }
@@ -20,8 +20,8 @@ export function checkType(bucket: BucketLimits, type: string): void {
 }
 
 /**
- * Turns content that came in into what the bucket keeps. Where only images are taken, what the sender calls it does
- * not count: the content is decoded and encoded again.
+ * Converts uploaded content to the content to store. A bucket for images only ignores the type that the sender declares:
+ * the content is decoded and encoded again.
  * @param file a work file; deleted when this throws
  * @param client the uploader
  * @returns the file to store and its metadata

@@ -19,8 +19,8 @@ export interface StorageSettings {
   /** Bytes of JSON that an anonymous caller may send. */
   anonymousJsonBytes: number;
   /**
-   * Sides in pixels of the square renderings (`resize=cover`, usual quality) that an anonymous caller may ask for, and no others; null
-   * for any rendering. With any size of its own choice a caller would ask for work that no cache saves.
+   * Sides in pixels of the square renderings (`resize=cover`, default quality) that an anonymous caller may request; null
+   * for any rendering. With arbitrary sizes, a caller could cause work that no cache avoids.
    */
   anonymousSides: readonly number[] | null;
   /** Maximum bytes of cached rendered images. */

@@ -1,4 +1,4 @@
-// Sends an object's content: whole or a part, or only that it has not changed; and its description.
+// Sends an object's content, a range of it, 304 when it has not changed, or its metadata.
 import type { Readable } from 'node:stream';
 import { Readable as NodeReadable } from 'node:stream';
 import type { Session } from '../database/database.ts';

@@ -1,4 +1,4 @@
-// Where the content of objects is: files that are written once under a random name and never changed.
+// The store of the objects' content: files that are written once under a random name and never changed.
 import type { Readable } from 'node:stream';
 
 /** The file is not there: never there, or removed since its name was read. */

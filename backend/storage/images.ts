@@ -34,7 +34,7 @@ export interface ImageWork {
   /**
    * Replaces a file by a clean image, without metadata or anything else around the pixels.
    * @param path a work file, which is gone afterwards
-   * @param client who brought it
+   * @param client the uploader
    * @param choose gets the format of the content and says which one to write; it may throw
    * @returns the new file and its format
    * @throws StorageError when it is no image of a known raster format, broken, or too large in pixels
@@ -95,7 +95,7 @@ export function formatOfType(type: string): ImageFormat | null {
   }
 }
 
-/** Puts the image work together. */
+/** Creates the image processing. */
 export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; queue: FairQueue }): ImageWork {
   const inShare = <T>(client: Client, work: () => Promise<T>): Promise<T> =>
     queue.run(client, work).catch((error) => {

@@ -1,5 +1,5 @@
-// A process that is killed between a file and its row, or between a row and the file it replaced, leaves no row without
-// a file, and what it leaves besides is swept.
+// A process killed between writing a file and its row, or between a row and the removal of the replaced file, leaves no row without
+// a file; the sweep removes files without a row.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import { createStorageService } from './service.ts';
 const platform = fileURLToPath(new URL('../platform', import.meta.url));
 const house: Claims = { role: 'service_role' };
 
-// Uploads one version of an object after the other, says when each is done, and dies in the middle of a chosen step.
+// Uploads one version of an object after another, prints each when it is stored, and is killed in the middle of a chosen step.
 const uploader = `
   import { openPglite } from './backend/database/pglite.ts';
   import { createDiskFiles } from './backend/storage/disk-files.ts';
@@ -51,7 +51,7 @@ const uploader = `
   }
 `;
 
-/** Gives the last version that was acknowledged before the process died. */
+/** Returns the last version that was acknowledged before the process was killed. */
 function uploadUntilKilled(folder: string, dies: string): Promise<number> {
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', uploader], {
@@ -84,7 +84,7 @@ async function withDatabase<T>(folder: string, work: (database: Database) => Pro
   }
 }
 
-test('killed at either moment, the object has its last acknowledged content or a later one, and the rest is swept', async () => {
+test('after a kill the object has its last acknowledged content or a later one, and other files are swept', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-kill-'));
   await layDatabase(join(folder, 'database'), [{ name: 'platform', folder: platform }]);
   await withDatabase(folder, async (database) => {
@@ -113,7 +113,7 @@ test('killed at either moment, the object has its last acknowledged content or a
       // Young files may belong to an upload that is about to be done.
       const anHourAgo = new Date(Date.now() - 3_600_000);
       expect(await sweepOrphans(database, files, installation, anHourAgo)).toBe(0);
-      // Files of another database in the same folder are not its business.
+      // Files of another database in the same folder are not swept.
       expect(await sweepOrphans(database, files, crypto.randomUUID(), later())).toBe(0);
       expect(await sweepOrphans(database, files, installation, later())).toBe(1);
       expect(await stored()).toHaveLength(1);
@@ -124,7 +124,7 @@ test('killed at either moment, the object has its last acknowledged content or a
   await rm(folder, { recursive: true });
 }, 120_000);
 
-test('a file that is gone is told as such, and a name that leads elsewhere is no name', async () => {
+test('reports a missing file as FileMissing, and rejects names outside the folder', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-files-'));
   const files = createDiskFiles(folder);
   await expect(files.read(`${crypto.randomUUID()}/${crypto.randomUUID()}`)).rejects.toBeInstanceOf(

@@ -1,5 +1,5 @@
-// Objects moved, copied and removed, under the caller's own rights. Content stays where it is unless the bucket it goes
-// to has rules of its own for it.
+// Moves, copies and deletes objects with the caller's rights. The file is reused unless the destination bucket
+// has restrictions of its own.
 import type { Client } from '../fair-queue.ts';
 import { clientOf } from '../fair-share.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';

@@ -85,7 +85,7 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
   };
 }
 
-/** @throws StorageError InvalidRequest for a rendering that an anonymous caller may not ask for */
+/** @throws StorageError InvalidRequest for a rendering that an anonymous caller may not request */
 export function checkAnonymousRendering(
   { width, height, resize, gravity, quality }: RenderOptions,
   { anonymousSides }: Pick<StorageSettings, 'anonymousSides'>,

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** A queue as the shop has it, and clients who ask for images; `made` lists the images in the order they were begun. */
+/** A queue as in the shop, and clients that request images; `made` lists the images in the order they were started. */
 function visit(maxQueuedPerShare: number) {
   const queue = createFairQueue({
     concurrency: 2,
@@ -38,7 +38,7 @@ function visit(maxQueuedPerShare: number) {
 }
 const names = Array.from({ length: 12 }, (_, index) => `image ${index}`);
 
-test('a visitor does not wait for the requests of a client that asked for the same image first', async () => {
+test('a visitor does not wait for other requests of the client that requested the same image first', async () => {
   const { made, ask } = visit(24);
   const flood = names.map((name) => ask('192.0.2.1', name));
   await expect(ask('198.51.100.1', 'image 11')).resolves.toEqual(Buffer.from('image 11'));
@@ -47,7 +47,7 @@ test('a visitor does not wait for the requests of a client that asked for the sa
   expect(made.toSorted()).toEqual(names.toSorted());
 });
 
-test('a visitor is not refused with a client that asked for the same image first', async () => {
+test('a visitor is not rejected together with the client that requested the same image first', async () => {
   const { ask } = visit(3);
   const flood = Promise.allSettled(names.map((name) => ask('192.0.2.1', name)));
   const own = await Promise.allSettled(names.slice(-3).map((name) => ask('198.51.100.1', name)));
@@ -57,7 +57,7 @@ test('a visitor is not refused with a client that asked for the same image first
   for (const { reason } of refused) expect(reason).toBeInstanceOf(QueueFull);
 });
 
-test('an image that many ask for at once is made once', async () => {
+test('an image is rendered once for concurrent requests', async () => {
   const { made, ask } = visit(24);
   await Promise.all(Array.from({ length: 20 }, (_, index) => ask(`192.0.2.${index}`, 'image 0')));
   await ask('198.51.100.1', 'image 0');

@@ -1,4 +1,4 @@
-// Images that were made from others, kept on this machine's disk: the latest used stay, up to a number of bytes.
+// Cache of rendered images on this machine's disk: least recently used ones are deleted above a number of bytes.
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export interface RenderedImages {
  * @param maxBytes in all
  */
 export function createRenderedImages(folder: string, maxBytes: number): RenderedImages {
-  // In the order of use: the first is the longest unused.
+  // In the order of use: the first is the least recently used.
   let sizes: Map<string, number> | null = null;
   let opening: Promise<Map<string, number>> | null = null;
   let total = 0;

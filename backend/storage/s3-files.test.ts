@@ -1,4 +1,4 @@
-// The file store over the S3 protocol, against a small store that checks what real ones insist on.
+// The S3 file store, against a small server that checks what real ones require.
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -95,7 +95,7 @@ const newFile = async (content: string | Buffer): Promise<string> => {
 };
 const newName = () => `${installation}/${crypto.randomUUID()}`;
 
-test('a file is kept, read whole and in part, copied and removed', async () => {
+test('stores a file, reads it whole and in part, copies and removes it', async () => {
   const [name, copy] = [newName(), newName()];
   const path = await newFile('0123456789');
   await files.put(name, path);
@@ -109,7 +109,7 @@ test('a file is kept, read whole and in part, copied and removed', async () => {
   expect(await text(await files.read(copy))).toBe('0123456789');
 });
 
-test('an empty file and one of some megabytes arrive whole', async () => {
+test('stores an empty file and one of several megabytes', async () => {
   for (const content of [Buffer.alloc(0), Buffer.alloc(3_000_000, 'jani')]) {
     const name = newName();
     await files.put(name, await newFile(content));
@@ -117,7 +117,7 @@ test('an empty file and one of some megabytes arrive whole', async () => {
   }
 });
 
-test('a store that fails for a moment is asked again; one that goes on failing is an error, and the file stays', async () => {
+test('retries a temporary failure; a permanent one is an error, and the work file remains', async () => {
   failures = [503, 500];
   const name = newName();
   await files.put(name, await newFile('twice'));
@@ -130,7 +130,7 @@ test('a store that fails for a moment is asked again; one that goes on failing i
   await expect(files.read(name)).rejects.toThrow('refused to give a file: 403');
 });
 
-test('lists what is older than a moment, over several pages, and nothing of another database', async () => {
+test('lists files older than a moment, over several pages, without those of another database', async () => {
   const names = [newName(), newName(), newName(), newName(), newName()].sort();
   for (const name of names) await files.put(name, await newFile('x'));
   await files.put(`${crypto.randomUUID()}/${crypto.randomUUID()}`, await newFile('x'));

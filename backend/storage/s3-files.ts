@@ -27,7 +27,7 @@ export function createS3Files(settings: S3Settings, workFolder: string): FileSto
     secretAccessKey: settings.secretKey,
     region: settings.region,
     service: 's3',
-    // A body is a stream and can be sent once: we repeat ourselves.
+    // A body is a stream and can be sent once, so this module retries instead of the client.
     retries: 0,
   });
   const base = `${settings.endpoint.replace(/\/+$/, '')}/${settings.bucket}`;

@@ -35,7 +35,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
         await createStorageService({ database, files: createDiskFiles(folder), signingSecret: 'secret' }),
       );
     }
-    // Each request reaches the other process than the one before.
+    // Consecutive requests reach different processes.
     server = createAdaptorServer({
       fetch: (request) => {
         const turn = seen.push(request.method) % services.length;
@@ -70,7 +70,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
   const stored = async (name: string) =>
     Buffer.from(await (await fetch(`${url}/object/public/box/${name}`)).arrayBuffer());
 
-  test('store an upload whose parts reach one and the other', async () => {
+  test('store an upload whose parts reach both', async () => {
     seen.length = 0;
     await upload('parts.txt');
     expect(seen).toEqual(['POST', 'PATCH', 'PATCH', 'PATCH']);
@@ -89,7 +89,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     expect((await stored('interrupted.txt')).equals(content)).toBe(true);
   });
 
-  test('finish an upload once, when both are asked', async () => {
+  test('finish an upload once when both receive the last part', async () => {
     const begun = await fetch(`${url}/upload/resumable`, {
       method: 'POST',
       headers: {
@@ -117,7 +117,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     expect((await stored('both.txt')).toString()).toBe('jani');
   });
 
-  test('wait for each other, ask the holder to stop, and take the lock of a killed process', async () => {
+  test('wait for each other, ask the holder to stop, and take over the lock of a killed process', async () => {
     const locks = join(folder, 'locks-');
     const shared = await mkdtemp(locks);
     const options = { heartbeatMs: 20, staleMs: 2000, timeoutMs: 20_000 };
@@ -135,7 +135,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     await waiting.unlock();
     expect(await readdir(shared)).toEqual([]);
 
-    // A killed process leaves its lock, which gets no further sign of life.
+    // A killed process leaves its lock, which is no longer renewed.
     const left = join(shared, 'two.lock');
     await writeFile(left, 'of a killed process');
     const longAgo = new Date(Date.now() - 60_000);

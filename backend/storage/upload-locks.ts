@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { ERRORS, type Lock, type Locker, MemoryLocker } from '@tus/server';
 
 export interface UploadLockOptions {
-  /** Milliseconds between two signs of life of a holder. Default: 500. */
+  /** Milliseconds between two renewals of a lock. Default: 500. */
   heartbeatMs?: number;
-  /** A lock without a sign of life for so many milliseconds belongs to a process that was killed. Default: 10,000. */
+  /** Milliseconds without a renewal after which a lock counts as left by a killed process. Default: 10,000. */
   staleMs?: number;
   /** Milliseconds that a request waits for a lock. Default: 30,000. */
   timeoutMs?: number;
@@ -55,7 +55,7 @@ export function createUploadLocks(folder: string, options: UploadLockOptions = {
       },
       async unlock() {
         clearInterval(heartbeat);
-        // Not the lock of a process that took this one for dead.
+        // Not the lock of another process that took this one over.
         if ((await readFile(path, 'utf8').catch(() => null)) === token) await rm(path, { force: true });
         await own.unlock();
       },

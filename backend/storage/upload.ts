@@ -1,4 +1,4 @@
-// Uploads: first whether the caller may, then the content into a work file, then the file, then the row. A process
+// Uploads: checks the caller's rights, writes the content to a work file, stores the file, then writes the row. A process
 // killed anywhere between leaves a file without a row, which the sweep removes, never a row without a file.
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
@@ -244,7 +244,7 @@ async function receiveForm(
     };
     return { file, described };
   } catch (error) {
-    // A form that breaks off does not end the part it broke off in.
+    // A truncated form does not end the part it was truncated in.
     (part as Readable | null)?.destroy(error as Error);
     const written = await (writing as Promise<WorkFile> | null)?.catch(() => null);
     if (written) await discard(written);

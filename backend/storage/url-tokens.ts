@@ -20,7 +20,7 @@ interface UploadToken {
 }
 
 export interface UrlTokens {
-  /** @param seconds how long the token is good for */
+  /** @param seconds lifetime of the token */
   sign(claims: Omit<DownloadToken, 'exp'> | Omit<UploadToken, 'exp'>, seconds: number): Promise<string>;
   /**
    * Checks a token.

@@ -1,4 +1,4 @@
-// Id tokens signed here as a provider would, and every way one can be wrong.
+// Verification of id tokens: valid ones, and each kind of invalid one.
 import { createHash } from 'node:crypto';
 import { createLocalJWKSet, exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -32,13 +32,13 @@ const signed = (payload: JWTPayload, key = privateKey) =>
   new SignJWT(payload).setProtectedHeader({ alg: 'ES256', kid: 'one' }).sign(key);
 
 describe('an id token', () => {
-  test('of the provider, for us, is believed', async () => {
+  test('of the provider for our client is accepted', async () => {
     expect(await verifyIdToken(await signed(claims()), expected)).toMatchObject({ sub: 'jo' });
     const forMany = await signed(claims({ aud: ['another', 'our client'] }));
     expect(await verifyIdToken(forMany, expected)).toMatchObject({ sub: 'jo' });
   });
 
-  test('with a nonce is believed by who knows what was hashed', async () => {
+  test('with a nonce is accepted with the unhashed nonce', async () => {
     const token = await signed(claims({ nonce: hashed }));
     expect(await verifyIdToken(token, { ...expected, nonce })).toMatchObject({ sub: 'jo' });
     expect(await verifyIdToken(token, { ...expected, skipsNonceCheck: true })).toMatchObject({ sub: 'jo' });
@@ -70,16 +70,16 @@ describe('an id token', () => {
     ['run out', () => signed(claims({ exp: Math.floor(Date.now() / 1000) - 60 })), {}, 'Bad ID token'],
     ['without an end', () => signed({ iss: issuer, sub: 'jo', aud: 'our client' }), {}, 'Bad ID token'],
     ['that is no token', () => 'abc', {}, 'Bad ID token'],
-    ['about nobody', () => signed(claims({ sub: '' })), {}, 'Missing sub claim in id_token'],
+    ['without a subject', () => signed(claims({ sub: '' })), {}, 'Missing sub claim in id_token'],
     ['for others', () => signed(claims({ aud: ['a', 'b'] })), {}, 'Unacceptable audience in id_token: [a b]'],
     [
-      'with a nonce we do not know',
+      'with an unexpected nonce',
       () => signed(claims({ nonce: hashed })),
       {},
       'Passed nonce and nonce in id_token should either both exist or not.',
     ],
     [
-      'without the nonce we know',
+      'without the expected nonce',
       () => signed(claims()),
       { nonce },
       'Passed nonce and nonce in id_token should either both exist or not.',

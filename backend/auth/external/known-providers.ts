@@ -53,7 +53,7 @@ export const knownProviders: Readonly<Record<string, Known>> = {
 /**
  * Completes a provider's settings with the known ones.
  * @param name in any case
- * @returns null when it is not configured; `isKnown` says whether the name is known at all
+ * @returns null when it is not configured; `isKnown` says whether the name belongs to a known provider
  */
 export function providerNamed(
   name: string,

@@ -109,13 +109,13 @@ test.each([
   expect(requests).toEqual([]);
 });
 
-test('a name is connected to when all its addresses are allowed', async () => {
+test('connects to a name whose addresses are all allowed', async () => {
   const fetchUrl = createPublicFetch({ isAllowed: isLoopback, resolve: resolveTo('127.0.0.1'), ca });
   const answer = await fetchUrl(`https://provider.example:${port}/metadata`);
   expect([answer.status, await answer.text(), requests]).toEqual([200, 'ok', ['/metadata']]);
 });
 
-test('a name with one address that is not allowed is not connected to', async () => {
+test('rejects a name with one address that is not allowed', async () => {
   const fetchUrl = createPublicFetch({
     isAllowed: isLoopback,
     resolve: resolveTo('127.0.0.1', '10.0.0.1'),
@@ -125,7 +125,7 @@ test('a name with one address that is not allowed is not connected to', async ()
   expect(requests).toEqual([]);
 });
 
-test('a name is resolved once per connection, so that it cannot change after the check', async () => {
+test('resolves a name once per connection, so that it cannot change after the check', async () => {
   let lookups = 0;
   const fetchUrl = createPublicFetch({
     isAllowed: isLoopback,
@@ -139,7 +139,7 @@ test('a name is resolved once per connection, so that it cannot change after the
   expect(lookups).toBe(1);
 });
 
-test('a redirect is followed to allowed addresses only, by https', async () => {
+test('follows redirects to allowed https addresses only', async () => {
   const fetchUrl = createPublicFetch({ isAllowed: isLoopback, resolve: resolveTo('127.0.0.1'), ca });
   let target = '';
   respond = (request, response) => {
@@ -156,14 +156,14 @@ test('a redirect is followed to allowed addresses only, by https', async () => {
   expect(requests).toEqual(['/start', '/end', '/start', '/start', '/start']);
 });
 
-test('a response of more than 1 MiB is not read', async () => {
+test('rejects a response of more than 1 MiB', async () => {
   const fetchUrl = createPublicFetch({ isAllowed: isLoopback, resolve: resolveTo('127.0.0.1'), ca });
   respond = (_, response) => response.end(Buffer.alloc(1_100_000));
   const answer = await fetchUrl(`https://provider.example:${port}/`);
   await expect(answer.text()).rejects.toThrow();
 });
 
-test('the clients of OpenID providers and of key sets take its responses', async () => {
+test('works with the OpenID client and the key set client', async () => {
   const { privateKey, publicKey } = await generateKeyPair('ES256');
   const issuer = `https://provider.example:${port}`;
   const documents: Record<string, unknown> = {

@@ -1,4 +1,4 @@
-// How we introduce ourselves to identity providers, and that they can tell our requests from others'.
+// Our SAML metadata and requests, and how attributes are mapped.
 import { createVerify, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { completeSettings } from '../settings.ts';
@@ -43,14 +43,14 @@ describe('our requests', () => {
 });
 
 describe('our metadata', () => {
-  test('names our places and asks for signed assertions', async () => {
+  test('names our URLs and requires signed assertions', async () => {
     const metadata = await ownMetadata(contextWith(privateKey));
     expect(metadata).toContain('entityID="https://shop.example/auth/v1/sso/saml/metadata"');
     expect(metadata).toContain('Location="https://shop.example/auth/v1/sso/saml/acs"');
     expect(metadata).toContain('WantAssertionsSigned="true"');
   });
 
-  test('shows the certificate that came with the key, never the key, at the address that is set', async () => {
+  test('contains the certificate of the key, never the key, and the configured URL', async () => {
     const certificate = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
     const metadata = await ownMetadata(contextWith(privateKey + certificate, 'https://sso.example/'));
     expect(metadata).toMatch(/X509Certificate[^>]*>\s*AAAA/);
@@ -59,7 +59,7 @@ describe('our metadata', () => {
   });
 });
 
-test('attributes become metadata as they are mapped: one, many, or what stands in', () => {
+test('maps attributes to metadata: one value, many, or the default', () => {
   const attributes = new Map([
     ['dept', ['sales', 'support']],
     ['urn:group', ['a', 'b']],

@@ -1,4 +1,4 @@
-// What wallets sign, as the official client, viem and the Wallet Standard write it.
+// Sign-in messages as written by the official client, viem and the Wallet Standard.
 import fc from 'fast-check';
 import { createSiweMessage } from 'viem/siwe';
 import { describe, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ const ethereum = (...lines: string[]) =>
   [`shop.example wants you to sign in with your Ethereum account:`, address, '', ...lines].join('\n');
 
 describe('a message', () => {
-  test('made by viem is read in full', () => {
+  test('from viem is parsed completely', () => {
     const raw = createSiweMessage({
       domain: 'shop.example:8443',
       address,
@@ -45,12 +45,12 @@ describe('a message', () => {
     });
   });
 
-  test('needs neither statement nor nonce, as the official client leaves them out', () => {
+  test('requires neither statement nor nonce, which the official client omits', () => {
     const { statement, nonce } = parseSignedMessage('ethereum', ethereum('', ...fields));
     expect([statement, nonce]).toEqual([null, null]);
   });
 
-  test('for Solana has its fields in any order, and may name a cluster', () => {
+  test('for Solana may have its fields in any order, and a cluster', () => {
     const raw = [
       'localhost:3000 wants you to sign in with your Solana account:',
       solana,
@@ -110,7 +110,7 @@ describe('a message', () => {
     expect(() => parseSignedMessage('ethereum', raw)).toThrow(reason);
   });
 
-  test('of any other text is refused, never a surprise', () => {
+  test('of any other text is rejected with a MessageError', () => {
     const lines = fc.array(fc.oneof(fc.string(), fc.constantFrom(...fields, '', address)), { maxLength: 12 });
     fc.assert(
       fc.property(lines, fc.constantFrom('ethereum', 'solana'), (some, chain) => {

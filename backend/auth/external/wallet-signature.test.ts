@@ -1,4 +1,4 @@
-// Signatures made by the wallets' own libraries, and what must not pass for one.
+// Valid signatures from the wallets' libraries, and invalid ones.
 import { ed25519 } from '@noble/curves/ed25519.js';
 import bs58 from 'bs58';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
@@ -8,20 +8,20 @@ import { isSignedByEthereum, isSignedBySolana, readSolanaSignature } from './wal
 describe('an Ethereum signature', () => {
   const account = privateKeyToAccount(generatePrivateKey());
 
-  test('belongs to the account that made it, however its address is spelled', async () => {
+  test('matches its account for every spelling of the address', async () => {
     const signature = await account.signMessage({ message: 'hello' });
     expect(await isSignedByEthereum('hello', account.address, signature)).toBe(true);
     expect(await isSignedByEthereum('hello', account.address.toLowerCase(), signature.slice(2))).toBe(true);
   });
 
-  test('is for one text and one account', async () => {
+  test('matches one text and one account only', async () => {
     const signature = await account.signMessage({ message: 'hello' });
     const other = privateKeyToAccount(generatePrivateKey()).address;
     expect(await isSignedByEthereum('hello!', account.address, signature)).toBe(false);
     expect(await isSignedByEthereum('hello', other, signature)).toBe(false);
   });
 
-  test('that is no point on the curve, or has an odd recovery byte, is none', async () => {
+  test('that is not a point on the curve or has an unknown recovery byte is rejected', async () => {
     const signature = await account.signMessage({ message: 'hello' });
     for (const forged of [
       `0x${'00'.repeat(65)}`,
@@ -39,7 +39,7 @@ describe('a Solana signature', () => {
   const message = { address: bs58.encode(ed25519.getPublicKey(secret)), domain: 'shop.example' };
   const sign = (bytes: Uint8Array) => ed25519.sign(bytes, secret);
 
-  test('belongs to the key that made it, for one text', () => {
+  test('matches its key and text only', () => {
     const signature = sign(Buffer.from('hello'));
     expect(isSignedBySolana('hello', message, signature)).toBe(true);
     expect(isSignedBySolana('hello!', message, signature)).toBe(false);
@@ -62,7 +62,7 @@ describe('a Solana signature', () => {
     expect(isSignedBySolana('hello', { ...message, domain: 'other.example' }, sign(envelope))).toBe(false);
   });
 
-  test('of a key of small order, for which anything is signed, is none', () => {
+  test('of a key of small order, which verifies any text, is rejected', () => {
     const identity = new Uint8Array(32);
     identity[0] = 1;
     const forged = new Uint8Array(64);
@@ -70,7 +70,7 @@ describe('a Solana signature', () => {
     expect(isSignedBySolana('hello', { ...message, address: bs58.encode(identity) }, forged)).toBe(false);
   });
 
-  test('is read from base64 and base64url, and from nothing else', () => {
+  test('is decoded from base64 and base64url only', () => {
     const signature = Buffer.from(sign(Buffer.from('hello')));
     const [standard, url] = [signature.toString('base64'), signature.toString('base64url')];
     expect(readSolanaSignature(standard)).toEqual(signature);

@@ -4,7 +4,7 @@ import { hashPhoneCode, isPhoneCode } from './phone-code.ts';
 const challenge = '0b6a7c52-6a60-4d0c-9ad9-50e1f5f3b1f1';
 
 describe('the code of a phone factor', () => {
-  test('fits the hash of its own challenge alone', () => {
+  test('matches the hash of its own challenge only', () => {
     const kept = hashPhoneCode(challenge, '012345');
     expect(isPhoneCode(challenge, '012345', kept)).toBe(true);
     expect(isPhoneCode(challenge, '12345', kept)).toBe(false);

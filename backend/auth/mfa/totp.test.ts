@@ -6,7 +6,7 @@ import { matchingTotpStep, newTotp } from './totp.ts';
 const secret = Secret.fromLatin1('12345678901234567890').base32;
 
 describe('an enrolment', () => {
-  test('is a secret of 160 bits, new each time, with its URI', async () => {
+  test('returns a new secret of 160 bits with its URI', async () => {
     const first = await newTotp('shop.example', 'amina@jani.example');
     const second = await newTotp('shop.example', 'amina@jani.example');
     expect(first.secret).toMatch(/^[A-Z2-7]{32}$/);
@@ -23,13 +23,13 @@ describe('an enrolment', () => {
     });
   });
 
-  test('is drawn as an SVG that can stand in a data URI as it is', async () => {
+  test('returns an SVG that needs no escaping in a data URI', async () => {
     const { qrCode } = await newTotp('shop.example', 'amina@jani.example');
     expect(qrCode).toMatch(/^<svg .*<\/svg>$/s);
     expect(qrCode).not.toContain('#');
   });
 
-  test('takes names with every kind of character', async () => {
+  test('accepts names with any characters', async () => {
     const { uri } = await newTotp('Wanjiru: Brot & Söhne', 'a+b@jani.example');
     const parsed = new URL(uri);
     expect(parsed.searchParams.get('issuer')).toBe('Wanjiru: Brot & Söhne');
@@ -46,7 +46,7 @@ describe('a code', () => {
     expect(matchingTotpStep(secret, code, seconds * 1000)).toBe(step);
   });
 
-  test('is taken one step early or late, under its own step, and no further', () => {
+  test('is accepted at most one step early or late, with its own step', () => {
     const now = 1_700_000_010_000;
     const codeAt = (steps: number) =>
       TOTP.generate({ secret: Secret.fromBase32(secret), timestamp: now + steps * 30_000 });

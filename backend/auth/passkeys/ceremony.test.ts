@@ -34,7 +34,7 @@ async function signedIn(
 }
 
 describe('registration', () => {
-  test('of a passkey asks for a discoverable credential with a verified user; of a factor it does not', async () => {
+  test('of a passkey requires a discoverable credential and a verified user; of a factor it does not', async () => {
     const passkey = await registrationOptions(
       relyingParty,
       user,
@@ -55,7 +55,7 @@ describe('registration', () => {
     expect(factor.authenticatorSelection).toMatchObject({ userVerification: 'preferred' });
   });
 
-  test('gives a credential to keep', async () => {
+  test('returns the credential to store', async () => {
     const { credential } = await registered();
     expect(credential).toMatchObject({
       counter: 1,
@@ -98,7 +98,7 @@ describe('registration', () => {
 });
 
 describe('authentication', () => {
-  test('tells the new counter, and whose credential it is', async () => {
+  test('returns the new counter and the credential id', async () => {
     const holder = await registered();
     expect(await signedIn(holder)).toEqual({ counter: 2, isBackedUp: false });
     const options = await authenticationOptions(relyingParty, [], 'passkey');
@@ -108,7 +108,7 @@ describe('authentication', () => {
     expect(userHandleOf(response)).toBe(user.id);
   });
 
-  test('from any of the origins is taken', async () => {
+  test('is accepted from each configured origin', async () => {
     expect(await signedIn(await registered(), { origin: 'https://www.shop.example' })).not.toBeNull();
   });
 
