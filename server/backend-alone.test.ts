@@ -1,4 +1,4 @@
-// The services without the shop, as another application or a client's own test suite starts them.
+// The standalone services, as another application or a client's test suite starts them.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -62,7 +62,7 @@ const authAt = (url: string) =>
     autoRefreshToken: false,
   });
 
-test('people sign up, are known, and come in by a test phone, under the gatewayâ€™s path and at the root alike', async () => {
+test('signs users up and in, also with a test phone, below the gateway path and at the root', async () => {
   for (const url of [`${backend.url}/auth/v1`, backend.url]) {
     const auth = authAt(url);
     const { data, error } = await auth.signUp({
@@ -79,7 +79,7 @@ test('people sign up, are known, and come in by a test phone, under the gatewayâ
   expect(data.session?.access_token).toBeTruthy();
 });
 
-test('tokens of whoever shares the secret are taken, forged ones are not', async () => {
+test('accepts tokens signed with the shared secret and rejects forged ones', async () => {
   const sign = (secret: string) =>
     new SignJWT({ role: 'service_role' })
       .setProtectedHeader({ alg: 'HS256' })
@@ -103,7 +103,7 @@ test.each([
   ['POST', '/realtime/v1/api/broadcast/hall/events/hello'],
   ['POST', '/auth/v1/token'],
   ['POST', '/functions/v1/hello'],
-])('a browser may send %s %s from the page of an allowed site only', async (method, path) => {
+])('accepts %s %s from browsers on allowed origins only', async (method, path) => {
   const ask = (origin: string) =>
     fetch(`${backend.url}${path}`, {
       method: 'OPTIONS',
@@ -125,7 +125,7 @@ test.each([
     expect(other.headers.get('access-control-allow-origin'), 'of any other site').toBeNull();
 });
 
-test('the page of an allowed site may read how far an answer goes', async () => {
+test('exposes Content-Range to allowed origins', async () => {
   const { headers } = await fetch(`${backend.url}/rest/v1/notes`, {
     headers: { origin: 'https://app.example', apikey: backend.keys.secret, prefer: 'count=exact' },
   });
@@ -147,7 +147,7 @@ describe('the secret key', () => {
     '/realtime/v1/api/broadcast',
   ];
 
-  test.each(paths)('is refused from a browser at %s, wherever the request carries it', async (path) => {
+  test.each(paths)('is rejected from a browser at %s, in any header or parameter', async (path) => {
     const { publishable, secret } = backend.keys;
     const carriers: [string, Record<string, string>][] = [
       [path, { apikey: secret }],

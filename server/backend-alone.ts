@@ -1,4 +1,4 @@
-// The services without the shop: for another application, or for the official clients' own test suites.
+// The standalone services, without the shop: for another application, or for the official clients' test suites.
 import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { getRequestListener } from '@hono/node-server';
@@ -27,7 +27,7 @@ export interface BackendAloneOptions {
   log: Log;
   /** A folder of the application's own `*.sql` files, applied after the platform's. */
   migrations?: string | undefined;
-  /** The service that also answers under `/`, for clients that know no gateway in front of it. */
+  /** The service that also answers below `/`, for clients that expect no gateway. */
   rootService?: (typeof serviceNames)[number] | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface BackendAlone {
 /**
  * Starts the services alone: database, migrations, and everything under `/auth/v1`, `/rest/v1`, `/storage/v1`,
  * `/realtime/v1`.
- * @throws what `describeStartFailure` puts into words
+ * @throws errors that `describeStartFailure` describes
  */
 export async function startBackendAlone(options: BackendAloneOptions): Promise<BackendAlone> {
   const { config, root, log, migrations, rootService } = options;
@@ -104,7 +104,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
 }
 
 /**
- * Runs them until the process is told to stop. Beside the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
+ * Runs them until SIGINT or SIGTERM. Besides the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
  * PGRST_DB_URI it runs the data service only.
  * @param root the project's folder
  */
@@ -145,7 +145,7 @@ export async function main(root: string): Promise<void> {
   process.once('SIGTERM', stop);
 }
 
-/** As PostgREST does: SIGUSR1 means the schema, SIGUSR2 the settings, and here each means both. */
+/** In PostgREST SIGUSR1 reloads the schema and SIGUSR2 the settings; here each reloads both. */
 function reloadedBySignals(data: DataServer): DataServer {
   for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => void data.reload());
   return data;

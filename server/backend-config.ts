@@ -1,22 +1,22 @@
-// The settings of the services themselves, with or without the shop.
+// Settings of the services, with or without the shop.
 import type { JWK } from 'jose';
 import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 
 export interface BackendConfig {
-  /** Whatever of `backend/auth/settings.ts` a person sets otherwise. */
+  /** Overrides of `backend/auth/settings.ts`. */
   authSettings: Partial<GivenAuthSettings>;
-  /** Keys that sign and verify access tokens, instead of those made on the first start. */
+  /** Keys that sign and verify access tokens, instead of those created on the first start. */
   signingKeys: readonly JWK[] | undefined;
-  /** A secret shared with others that sign or verify tokens by it (HS256). */
+  /** A secret shared with other systems that sign or verify tokens (HS256). */
   sharedSecret: string | undefined;
-  /** Origins whose pages may call the services besides their own. */
+  /** Further origins that may call the services from a browser. */
   allowedOrigins: readonly string[];
 }
 
 /**
  * Reads them.
- * @param text gives a variable's value; undefined when it is not set
+ * @param text returns a variable's value; undefined when it is not set
  * @throws WrongSetting naming the first wrong one
  */
 export function readBackendConfig(text: (name: string) => string | undefined): BackendConfig {

@@ -1,4 +1,4 @@
-// The built files for browsers, from the folder they were built into.
+// Serves the built files for browsers.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import sirv from 'sirv';
 
@@ -8,8 +8,8 @@ export type Middleware = (request: IncomingMessage, response: ServerResponse, ne
 const year = 365 * 24 * 60 * 60;
 
 /**
- * Serves the files that are in the folder now; passes on every request for anything else.
- * @param folder what the build made
+ * Serves the files that are in the folder at the start, and passes on every other request.
+ * @param folder output of the build
  * @param headers sent with every file
  */
 export function serveBrowserFiles(folder: string, headers: Readonly<Record<string, string>>): Middleware {
@@ -24,7 +24,7 @@ export function serveBrowserFiles(folder: string, headers: Readonly<Record<strin
       const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
       response.setHeader(
         'cache-control',
-        // A service worker that is kept would keep everybody on its version.
+        // A cached service worker would keep browsers on its version.
         pathname === '/sw.js'
           ? 'no-cache'
           : `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
@@ -33,17 +33,17 @@ export function serveBrowserFiles(folder: string, headers: Readonly<Record<strin
   });
   return (request, response, next) => {
     dropUnreadableRange(request);
-    // A file that went away since the start (another build, say) ends this answer, not the process.
+    // A file deleted since the start (by another build, for example) ends this response, not the process.
     response.once('pipe', (source) => source.once('error', () => response.destroy()));
     serve(request, response, next);
   };
 }
 
-/** One range from a first to a last byte is served in part; of anything else the whole file is sent, as HTTP allows. */
+/** Serves one range with a first and a last byte; for any other range the whole file is sent, as HTTP allows. */
 function dropUnreadableRange({ headers }: IncomingMessage): void {
   if (headers.range === undefined) return;
   const [, first, last] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(headers.range) ?? [];
   const isReadable = first !== undefined && (!last || Number(first) <= Number(last));
-  // A range on the condition of an unchanged file would be sent without looking at the condition.
+  // The file server ignores If-Range, so such requests get the whole file.
   if (!isReadable || headers['if-range'] !== undefined) delete headers.range;
 }

@@ -1,4 +1,4 @@
-// Processes on one PostgreSQL: each must know the keys of the others.
+// Processes on one PostgreSQL must share their keys.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { claimDatabase } from './persistence.ts';
 const refusal = 'Another process with other keys uses this database';
 
 describe.runIf(testDatabases().includes('postgresql'))('a database with several processes', () => {
-  test('takes processes with the same keys, and refuses others while one of those runs', async () => {
+  test('accepts processes with the same keys, and rejects others while one of those runs', async () => {
     const folders = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), 'jani-keys-'))));
     const [ours = '', others = ''] = folders;
     const empty = await throwawayDatabase('postgresql', []);
@@ -29,14 +29,14 @@ describe.runIf(testDatabases().includes('postgresql'))('a database with several 
     expect([first.problem, second.problem]).toEqual([null, null]);
     const stranger = await loadApiKeys(others);
     expect((await start(stranger)).problem).toContain(refusal);
-    // The same API keys, set by hand, but tokens that the others cannot verify.
+    // The same configured API keys, but tokens that the others cannot verify.
     const { publishable, secret } = keys;
     expect((await start({ ...stranger, publishable, secret })).problem).toContain(refusal);
     expect(
       (await start({ ...keys, signingKeys: [], sharedSecret: 'of another application' })).problem,
     ).toContain(refusal);
 
-    // A new signing key is taken up by one process after the other.
+    // A new signing key is adopted by one process after another.
     await first.close();
     await rotateSigningKey(ours);
     const renewed = await start(await loadApiKeys(ours));

@@ -12,7 +12,7 @@ const seenFrom = (remoteAddress: string, forwarded: string | null, trustedProxie
   return request.rawHeaders;
 };
 
-test('without a proxy a client cannot choose its address', () => {
+test('without a proxy a client cannot choose its IP address', () => {
   expect(seenFrom('::ffff:196.201.214.200', '1.2.3.4', 0)).toEqual([
     'Host',
     'shop',
@@ -32,7 +32,7 @@ test('removes the header of a hosted network, which only a client can have writt
   expect(request.headers).toEqual({ 'x-forwarded-for': '196.201.214.200' });
 });
 
-test('behind a proxy the address is the one that proxy saw', () => {
+test('behind a proxy uses the IP address that the proxy saw', () => {
   expect(seenFrom('127.0.0.1', '6.6.6.6, 41.90.1.1', 1).at(-1)).toBe('41.90.1.1');
   expect(seenFrom('127.0.0.1', null, 1).at(-1)).toBe('127.0.0.1');
 });
@@ -41,6 +41,6 @@ test.each([
   ['41.90.1.1:50123', '41.90.1.1'],
   ['[2001:db8::1]:50123', '2001:db8::1'],
   ['2001:db8::1', '2001:db8::1'],
-])('the port that a proxy adds (%s) makes no other address', (told, address) => {
-  expect(seenFrom('127.0.0.1', told, 1).at(-1)).toBe(address);
+])('ignores the port that a proxy appends (%s)', (forwardedFor, address) => {
+  expect(seenFrom('127.0.0.1', forwardedFor, 1).at(-1)).toBe(address);
 });

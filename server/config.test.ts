@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { certificate } from '../simulators/daraja/certificate.ts';
 import { readConfig } from './config.ts';
 
-test('nothing needs to be set', () => {
+test('has a default for every setting', () => {
   expect(readConfig({}, '/shop')).toMatchObject({
     port: 3000,
     host: '127.0.0.1',
@@ -27,19 +27,19 @@ test('nothing needs to be set', () => {
   });
 });
 
-test('a blank setting counts as not set, and a slash at the end of a URL does not matter', () => {
+test('ignores blank settings and a slash at the end of a URL', () => {
   expect(readConfig({ PORT: ' ', PUBLIC_URL: 'https://jani.example/' }, '/').publicUrl).toBe(
     'https://jani.example',
   );
 });
 
-test('the shop is at the root of its host', () => {
+test('rejects a PUBLIC_URL with a path', () => {
   expect(() => readConfig({ PUBLIC_URL: 'https://jani.example/shop' }, '/')).toThrow(
     'PUBLIC_URL has a path (/shop), but the shop is at the root of its host: https://jani.example.',
   );
 });
 
-test('an address in mixed case is taken in lower case', () => {
+test('converts a host name to lower case', () => {
   expect(readConfig({ PUBLIC_URL: 'HTTPS://Jani.Example' }, '/').publicUrl).toBe('https://jani.example');
 });
 
@@ -52,7 +52,7 @@ const account = {
   MPESA_TRANSACTION_TYPE: 'CustomerPayBillOnline',
 };
 
-test('real money takes an address that M-PESA can reach', () => {
+test('requires a public https PUBLIC_URL for real money', () => {
   expect(() => readConfig({ ...account, PUBLIC_URL: 'http://jani.example' }, '/')).toThrow(
     'With MPESA_ENV=production, PUBLIC_URL must be the https:// address at which M-PESA reaches the shop.',
   );
@@ -96,7 +96,7 @@ test.each([
   expect(() => readConfig(environment, process.cwd())).toThrow(sentence);
 });
 
-test('on a hosted project M-PESA is set in the secrets of the function, not here', () => {
+test('reads no M-PESA account with a hosted project, whose function has it in its secrets', () => {
   const project = {
     SUPABASE_URL: 'https://abc.supabase.co',
     SUPABASE_PUBLISHABLE_KEY: 'sb_publishable_1',
@@ -107,7 +107,7 @@ test('on a hosted project M-PESA is set in the secrets of the function, not here
   expect(readConfig({ ...project, MPESA_ENV: 'simulator' }, '/').mpesa).toMatchObject({ port: 3001 });
 });
 
-test('a till, an initiator with the certificate in a file, and the registered phone are read', async () => {
+test('reads a till, an initiator with a certificate file, and the registered phone', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'config-'));
   await writeFile(join(folder, 'portal.cer'), certificate);
   const { mpesa } = readConfig(
@@ -167,7 +167,7 @@ test.each([
   expect(() => readConfig(environment, '/')).toThrow(sentence);
 });
 
-test('the shop counts page views itself unless somebody names a Plausible', () => {
+test('counts page views in the shop unless ANALYTICS_URL is set', () => {
   expect(readConfig({ PUBLIC_URL: 'https://jani.example' }, '/').analytics).toEqual({
     url: null,
     domain: 'jani.example',

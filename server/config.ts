@@ -1,4 +1,4 @@
-// What a person sets, read once at the start. A wrong setting stops the start with one clear sentence.
+// The settings, read once at the start. An invalid one stops the start with one sentence.
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -14,15 +14,15 @@ export interface Config {
   publicUrl: string;
   dataDir: string;
   databaseUrl: string | null;
-  /** The database itself, where `databaseUrl` leads through a pooler in transaction mode. */
+  /** Direct connection string, where `databaseUrl` uses a pooler in transaction mode. */
   databaseListenUrl: string | null;
-  /** Connections to the database that one process holds at most, besides the one for notifications. */
+  /** Maximum database connections per process, besides the one for notifications. */
   databasePool: number;
   /** Whether this process makes backups. */
   makesBackups: boolean;
   /** A hosted project instead of the built-in services. */
   supabase: { url: string; publishableKey: string; secretKey: string } | null;
-  /** Keys for the built-in services, where a person sets them. */
+  /** Configured keys for the built-in services. */
   givenKeys: { publishable: string | undefined; secret: string | undefined };
   /** Settings of the built-in services themselves. */
   backend: BackendConfig;
@@ -30,9 +30,9 @@ export interface Config {
   /** The first staff account; a random password when there is none. */
   firstAdmin: { email: string; password: string | null; isChosen: boolean };
   messages: MessagesConfig;
-  /** How many proxies in front of the shop add themselves to X-Forwarded-For. */
+  /** Number of proxies in front of the shop that append to X-Forwarded-For. */
   trustedProxies: number;
-  /** A store for uploaded files that speaks the S3 protocol, instead of a folder in `dataDir`. */
+  /** An S3-compatible store for uploaded files, instead of a folder in `dataDir`. */
   s3: {
     endpoint: string;
     bucket: string;
@@ -41,20 +41,20 @@ export interface Config {
     region: string;
   } | null;
   mpesa: MpesaConfig | HostedMpesa;
-  /** How many questions about prompts M-PESA takes from this merchant in a minute. */
+  /** Maximum status queries of prompts per minute that M-PESA accepts from this merchant. */
   mpesaQueriesPerMinute: number;
-  /** Who counts page views: a Plausible at `url`, or the shop itself where that is null. `domain` is the site's name there. */
+  /** Page views: counted by Plausible at `url`, or by the shop itself when it is null. `domain` is the site's name in Plausible. */
   analytics: { url: string | null; domain: string };
 }
 
-/** On a hosted project the payment function has the account, in its secrets. */
+/** With a hosted project, the account is in the secrets of the payment function. */
 interface HostedMpesa {
   environment: 'sandbox' | 'production';
   isHosted: true;
 }
 
 type MpesaConfig = {
-  /** Where the money goes: to a paybill or to a till. */
+  /** The account that receives payments: a paybill or a till. */
   transactionType: 'CustomerPayBillOnline' | 'CustomerBuyGoodsOnline';
 } & (
   | { environment: 'simulator'; port: number }
@@ -64,9 +64,9 @@ type MpesaConfig = {
       consumerSecret: string;
       shortcode: string;
       passkey: string;
-      /** The till, where money goes to one (transaction type CustomerBuyGoodsOnline). */
+      /** Number of the till (transaction type CustomerBuyGoodsOnline). */
       till: string | undefined;
-      /** Who may send money back. */
+      /** Initiator of reversals. */
       initiator: { name: string; password: string; certificate: string } | null;
       /** The phone that the shortcode is registered with at M-PESA (254…), for its statement. */
       nominatedNumber: string | undefined;
@@ -78,7 +78,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /**
  * Reads the settings.
  * @param environment variables; blank ones count as not set
- * @param root the project's folder, which relative paths start from
+ * @param root the project's folder, base of relative paths
  * @throws WrongSetting naming the first wrong one
  */
 export function readConfig(environment: Environment, root: string): Config {
@@ -189,7 +189,7 @@ function readS3(text: (name: string) => string | undefined): Config['s3'] {
   return { endpoint, bucket, accessKey, secretKey, region: text('S3_REGION') ?? 'us-east-1' };
 }
 
-/** Which payments a hosted shop takes must be said: a simulator that starts by itself would tell customers that no money moves. */
+/** A hosted shop requires MPESA_ENV: a default of `simulator` would let customers order without paying. */
 function readHostedMpesa(
   text: (name: string) => string | undefined,
   port: number,
@@ -222,7 +222,7 @@ function readMpesa(text: (name: string) => string | undefined, port: number, roo
       transactionType: readType(text('MPESA_TRANSACTION_TYPE') ?? 'CustomerPayBillOnline'),
     };
   }
-  // A space within is a slip of copying, which M-PESA would answer with an empty page.
+  // Whitespace is a copying error, which M-PESA would answer with an empty page.
   const required = (name: string): string => {
     const value = text(name);
     if (!value) throw new WrongSetting(`With MPESA_ENV=${environment}, ${name} must be set.`);
@@ -251,7 +251,7 @@ function readMpesa(text: (name: string) => string | undefined, port: number, roo
   };
 }
 
-/** What the portal gives everybody for trying out. */
+/** The portal's public test credentials. */
 const sandbox = {
   shortcode: '174379',
   passkey: 'bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919',
@@ -271,7 +271,7 @@ function readTill(
     }
     return undefined;
   }
-  // The sandbox has no till of its own: its shortcode stands for one.
+  // The sandbox has no till; its shortcode is used instead.
   if (!till && environment === 'production') {
     throw new WrongSetting(
       "With MPESA_TRANSACTION_TYPE=CustomerBuyGoodsOnline, MPESA_TILL must be the till's number; MPESA_SHORTCODE is its store number.",
@@ -316,7 +316,7 @@ function readNominatedNumber(value: string | undefined): string | undefined {
   return msisdn(phone);
 }
 
-/** Without it M-PESA refuses every prompt, and customers would be the first to notice. */
+/** M-PESA refuses every prompt with an invalid callback URL, so it is checked at the start. */
 function checkNoticeHost(name: string, url: string, environment: string): void {
   const { protocol, hostname } = new URL(url);
   const isPrivate =
@@ -333,7 +333,7 @@ function checkNoticeHost(name: string, url: string, environment: string): void {
   );
   if (forbidden) {
     throw new WrongSetting(
-      `${name} contains "${forbidden}", and M-PESA refuses to send notices to such an address.`,
+      `${name} contains "${forbidden}", and M-PESA refuses callback URLs with this word.`,
     );
   }
 }

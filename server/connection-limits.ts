@@ -1,5 +1,5 @@
-// Bounds of connections: how many a network holds, how many requests wait on one, how many bytes of responses stay unread, and how
-// many bytes of unfinished requests are held.
+// Limits of connections: connections per network, pending requests per connection, unread bytes of responses,
+// and bytes of incomplete requests.
 import { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
@@ -61,8 +61,8 @@ const burstSeconds = 10;
 const onBody = 3;
 
 /**
- * Has the rest of a packet parsed without a buffer and a call for each chunk: of 64 KiB in chunks of one byte, those take 10 ms. The
- * parser is used again by other connections, but not before this one's has been closed.
+ * Parses the rest of a packet without a buffer and a call for each chunk: for 64 KiB in chunks of one byte, those take 10 ms. Other
+ * connections reuse the parser, but not before this connection is closed.
  */
 function skipBody(socket: Socket): void {
   const { parser } = socket as Socket & { parser?: Record<number, unknown> };
@@ -75,7 +75,7 @@ function skipBody(socket: Socket): void {
 }
 
 /**
- * A request that counts its body, and after which a closed connection is parsed no further. Node goes on with all that it has read
+ * A request that counts its body, and stops parsing when its connection is closed. Node continues to parse all that it has read
  * when a connection is destroyed, and 64 KiB hold 2,500 requests or 10,000 chunks: 40 ms of work. Its parser stops at an upgrade.
  */
 export class BoundedRequest extends IncomingMessage {
@@ -152,7 +152,7 @@ class ReceivingRoom {
     this.readOn();
   }
 
-  /** Gives back what a request holds that receives no more. */
+  /** Releases the memory of a request that receives no more data. */
   forget(request: BoundedRequest): void {
     this.#total -= request.countedBytes;
     request.countedBytes = 0;
@@ -169,7 +169,7 @@ class ReceivingRoom {
     this.#waiting.add(request);
   }
 
-  /** Reads as many on as have room for a packet each, those first that have waited longest. */
+  /** Resumes as many bodies as have room for a packet each, the longest waiting first. */
   readOn(): void {
     let room = this.#maxBytes - this.#total;
     for (const request of this.#waiting) {
@@ -283,7 +283,7 @@ export function limitConnections(
     if (!rate.take(networks)) return null;
     const giveBack = quota.take(networks);
     if (giveBack) return giveBack;
-    // Otherwise one client could take all connections of the address that it shares with many, and send nothing on them.
+    // Otherwise one client could occupy all connections of an IP address that it shares with many, without sending anything.
     const full = quota.fullOf(networks);
     if (full !== null) byNetwork.makeRoom(full, networks.at(-1) ?? full);
     return quota.take(networks);
@@ -364,7 +364,7 @@ export function limitConnections(
   server.once('close', () => clearInterval(check));
 }
 
-/** What comes from this machine is not counted: a proxy that nobody told us of, and health checks. */
+/** Connections from this machine are not counted: they are health checks, or a proxy that is not configured. */
 function networksOfClient(address: string): string[] {
   const isLoopback = address === '::1' || /^(::ffff:)?127\./.test(address);
   return isLoopback ? [] : networksOf(address);

@@ -4,18 +4,18 @@ import { contentSecurityPolicy } from './content-security-policy.ts';
 
 const hash = (script: string) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`;
 
-test('each inline script is named by its hash, scripts from a file are not', () => {
+test('contains the hash of each inline script, but none for script files', () => {
   const policy = contentSecurityPolicy(
     `<script>one()</script><script type="module" async="">import "/a.js"</script><script src="/x.js"></script>`,
   );
   expect(policy).toContain(`script-src 'self' ${hash('one()')} ${hash('import "/a.js"')};`);
 });
 
-test('no script may be written into the page', () => {
+test('allows no inline scripts without a hash', () => {
   expect(contentSecurityPolicy('<p>')).toMatch(/script-src 'self';/);
 });
 
-test('pictures come from where the services are, also when that is another origin', () => {
+test('allows images from the origin of the services', () => {
   const policy = contentSecurityPolicy('<p>', ['https://abc.supabase.co', 'wss://abc.supabase.co']);
   expect(policy).toContain(`img-src 'self' data: blob: https://abc.supabase.co;`);
 });

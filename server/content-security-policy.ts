@@ -1,4 +1,4 @@
-// The content security policy of a rendered page: scripts run only when they are ours or their hash is named.
+// The content security policy of a rendered page: only scripts of our origin or with a listed hash run.
 import { createHash } from 'node:crypto';
 
 const inlineScript = /<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/gi;
@@ -6,7 +6,7 @@ const inlineScript = /<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/gi;
 /**
  * Builds the policy for one page.
  * @param html the whole page
- * @param connectTo further origins the page's scripts may talk to
+ * @param connectTo further origins that the page's scripts may call
  * @returns the value of the Content-Security-Policy header
  */
 export function contentSecurityPolicy(html: string, connectTo: readonly string[] = []): string {

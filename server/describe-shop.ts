@@ -1,7 +1,7 @@
-// What a person needs to know once the shop has started.
+// The lines printed once the shop has started.
 import type { Shop } from './shop.ts';
 
-/** Lines for the console: addresses, and the first account with its password, which is shown this once. */
+/** Lines for the console: URLs, and the first account with its password, which is shown only once. */
 export function describeShop({
   url,
   phonePageUrl,

@@ -1,11 +1,11 @@
-// Ends a process whose database has broken: it would answer nobody any more, and one that is started again is as it was.
+// Ends a process whose database has broken: it can serve no more requests, and a restarted process recovers.
 import type { Log } from './log.ts';
 
-/** The code a process ends with that only has to be started again (EX_TEMPFAIL of sysexits.h). */
+/** Exit code of a process that only has to be restarted (EX_TEMPFAIL of sysexits.h). */
 export const startAgain = 75;
 
 /**
- * Says why and ends at once: to close a database that answers nothing would last for ever, and all that was acknowledged is
+ * Logs the reason and exits immediately: closing a broken database would never end, and all acknowledged writes are
  * on the disk.
  */
 export function endBroken(log: Log, error: Error): never {

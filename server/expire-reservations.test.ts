@@ -30,7 +30,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.close();
   });
 
-  test('one run ends all orders that are due, a few per call', async () => {
+  test('ends all due reservations in one run, a few per call', async () => {
     ended = [];
     const product = await makeProduct(database, 60);
     for (let order = 0; order < 50; order += 1)
@@ -46,7 +46,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await stockOf(database, product)).toBe(59);
   });
 
-  test('a run that is stopped ends no further orders', async () => {
+  test('ends no further reservations after a stop', async () => {
     ended = [];
     const product = await makeProduct(database, 30);
     for (let order = 0; order < 30; order += 1)

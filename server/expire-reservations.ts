@@ -1,13 +1,13 @@
-// Ends the reservations that are due, in steps.
+// Ends due reservations in batches.
 import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
 
-/** Orders that one call ends: the embedded database blocks this process for as long as a call takes. */
+/** Orders per call: the embedded database blocks this process for the duration of a call. */
 const atMost = 20;
 
 /**
- * The job that ends all that is due. Unpaid orders of many networks can become due in one moment, and must neither keep their units
- * until a later run nor keep visitors waiting.
+ * Creates the job that ends all due reservations. Many unpaid orders can become due at the same moment. They must not hold their
+ * stock until a later run, nor delay visitors.
  * @param tables calls with the secret key
  */
 export function expireReservations(tables: Store['tables']): Job {

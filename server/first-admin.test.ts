@@ -65,11 +65,11 @@ const signIn = async (password: string) => {
   return (await client.signInWithPassword({ email, password })).error;
 };
 
-test('a shop makes it when it starts for the first time, and does not tell a password that a person set', () => {
+test('is created on the first start, and a configured password is not reported', () => {
   expect(madeAtTheStart).toEqual({ outcome: 'made', email, password: null });
 });
 
-test('without a password set it gets a random one, which signs in', async () => {
+test('gets a random password when none is configured', async () => {
   const made = await ensure();
   expect(made).toMatchObject({ outcome: 'made', email });
   const password = made.outcome === 'made' ? (made.password ?? '') : '';
@@ -79,21 +79,21 @@ test('without a password set it gets a random one, which signs in', async () => 
   expect(await staff()).toMatchObject([{ user_id: account?.id, is_active: true }]);
 });
 
-test('with staff there, even inactive ones, none is made', async () => {
+test('is not created when there is staff, even inactive', async () => {
   await ensure();
   await store.tables.from('admin_profiles').update({ is_active: false }).eq('is_active', true);
   expect(await ensure()).toEqual({ outcome: 'not needed' });
   expect(await accounts()).toHaveLength(1);
 });
 
-test('processes that start at once make one, and one of them tells its password', async () => {
+test('is created once by concurrent processes, and one of them reports the password', async () => {
   const outcomes = await Promise.all([ensure(), ensure(), ensure()]);
   expect(outcomes.filter(({ outcome }) => outcome === 'made')).toHaveLength(1);
   expect(await accounts()).toHaveLength(1);
   expect(await staff()).toHaveLength(1);
 });
 
-test('what an interrupted start left is brought to its end', async () => {
+test('is completed after an interrupted start', async () => {
   await ensure('set by a person');
   const [account] = await accounts();
   await store.tables
@@ -105,7 +105,7 @@ test('what an interrupted start left is brought to its end', async () => {
   expect(await signIn('set by a person')).toBeNull();
 });
 
-test('an account that somebody else made is not made staff', async () => {
+test('does not make an existing account staff', async () => {
   await admin.createUser({ email, password: 'of a stranger', email_confirm: true });
   expect(await ensure()).toEqual({ outcome: 'taken', email });
   expect(await staff()).toEqual([]);
@@ -123,7 +123,7 @@ test.each(['password', '12345678', 'janijuice1'])(
   },
 );
 
-test('services that refuse are an error, not a shop without staff that nobody notices', async () => {
+test('reports an error when the services refuse', async () => {
   const attempt = ensureFirstAdmin({
     store: createStore({ url: shop.url, key: 'sb_secret_wrong' }),
     servicesUrl: shop.url,

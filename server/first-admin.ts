@@ -1,12 +1,12 @@
-// The first staff account, made when a shop has none yet: through the auth service's admin API and the table API, as an
-// administrator of a hosted project would make it.
+// Creates the first staff account of a shop without staff, through the auth service's admin API and the table API, as an
+// administrator of a hosted project would.
 import { randomInt } from 'node:crypto';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Store } from '../web/lib/store.ts';
 
 export interface FirstAdminOptions {
-  /** Asks with the secret key. */
+  /** Uses the secret key. */
   store: Pick<Store, 'tables'>;
   /** Origin of the services. */
   servicesUrl: string;
@@ -19,19 +19,19 @@ export interface FirstAdminOptions {
 }
 
 export type FirstAdmin =
-  /** There is staff, or another process has just made the account. */
+  /** There is staff, or another process has just created the account. */
   | { outcome: 'not needed' }
-  /** `password` is what a person must be told; null when they set it themselves. */
+  /** `password` is the generated password to show; null when it was configured. */
   | { outcome: 'made'; email: string; password: string | null }
-  /** The address belongs to an account that is none of ours: it is not made staff. */
+  /** The email address belongs to an existing account, which is not made staff. */
   | { outcome: 'taken'; email: string };
 
 const mark = 'first_admin';
 
 /**
- * Makes the first staff account unless there is staff. Processes that start at once end up with one account, and a start
- * that was interrupted in the middle is brought to its end by the next one.
- * @throws WrongSetting when `password` is too weak; what the services answered when they could not do it
+ * Creates the first staff account unless there is staff. Concurrent processes create one account, and a start
+ * that was interrupted is completed by the next one.
+ * @throws WrongSetting when `password` is too weak; an error with the services' response when they fail
  */
 export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<FirstAdmin> {
   const { store, servicesUrl, secretKey, serviceFetch, email } = options;
@@ -88,10 +88,10 @@ async function findUser(admin: GoTrueAdminApi, email: string): Promise<User | nu
   return null;
 }
 
-// Without signs that look like others: it is typed from a console.
+// Without ambiguous characters, because the password is typed from a console.
 const alphabet = 'abcdefghjkmnpqrstuvwxyz23456789';
 
-/** Twenty signs in groups of five: 99 bits. */
+/** Twenty characters in groups of five: 99 bits. */
 function randomPassword(): string {
   const signs = Array.from({ length: 20 }, () => alphabet[randomInt(alphabet.length)]).join('');
   return signs.replace(/(.{5})(?=.)/g, '$1-');

@@ -1,4 +1,4 @@
-// What a change of a row on a hosted project says about pages.
+// Translation of row changes on a hosted project to facts of pages.
 import { expect, test } from 'vitest';
 import { createChangeReader } from './follow-page-changes.ts';
 
@@ -19,7 +19,7 @@ const change = (eventType: string, row: Record<string, unknown>, table = 'produc
   old: eventType === 'INSERT' ? {} : { id: row.id },
 });
 
-test('the first change of a product may concern any page, later ones name theirs', () => {
+test('the first change of a product may affect any page, later ones only its own pages', () => {
   const read = createChangeReader();
   expect(read(change('UPDATE', mango))).toBeNull();
   expect(read(change('UPDATE', { ...mango, name: 'Mango Gold' }))).toEqual([
@@ -28,14 +28,14 @@ test('the first change of a product may concern any page, later ones name theirs
   ]);
 });
 
-test('units that an order takes change no page until none is left', () => {
+test('units taken by an order affect no page until the product is sold out', () => {
   const read = createChangeReader();
   read(change('INSERT', mango));
   expect(read(change('UPDATE', { ...mango, stock_quantity: 9 }))).toEqual([]);
   expect(read(change('UPDATE', { ...mango, stock_quantity: 0 }))).toContain('products:slug:mango-bottle');
 });
 
-test('a product that comes or goes changes its category and the home page', () => {
+test('an added or removed product affects its category and the home page', () => {
   const read = createChangeReader();
   const expected = ['products', 'products:slug:mango-bottle', 'products:category:bottles', 'products:home'];
   expect(read(change('INSERT', mango))).toEqual(expected);
@@ -43,6 +43,6 @@ test('a product that comes or goes changes its category and the home page', () =
   expect(read(change('DELETE', mango))).toBeNull();
 });
 
-test('a row of another table changes what is made from that table', () => {
+test('a row of another table affects all pages made from that table', () => {
   expect(createChangeReader()(change('UPDATE', { id: 1 }, 'store_settings'))).toEqual(['store_settings']);
 });

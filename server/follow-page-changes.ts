@@ -22,11 +22,11 @@ interface RowChange {
 }
 
 /**
- * Makes the translation of row changes into the facts that pages are made from.
- * @returns for each change the facts that changed, none where pages show nothing of it, and null where it cannot be known
+ * Creates the translation of row changes to the facts that pages are made from.
+ * @returns for each change the changed facts, none when no page shows it, and null when that is unknown
  */
 export function createChangeReader(): (change: RowChange) => string[] | null {
-  // A change does not say what the row was before. Every order takes units, and pages only show whether there are any.
+  // A change does not include the former row. Every order takes units, and pages only show whether there are any.
   const known = new Map<unknown, Record<string, unknown>>();
   return ({ table, eventType, new: row, old }) => {
     if (table !== 'products') return factsChanged(JSON.stringify({ table }));
@@ -73,7 +73,7 @@ function isShownAlike(before: Record<string, unknown>, after: Record<string, unk
 }
 
 /**
- * Removes pages from the cache as the rows change that they were made from. While the changes cannot be followed, pages are cached
+ * Removes pages from the cache when rows change that they were made from. While changes are not received, pages are cached
  * for five seconds.
  * @param project origin of the project, and the secret key, with which every row is visible
  * @returns a function that stops following

@@ -1,10 +1,10 @@
-// What a hosted project still lacks before it can serve the shop, and how to get it.
+// Checks whether a hosted project is ready for the shop, and says what is missing.
 import type { Setup } from '../domain/payment-setup.ts';
 import { createStore } from '../web/lib/store.ts';
 import { withTimeout } from '../web/lib/timeout.ts';
 import type { Config } from './config.ts';
 
-/** One requirement: fulfilled, or what is wrong and what to do. */
+/** One requirement: fulfilled, or the problem and its remedy. */
 export interface Requirement {
   name: string;
   problem: string | null;
@@ -18,7 +18,7 @@ const dbPush = 'npx supabase link, then npx supabase db push';
 
 /**
  * Checks a project. It changes nothing there.
- * @param environment what MPESA_ENV says here
+ * @param environment the local MPESA_ENV
  * @returns all requirements; those that cannot be checked because an earlier one is missing are left out
  */
 export async function checkHostedProject(

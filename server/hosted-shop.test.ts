@@ -1,4 +1,4 @@
-// A shop whose services are another machine's: pages, readiness, jobs and the check before the start.
+// A shop whose services run on another machine: pages, readiness, jobs and the check before the start.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
@@ -33,7 +33,7 @@ const problems = async (
   return requirements.filter(({ problem }) => problem).map(({ name }) => name);
 };
 
-test('pages follow the rows they were made from', async () => {
+test('refreshes pages when their rows change', async () => {
   await until(async () => shop.output().includes('following the tables'), 'the shop follows the tables');
   const page = async () => (await fetch(`${shop.url}/shop/mango-bottle`)).text();
   const [etag] = [(await fetch(`${shop.url}/shop/mango-bottle`)).headers.get('etag')];
@@ -45,7 +45,7 @@ test('pages follow the rows they were made from', async () => {
   expect((await fetch(`${shop.url}/shop/mango-bottle`)).headers.get('etag')).not.toBe(etag);
 });
 
-test('a complete project lacks nothing, and what is missing or wrong is named', async () => {
+test('accepts a complete project, and names missing and wrong parts', async () => {
   expect(await problems()).toEqual([]);
   expect(await problems({ secretKey: keys.publishable })).toEqual(['Secret key']);
   expect(await problems({ publishableKey: 'sb_publishable_wrong' })).toEqual(['Publishable key']);
@@ -55,7 +55,7 @@ test('a complete project lacks nothing, and what is missing or wrong is named', 
   expect(await problems()).toEqual(['Catalogue']);
 });
 
-test('jobs run without errors, and the shop is not ready while its project is away', async () => {
+test('runs jobs without errors, and is not ready while the project is unavailable', async () => {
   expect(shop.problems()).toEqual([]);
   expect((await fetch(`${shop.url}/readyz`)).status).toBe(200);
   await project.kill();

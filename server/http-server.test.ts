@@ -50,7 +50,7 @@ function letters(headers: Record<string, string>): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/assets/letters.js`, { headers });
 }
 
-test('a page is sent in the encoding that is read there, and not once more to who has it', async () => {
+test('sends a page in the accepted encoding, and 304 to a client that has it', async () => {
   const ask = (headers: Record<string, string>, method = 'GET') =>
     fetch(`http://127.0.0.1:${port}/delivery`, { method, headers });
   const tags = new Set<string | null>();
@@ -75,7 +75,7 @@ test('a page is sent in the encoding that is read there, and not once more to wh
   expect([head.headers.get('content-length'), await head.text()]).toEqual(['7', '']);
 });
 
-test('a network that asks for many pages waits for itself alone, and what waits for a function holds nobody up', async () => {
+test('a network with many page requests delays only itself, and requests that wait for a function delay no one', async () => {
   const started: string[] = [];
   const ends: (() => void)[] = [];
   const pause = () => new Promise<void>((done) => ends.push(done));
@@ -110,7 +110,7 @@ test('a network that asks for many pages waits for itself alone, and what waits 
   await expect.poll(() => ends.length).toBe(3);
   expect(await from('198.51.100.1', '/page')).toBe('/page');
 
-  // Addresses of one network.
+  // IP addresses of one network.
   const flood = Array.from({ length: 12 }, (_, n) => from(`192.0.2.${n}`, `/slow/${n}`));
   await expect.poll(() => started.filter((path) => path.startsWith('/slow')).length).toBe(2);
   expect(await from('203.0.113.2', '/page')).toBe('/page');
@@ -129,7 +129,7 @@ test('a network that asks for many pages waits for itself alone, and what waits 
   await new Promise((done) => busy.close(done));
 });
 
-test('reads of the tables are answered in one piece or as they come, with or without the care of a URL', async () => {
+test('answers reads of tables whole or streamed, as plain or as web requests', async () => {
   const seen: string[] = [];
   const services = createHttpServer({
     backend: {
@@ -189,36 +189,36 @@ test('reads of the tables are answered in one piece or as they come, with or wit
 });
 
 describe('parts of a file', () => {
-  test('one range from a first to a last byte is that part', async () => {
+  test('sends one range with a first and a last byte', async () => {
     const response = await letters({ range: 'bytes=2-4' });
     expect([response.status, await response.text()]).toEqual([206, 'cde']);
   });
 
   test.each(['bytes=5-2', 'bytes=-3', 'bytes=0-1,3-4', 'bytes=x-y', 'lines=1-2'])(
-    'of "%s" the whole file is sent',
+    'sends the whole file for "%s"',
     async (range) => {
       const response = await letters({ range });
       expect([response.status, await response.text()]).toEqual([200, 'abcdefghij']);
     },
   );
 
-  test('a range on a condition is the whole file', async () => {
+  test('sends the whole file for a conditional range', async () => {
     const response = await letters({ range: 'bytes=2-4', 'if-range': '"another"' });
     expect([response.status, await response.text()]).toEqual([200, 'abcdefghij']);
   });
 
-  test('a range behind the end cannot be satisfied', async () => {
+  test('answers 416 for a range beyond the end', async () => {
     expect((await letters({ range: 'bytes=100-' })).status).toBe(416);
   });
 });
 
-test('a file that went away ends its own answer and nothing else', async () => {
+test('a deleted file fails its own response only', async () => {
   await rm(join(folder, 'assets/gone.js'));
   await expect(fetch(`http://127.0.0.1:${port}/assets/gone.js`).then((r) => r.text())).rejects.toThrow();
   expect((await letters({})).status).toBe(200);
 });
 
-describe('what a page is sent', () => {
+describe('a form', () => {
   const post = (body: BodyInit) =>
     fetch(`http://127.0.0.1:${port}/contact`, {
       method: 'POST',
@@ -227,11 +227,11 @@ describe('what a page is sent', () => {
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
     } as RequestInit);
 
-  test('a form reaches its page whole', async () => {
+  test('reaches its page completely', async () => {
     expect(await (await post(new URLSearchParams({ name: 'Amina' }))).text()).toBe('<p>name=Amina</p>');
   });
 
-  test('what is no form of a page is refused with a sentence, before anything reads it', async () => {
+  test('of another type is rejected with a sentence before it is parsed', async () => {
     for (const type of ['application/json', 'multipart/form-data; boundary=x', 'text/plain']) {
       const sent = { method: 'POST', body: '{', headers: { 'content-type': type } };
       const answer = await fetch(`http://127.0.0.1:${port}/contact`, sent);
@@ -239,13 +239,13 @@ describe('what a page is sent', () => {
     }
   });
 
-  test('a form of 101 fields is refused, one of 100 is not', async () => {
+  test('of 101 fields is rejected, one of 100 is not', async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=x`).join('&');
     const status = async (count: number) => (await post(new URLSearchParams(fields(count)))).status;
     expect([await status(100), await status(101)]).toEqual([200, 413]);
   });
 
-  test('a form of another site is refused, one of the shop is not, whatever proxy it came through', async () => {
+  test('of another site is rejected, one of the shop is accepted, also behind a proxy', async () => {
     const from = async (origin: string) => {
       const sent = { method: 'POST', body: new URLSearchParams('a=b'), headers: { origin } };
       return (await fetch(`http://127.0.0.1:${port}/contact`, sent)).status;
@@ -257,8 +257,8 @@ describe('what a page is sent', () => {
     expect(await from('https://shop.example')).toBe(200);
   });
 
-  test('a form that breaks off on its way is nothing to look into', async () => {
-    const told = vi.spyOn(log, 'error');
+  test('of a client that disconnects is not logged as an error', async () => {
+    const logged = vi.spyOn(log, 'error');
     const socket = await open();
     const gone = new Promise((done) => server.once('request', (request) => request.once('close', done)));
     socket.write(
@@ -267,13 +267,13 @@ describe('what a page is sent', () => {
     await new Promise((done) => server.once('request', done));
     socket.destroy();
     await gone;
-    // Whatever is told of it, is told by the next answer.
+    // An error would be logged before the next response.
     expect((await post(new URLSearchParams('a=b'))).status).toBe(200);
-    expect(told).not.toHaveBeenCalled();
-    told.mockRestore();
+    expect(logged).not.toHaveBeenCalled();
+    logged.mockRestore();
   });
 
-  test('more than any form holds is refused and not kept in memory, whether its length is told or not', async () => {
+  test('that is too large is rejected and not buffered, with or without a Content-Length', async () => {
     expect((await post('a'.repeat(33 * 1024))).status).toBe(413);
     let sent = 0;
     const endless = new ReadableStream({
@@ -292,7 +292,7 @@ describe('what a page is sent', () => {
   });
 });
 
-test('a connection is not left open behind a body that nobody reads to its end', async () => {
+test('closes a connection whose request body was not read to its end', async () => {
   const impatient = createHttpServer({
     backend: {
       serves: () => true,
@@ -303,7 +303,7 @@ test('a connection is not left open behind a body that nobody reads to its end',
       },
     },
     pages: new PageCache(),
-    renderPage: () => Promise.reject(new Error('no page is asked for')),
+    renderPage: () => Promise.reject(new Error('no page is requested')),
     assets: folder,
     pageViews: { fetch: async () => new Response() },
     fairShare: createFairShare('pglite'),
@@ -339,11 +339,11 @@ test.each([
   socket.destroy();
 });
 
-test('a client that breaks off while it asks for a WebSocket brings nothing down', async () => {
+test('survives a client that disconnects during a WebSocket handshake', async () => {
   const answered = new Promise<number>((done) => {
     server.once('upgrade', (_request, socket) => {
       done(socket.listenerCount('error'));
-      // What happens when the answer meets a connection that is gone.
+      // The error of writing a response to a closed connection.
       socket.destroy(new Error('read ECONNRESET'));
     });
   });
@@ -375,7 +375,7 @@ function open(): Promise<Socket> {
   });
 }
 
-test('returns metrics to a caller with the secret key alone, and counts cached pages', async () => {
+test('returns metrics only to a caller with the secret key, and counts cached pages', async () => {
   const read = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/metrics`, { headers });
   for (const headers of [
     {},
@@ -410,7 +410,7 @@ test('returns metrics to a caller with the secret key alone, and counts cached p
     .toBeGreaterThan(0);
 });
 
-test('gives each request an id of its own, which joins the response, the log and the error page', async () => {
+test('gives each request an id in its response, in the log and on the error page', async () => {
   const lines: Record<string, unknown>[] = [];
   const failing = createHttpServer({
     backend: null,

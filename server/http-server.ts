@@ -1,4 +1,4 @@
-// The one listener: cached pages straight from memory, then files, then the services, then rendering.
+// The HTTP server: cached pages from memory, then files, then the services, then rendering.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
@@ -29,31 +29,31 @@ export interface HttpServerOptions {
   backend: Pick<Backend, 'answer' | 'serves' | 'upgrade'> | null;
   pages: PageCache;
   renderPage: PageRenderer;
-  /** The files for browsers: the folder they were built into, or what serves them while they change (development). */
+  /** The files for browsers: the build's output folder, or a handler that serves them in development. */
   assets: string | Middleware;
-  /** Takes reports of page views, at `/api/event`. */
+  /** Receives reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
-  /** The pictures of shared products. */
+  /** Images for shared links of products. */
   shareImages?: ShareImages;
-  /** The fair queues of everything that takes work. Cached pages and files wait in none. */
+  /** The fair queues of requests. Cached pages and files are served without queueing. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
-  /** Counts requests, and what GET /metrics returns to a caller with the secret key. */
+  /** Metrics, which GET /metrics returns to a caller with the secret key. */
   metrics: Metrics;
   secretKey: string;
   trustedProxies: number;
-  /** What the outside calls the shop. */
+  /** Public URL of the shop. */
   publicUrl: string;
   log: Log;
 }
 
-/** What rendering a page costs, where 1 is a plain read of the tables. */
+/** Cost of rendering a page; 1 is a plain read of a table. */
 const pageCost = 10;
-/** Statuses of the services' refusals that go to the log; others are part of everyday use. */
+/** Statuses of the services that are logged; others are part of normal use. */
 const loggedStatuses = new Set([403, 413, 414, 415, 429]);
 const year = 365 * 24 * 60 * 60;
 
-/** Puts the listener together; it is not listening yet. */
+/** Creates the server, which is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
   const { shareImages, fairShare, metrics, secretKey } = options;
@@ -66,7 +66,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       ? { 'strict-transport-security': `max-age=${year}; includeSubDomains` }
       : {}),
   };
-  // A file is no page: what a page may do is no matter of its scripts and pictures, and a phone pays for every line.
+  // Files do not need the headers of pages, and phones pay for every byte.
   const { 'x-content-type-options': nosniff = '', 'strict-transport-security': strict } = securityHeaders;
   const files: Middleware =
     typeof assets === 'function'
@@ -76,7 +76,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
           ...(strict ? { 'strict-transport-security': strict } : {}),
         });
 
-  // What is sent of a page, worked out once for each encoding: most answers are the same few kept pages.
+  // The headers of a page per encoding, cached because most responses are the same few pages.
   const finished = new WeakMap<Buffer, string[]>();
   const headersOf = (page: CachedPage, encoding: Encoding, body: Buffer): string[] => {
     const known = finished.get(body) ?? finishHeaders(page, encoding, body.length, securityHeaders);
@@ -90,7 +90,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (!body) throw new Error(`the page is not there as ${encoding}`);
     const headers = headersOf(page, encoding, body);
     if (page.status === 200 && rawHeader(request, 'if-none-match') === page.etag) {
-      // The length is that of a body which is not sent.
+      // A 304 has no body, so the stored length does not apply.
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
@@ -111,7 +111,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
 
   const answerPage = async (request: IncomingMessage, response: ServerResponse, webRequest: Request) => {
     const key = isRead(request) ? pageKey(new URL(webRequest.url)) : null;
-    // A cached page is rendered from its key alone: nothing of the first request may be in it.
+    // A cached page is rendered from its key only, without any data of the first request.
     const client = visitorAt(addressOf(request));
     const signal = signalOf(response);
     const encoding = encodingFor(request);
@@ -122,7 +122,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
           const headers = { [requestIdHeader]: requestIdOf(request) ?? '' };
           return renderPage(new Request(new URL(key, publicUrl), { headers }), 'cached');
         });
-      // A function may wait for M-PESA: the page's place is for others in the meantime.
+      // A function may wait for M-PESA, so the page frees its place in the queue.
       const page = await renderPage(webRequest, 'once', (call) =>
         turn.pause(() => fairShare.outbound.run(client, call, { signal })),
       );
@@ -141,7 +141,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
-  /** The answer to a page or image, or to a client that too many others wait with. */
+  /** The response to a page or image request, or the error of a full queue. */
   const turnedAwayOr = async (answer: () => Promise<Response>, request: IncomingMessage) => {
     try {
       return await answer();
@@ -177,7 +177,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
 
-  // Answers that are streams go out as all others do that are no plain ones.
+  // Streamed responses are sent like all other web responses.
   const streams = new WeakMap<object, Response>();
   const answerPlain = async (request: IncomingMessage, response: ServerResponse, read: PlainRequest) => {
     const answer = await backend?.answer(read, signalOf(response));
@@ -233,7 +233,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     {
       overrideGlobalObjects: false,
       errorHandler: (error) => {
-        // No host, or no address that could be one: said to the sender, not to the log.
+        // No host, or an invalid URL: an error of the client, which is not logged.
         if (error instanceof RequestError || isClientDisconnect(error)) {
           return new Response('Bad request\n', { status: 400 });
         }
@@ -242,7 +242,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     },
   );
 
-  /** Begins to answer a request when it is its client's turn. */
+  /** Handles a request in its client's share of the queue. */
   const enter = (request: IncomingMessage, response: ServerResponse) => {
     const begin = async () => void web(request, response);
     fairShare.entry
@@ -284,7 +284,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         );
       });
     }
-    // No page has such an address.
+    // No page has such a URL.
     if (backend && path.startsWith('/rest/v1/')) {
       measure(response, () => routeOf(path));
       arrive(request);
@@ -305,7 +305,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
-      // Without a proxy the address is known without reading the headers.
+      // Without a proxy the IP address is that of the socket.
       if (trustedProxies > 0) arrive(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
       sendPage(request, response, page);
@@ -331,7 +331,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   server.maxHeadersCount = 100;
   server.on('upgrade', (request, socket, head) => {
     if (socket.destroyed) return;
-    // From here on nobody else listens: a client that goes away must not bring the process down.
+    // Nothing else handles errors of this socket: without a listener, a client disconnect would end the process.
     socket.on('error', () => socket.destroy());
     arrive(request);
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
@@ -360,19 +360,19 @@ function isRead(request: IncomingMessage): boolean {
 }
 
 /**
- * Whether a body was read in part and no further: nothing more can come on its connection, and a proxy that is not told
- * would send the next customer's request on it.
+ * Whether a body was read in part only. Its connection must then be closed with a header, or a proxy would send the next
+ * customer's request on it.
  */
 function isGivenUp(request: IncomingMessage): boolean {
   return request.readableDidRead && !request.complete;
 }
 
-/** The IP address a request came from; only once `establishClientAddress` has seen it. */
+/** The client's IP address, valid after `establishClientAddress`. */
 function addressOf({ headers }: IncomingMessage): string {
   return String(headers['x-forwarded-for'] ?? '');
 }
 
-/** Gives what is aborted when the client goes away before its response is complete. */
+/** Returns a signal that is aborted when the client disconnects before its response is complete. */
 function signalOf(response: ServerResponse): () => AbortSignal {
   return () => {
     const gone = new AbortController();
@@ -382,7 +382,7 @@ function signalOf(response: ServerResponse): () => AbortSignal {
   };
 }
 
-/** The one value of a header, read where it lies: the object of all headers would be made for this alone. */
+/** Reads one header without building Node's object of all headers. */
 function rawHeader({ rawHeaders }: IncomingMessage, name: string): string | undefined {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const candidate = rawHeaders[at];
@@ -395,7 +395,7 @@ function encodingFor(request: IncomingMessage): Encoding {
   return encodings.of(rawHeader(request, 'accept-encoding') ?? '');
 }
 
-/** What of an accept-encoding header to answer with; browsers send the same few again and again. */
+/** The encoding for an Accept-Encoding header, cached because browsers send the same few values. */
 const encodings = {
   known: new Map<string, Encoding>(),
   of(accepted: string): Encoding {

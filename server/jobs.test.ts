@@ -1,4 +1,4 @@
-// Jobs go on whatever becomes of one of their turns.
+// Jobs continue after a failed run.
 import { afterEach, expect, test, vi } from 'vitest';
 import { startJobs } from './jobs.ts';
 import { openLog } from './log.ts';
@@ -7,7 +7,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a job that comes once in hours is tried again a minute after it failed, and then has its time again', async () => {
+test('retries a failed hourly job after a minute, and then returns to its interval', async () => {
   vi.useFakeTimers();
   const turns: number[] = [];
   let fails = true;

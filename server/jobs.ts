@@ -1,15 +1,15 @@
-// Work that nobody asks for: open payments are asked about, unpaid orders give their units back, old rows go.
+// Background jobs: query open payments, release the stock of unpaid orders, delete old rows.
 import type { Log } from './log.ts';
 
-const TRIED_AGAIN_AFTER_MS = 60_000;
+const RETRY_AFTER_MS = 60_000;
 
 export interface Job {
   name: string;
   everyMs: number;
-  /** How long after the start it runs first; a second at most unless told. */
+  /** Delay of the first run after the start. Default: `everyMs`, but at most a second. */
   firstAfterMs?: number;
   run(): Promise<void>;
-  /** Gives up what is running, where that takes long. */
+  /** Aborts a long run. */
   stop?(): Promise<void>;
 }
 
@@ -20,9 +20,9 @@ interface JobMetrics {
 }
 
 /**
- * Runs each job again and again, never twice at once. A failure is logged and tried again at the next turn, after a
+ * Runs each job at its interval, never twice concurrently. A failure is logged and retried at the next interval, after a
  * minute at most.
- * @returns a function that stops them and waits for those that are running
+ * @returns a function that stops the jobs and waits for those that are running
  */
 export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics): () => Promise<void> {
   let isStopped = false;
@@ -44,7 +44,7 @@ export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics):
           },
           (error: unknown) => {
             observe(true);
-            // Said once, not at every turn of a long outage.
+            // Logged once, not for every retry of a long outage.
             if (!failed.has(job))
               log.error({ job: job.name, error: String(error) }, 'a job failed; it is tried again');
             failed.add(job);
@@ -52,8 +52,8 @@ export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics):
         )
         .finally(() => {
           running.delete(job);
-          // What comes once in hours does not wait as long after a moment's trouble.
-          schedule(job, failed.has(job) ? Math.min(job.everyMs, TRIED_AGAIN_AFTER_MS) : job.everyMs);
+          // An hourly job is retried soon after a temporary failure.
+          schedule(job, failed.has(job) ? Math.min(job.everyMs, RETRY_AFTER_MS) : job.everyMs);
         });
       running.set(job, turn);
     }, delayMs);

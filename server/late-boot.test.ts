@@ -8,7 +8,7 @@ const page = [
   `<script type="module" async="">import "/assets/a.js";\nimport("/assets/$&.js");</script>`,
 ].join('');
 
-test('no module is asked for until the small boot script does so, and their text is kept as it is', () => {
+test('defers all modules to the boot script, with their text unchanged', () => {
   const late = bootLate(page);
   expect(late).not.toContain('modulepreload" ');
   expect(late).not.toContain('<script type="module"');
@@ -17,23 +17,23 @@ test('no module is asked for until the small boot script does so, and their text
   expect(late).toContain('import "/assets/a.js";\nimport("/assets/$&.js");</script>');
 });
 
-test('the icon and the manifest wait for the page to come alive, and who runs no scripts has them at once', () => {
+test('defers the icon and the manifest to hydration, except without JavaScript', () => {
   const links = '<link rel="icon" href="/favicon.svg"/><link rel="manifest" href="/manifest.webmanifest"/>';
   const late = bootLate(page.replace('<head>', `<head>${links}`));
   expect(late).toContain(`<noscript>${links}</noscript>`);
   expect(late.replace(/<noscript>.*?<\/noscript>/, '')).not.toMatch(/favicon|webmanifest/);
-  // Without any icon a browser asks for one by itself.
+  // Without any icon a browser requests /favicon.ico.
   expect(late).toContain('<link rel="icon" href="data:,"/>');
 });
 
-test('the policy names the boot scripts and the script that they start', () => {
+test('the policy contains the hashes of the boot scripts and of the script that they start', () => {
   const hashes = (html: string) => contentSecurityPolicy(html).match(/'sha256-[^']+'/g) ?? [];
   expect(hashes(page)).toHaveLength(2);
   expect(hashes(bootLate(page))).toHaveLength(4);
-  // The module script runs later with the very text that the page had it in.
+  // The module script runs later with the same text.
   expect(hashes(bootLate(page))).toEqual(expect.arrayContaining(hashes(page)));
 });
 
-test('a page without scripts of the router stays as it is', () => {
+test('does not change a page without scripts of the router', () => {
   expect(bootLate('<p>hello</p>')).toBe('<p>hello</p>');
 });

@@ -1,4 +1,4 @@
-// How many lines of one kind a log takes: a client that causes them must not fill the disk.
+// Limits log lines of one kind, so that a client that causes them cannot fill the disk.
 
 export interface LineLimitOptions {
   /** Lines per second on average. Default: 5. */
@@ -10,7 +10,7 @@ export interface LineLimitOptions {
 }
 
 /**
- * Makes the limit.
+ * Creates the limit.
  * @returns a function to call before each line: the number of lines left out since the last one, or null to leave out this one, too
  */
 export function createLineLimit(options: LineLimitOptions = {}): () => number | null {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { formatLine, maskPath, openLog } from './log.ts';
 
-test('what opens an order or a payment is never logged', () => {
+test('never logs access keys of orders and payments', () => {
   expect(maskPath('/functions/v1/mobile-money/notice/abcdef?x=1')).toBe(
     '/functions/v1/mobile-money/notice/•••?x=1',
   );
@@ -15,7 +15,7 @@ test('what opens an order or a payment is never logged', () => {
   );
 });
 
-test('writes a few errors of one message per second, and all lines of everyday use', () => {
+test('limits errors of one message per second, but not lines of normal use', () => {
   const lines: Record<string, unknown>[] = [];
   const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line)) });
   for (let n = 0; n < 1000; n += 1) log.error({ error: 'a long stack' }, 'internal error');

@@ -14,8 +14,8 @@ const maxMessages = 500;
 
 /**
  * Opens the log. Warnings and errors of one message are a few per second: the next line says as `more` how many were left out.
- * @param destination where JSON lines go. Default: standard output, in words where it is a terminal.
- * @throws WrongSetting when there is no such level
+ * @param destination of JSON lines. Default: standard output, readable text where it is a terminal.
+ * @throws WrongSetting for an unknown level
  */
 export function openLog(level = 'info', destination?: pino.DestinationStream): Log {
   if (!levels.includes(level)) {
@@ -76,7 +76,7 @@ export function formatLine(line: string): string {
 }
 
 /**
- * A path as it may be logged: what opens something is cut out of it.
+ * Removes access keys and other secrets from a path for the log.
  * @param path path and query of a request
  */
 export function maskPath(path: string): string {

@@ -8,7 +8,7 @@ const buttons = new Map([
   [receipt, 'Open the receipt'],
 ]);
 
-test('a page of the order on its own line becomes a button, one of the shop within a line a link, and signs of HTML stay signs', () => {
+test('converts an order URL on its own line to a button and other shop URLs to links, and escapes HTML', () => {
   const html = mailHtml(
     'Habari <b>Amina</b> & "co",\n\nyour order:\nhttps://jani.example/track-order/JJ-1?key=a&b=1\n\nsee https://jani.example/shop.',
     'Jani & Juice',

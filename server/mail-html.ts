@@ -1,12 +1,12 @@
-// A plain mail as simple HTML: the same words, with links that can be tapped.
+// Converts a plain-text email to simple HTML with links.
 
-/** Pages that a mail leads to by a button: label by address. */
+/** Labels of buttons by path. */
 export type MailButtons = ReadonlyMap<string, string>;
 
 /**
- * @param text paragraphs are parted by empty lines; a line that is the address of a button becomes that button
- * @param heading said above it, such as the name of the shop
- * @param origin of the shop; no other host is linked, whatever the text says
+ * @param text paragraphs separated by empty lines; a line that is the URL of a button becomes that button
+ * @param heading above the text, such as the name of the shop
+ * @param origin of the shop; URLs of other hosts are not linked
  */
 export function mailHtml(text: string, heading: string, origin: string, buttons: MailButtons): string {
   const paragraphs = text

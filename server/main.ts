@@ -1,4 +1,4 @@
-// The process: reads the settings, starts the shop, says where it is, and stops it when asked.
+// The process: reads the settings, starts the shop, prints its URLs, and stops it on a signal.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
@@ -10,7 +10,7 @@ import { describeStartFailure } from './start-failure.ts';
 import { watchLoop } from './watch-loop.ts';
 
 /**
- * Runs the built shop until the process is told to stop.
+ * Runs the built shop until SIGINT or SIGTERM.
  * @param root the project's folder
  */
 export async function main(root: string): Promise<void> {
@@ -39,7 +39,7 @@ export async function main(root: string): Promise<void> {
   const stop = async () => {
     if (isStopping) process.exit(1);
     isStopping = true;
-    // A second signal, or a shop that does not end in time, ends the process all the same.
+    // A second signal ends the process immediately, as does a timeout.
     setTimeout(() => process.exit(1), 10_000).unref();
     await shop.close();
     process.exit(0);

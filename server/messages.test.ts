@@ -54,7 +54,7 @@ const listening = async (server: Server): Promise<number> => {
   return address && typeof address === 'object' ? address.port : 0;
 };
 
-/** A mail server that takes whatever comes, and keeps it; `refusal` answers recipients, `end` the whole mail. */
+/** A mail server that accepts and stores everything; `refusal` is its response to recipients, `end` to the whole email. */
 async function mailServer(refusal?: string, end?: string): Promise<{ url: string; received: string[] }> {
   const received: string[] = [];
   const server = createTcpServer((socket) => {
@@ -89,7 +89,7 @@ interface Asked {
   headers: IncomingHttpHeaders;
   body: URLSearchParams;
 }
-/** A text message gateway that gives one answer. */
+/** A text message gateway with one fixed response. */
 async function gateway(status: number, answer: unknown): Promise<{ url: string; asked: Asked[] }> {
   const asked: Asked[] = [];
   const server = createHttpServer((request, response) => {
@@ -112,7 +112,7 @@ const recipients = (statusCode: number, status: string) => ({
   },
 });
 
-test('with SMTP a mail goes to the server, to its one recipient', async () => {
+test('sends an email over SMTP to its one recipient', async () => {
   const server = await mailServer();
   await messagesWith({ smtpUrl: server.url }).sendMail(mail);
   expect(server.received).toContain('RCPT TO:<amina@jani.example>');
@@ -120,17 +120,17 @@ test('with SMTP a mail goes to the server, to its one recipient', async () => {
   expect(server.received.filter((line) => line.startsWith('RCPT'))).toHaveLength(1);
 });
 
-test('an address that smuggles in another one does not reach it', async () => {
+test('sends nothing to a second address inside the recipient', async () => {
   const server = await mailServer();
   const to = 'amina@jani.example, eve@evil.example';
   await messagesWith({ smtpUrl: server.url })
     .sendMail({ ...mail, to })
     .catch(() => {});
-  const told = server.received.filter((line) => line.startsWith('RCPT'));
-  expect(told.filter((line) => line.includes('<eve@evil.example>'))).toEqual([]);
+  const recipients = server.received.filter((line) => line.startsWith('RCPT'));
+  expect(recipients.filter((line) => line.includes('<eve@evil.example>'))).toEqual([]);
 });
 
-test('a mail server that refuses the recipient is a failure', async () => {
+test('fails when the mail server rejects the recipient', async () => {
   const server = await mailServer('550 no such person');
   await expect(messagesWith({ smtpUrl: server.url }).sendMail(mail)).rejects.toThrow('550');
 });
@@ -146,14 +146,14 @@ test.each([
   ['450 try later', undefined, 'refused'],
   [undefined, '554 spam', 'failed'],
   [undefined, '451 try later', 'refused'],
-  // It had the whole mail: it may have taken it.
+  // The server received the whole email, so it may have accepted it.
   [undefined, 'hangs up', 'unsure'],
 ])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, outcome) => {
   const server = await mailServer(refusal, end);
   expect(await outcomeOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(outcome);
 });
 
-test('a mail server or gateway that nobody answers for was not reached, so it is tried again', async () => {
+test('an unreachable mail server or gateway is a temporary error', async () => {
   const server = createTcpServer();
   const port = await listening(server);
   await closers.pop()?.();
@@ -165,7 +165,7 @@ test('a mail server or gateway that nobody answers for was not reached, so it is
   expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe('refused');
 });
 
-test('a mail that can be unsubscribed from offers it to mail programs', async () => {
+test('an email with an unsubscribe URL has List-Unsubscribe headers', async () => {
   const server = await mailServer();
   const messages = messagesWith({ smtpUrl: server.url });
   const unsubscribeUrl = 'https://jani.example/newsletter/unsubscribe?token=a1';
@@ -177,7 +177,7 @@ test('a mail that can be unsubscribed from offers it to mail programs', async ()
   expect(server.received.filter((line) => line.startsWith('List-'))).toEqual([]);
 });
 
-test('a mail is known by its id', async () => {
+test('an email has its Message-ID', async () => {
   const server = await mailServer();
   await messagesWith({ smtpUrl: server.url }).sendMail({ ...mail, messageId: '<one@jani.example>' });
   expect(server.received).toContain('Message-ID: <one@jani.example>');
@@ -196,14 +196,14 @@ test.each([
   expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe(outcome);
 });
 
-test('a gateway that hangs up may have sent the message', async () => {
+test('the outcome is unknown when the gateway disconnects', async () => {
   const server = createHttpServer((request) => request.socket.destroy());
   const url = `http://127.0.0.1:${await listening(server)}`;
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
   expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe('unsure');
 });
 
-test('with a gateway a text message goes there, with the credentials and the sender', async () => {
+test('sends a text message to the gateway with the credentials and the sender', async () => {
   const { url, asked } = await gateway(201, recipients(101, 'Success'));
   const messages = messagesWith({ sms: { username: 'jani', apiKey: 'key', sender: 'JANI', url } });
   expect(await messages.sendText(text)).toEqual({ messageId: 'ATXid_1' });
@@ -227,7 +227,7 @@ test.each([
   await expect(messages.sendText(text)).rejects.toThrow(reason);
 });
 
-test('without settings both are put into the outbox, readable by their owner alone', async () => {
+test('without settings writes both to the outbox folder, readable by the owner only', async () => {
   const messages = messagesWith({});
   await messages.sendMail(mail);
   await messages.sendText(text);
@@ -242,7 +242,7 @@ test('without settings both are put into the outbox, readable by their owner alo
   for (const file of files) expect((await stat(join(outbox, file))).mode & 0o077).toBe(0);
 });
 
-test('the log tells neither what a message says nor to whom exactly', async () => {
+test('logs neither the content of a message nor the full recipient', async () => {
   const messages = messagesWith({});
   await messages.sendMail(mail);
   await messages.sendText(text);

@@ -1,14 +1,14 @@
-// How mails and text messages leave the house: SMTP, Africa's Talking, or a folder that a person looks into.
+// Sends emails and text messages: over SMTP, with Africa's Talking, or into the outbox folder.
 import type { Mail, TextMessage } from '../backend/auth/messages.ts';
 import type { Log } from './log.ts';
 import { writeToOutboxFolder } from './outbox-folder.ts';
 
-/** A mail of whatever kind. */
+/** An email. */
 export interface OutgoingMail extends Omit<Mail, 'kind'> {
   kind: string;
-  /** Stays the same when the mail is sent again, so that a mailbox may know it: `<…@…>`. */
+  /** Message-ID, the same when the email is sent again, so that mailboxes detect duplicates: `<…@…>`. */
   messageId?: string;
-  /** Address that ends a subscription when it is posted to (RFC 8058). */
+  /** URL that ends a subscription on POST (RFC 8058). */
   unsubscribeUrl?: string;
 }
 
@@ -16,13 +16,13 @@ export interface OutgoingText extends Omit<TextMessage, 'kind'> {
   kind: string;
 }
 
-/** Sends messages. Whatever goes wrong is rejected with a SendError. */
+/** Sends messages. Rejects with a SendError. */
 export interface OutgoingMessages {
   sendMail(mail: OutgoingMail): Promise<void>;
   sendText(message: OutgoingText): Promise<{ messageId?: string } | undefined>;
 }
 
-/** Why a message was not sent, or may not have been. */
+/** A message was not sent, or its outcome is unknown. */
 export class SendError extends Error {
   /**
    * refused: it was not sent, but may be later. failed: it will never be accepted for this recipient. unsure: the connection ended
@@ -38,50 +38,50 @@ export class SendError extends Error {
 }
 
 export interface MessagesConfig {
-  /** `smtp:` or `smtps:`, with user and password; null: mails go to the outbox. */
+  /** `smtp:` or `smtps:`, with user and password; null: emails are written to the outbox folder. */
   smtpUrl: string | null;
   mailFrom: string;
-  /** Null: text messages go to the outbox. */
+  /** Null: text messages are written to the outbox folder. */
   sms: SmsGateway | null;
-  /** The folder. */
+  /** The outbox folder. */
   outbox: string;
-  /** For how many days the folder keeps a file. */
+  /** Days after which a file in the folder is deleted. */
   outboxDays: number;
 }
 
 interface SmsGateway {
   username: string;
   apiKey: string;
-  /** Short code or name that recipients see; the gateway's own when there is none. */
+  /** Short code or name that recipients see. Default: the gateway's own. */
   sender: string | undefined;
-  /** Other than Africa's Talking's own address, for tests. */
+  /** URL of the gateway, for tests. Default: Africa's Talking. */
   url?: string;
 }
 
 const timeoutMs = 15_000;
 
-/** Makes the way out. What it sends is logged without what it says, and the recipient masked. */
+/** Creates the sender. Messages are logged without their content, and with a masked recipient. */
 export function createMessages(config: MessagesConfig, log: Log): OutgoingMessages {
   return {
     async sendMail(mail) {
-      const told = { kind: mail.kind, to: maskRecipient(mail.to) };
+      const facts = { kind: mail.kind, to: maskRecipient(mail.to) };
       if (config.smtpUrl) {
         await sendBySmtp(config.smtpUrl, config.mailFrom, mail);
-        log.info(told, 'mail sent');
+        log.info(facts, 'mail sent');
       } else {
         const file = await putIntoOutbox(config.outbox, 'eml', await asEml(config.mailFrom, mail));
-        log.info({ ...told, file }, 'mail put into the outbox');
+        log.info({ ...facts, file }, 'mail put into the outbox');
       }
     },
     async sendText(message) {
-      const told = { kind: message.kind, to: maskRecipient(message.to) };
+      const facts = { kind: message.kind, to: maskRecipient(message.to) };
       if (config.sms) {
         const messageId = await sendByGateway(config.sms, message);
-        log.info({ ...told, messageId }, 'text message sent');
+        log.info({ ...facts, messageId }, 'text message sent');
         return { messageId };
       }
       const file = await putIntoOutbox(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
-      log.info({ ...told, file }, 'text message put into the outbox');
+      log.info({ ...facts, file }, 'text message put into the outbox');
       return undefined;
     },
   };
@@ -104,17 +104,17 @@ async function sendBySmtp(url: string, from: string, mail: OutgoingMail): Promis
   }
 }
 
-/** What nodemailer knows of a failure. */
+/** Fields of a nodemailer error. */
 interface SmtpError extends Error {
   code?: string;
   originalCode?: string;
   command?: string;
-  /** Of the server's refusal. */
+  /** Status code of the server's rejection. */
   responseCode?: number;
   timeoutType?: string;
 }
 
-// Before any of these a mail has not left: nobody was reached, or nobody was let in.
+// Errors before the email was transmitted: no connection, or no sign-in.
 const neverReached = new Set([
   'EDNS',
   'ETLS',
@@ -130,7 +130,7 @@ const neverGreeted = new Set(['CONNECT_TIMEOUT', 'GREETING_TIMEOUT', 'UPGRADE_TI
 function mailError(error: SmtpError): SendError {
   const { code = '', originalCode = '', command, responseCode, timeoutType = '', message } = error;
   if (responseCode) {
-    // Who the mail is from and who sends it are settings, which somebody may put right; the recipient and the mail are not.
+    // The sender and the sign-in are settings, which the operator can correct; the recipient and the email are not.
     const isAboutMail = code === 'EMESSAGE' || command === 'RCPT TO' || command === 'DATA';
     return new SendError(message, responseCode >= 500 && isAboutMail ? 'failed' : 'refused', error);
   }
@@ -150,7 +150,7 @@ async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
 
 const envelope = (from: string, { to, subject, text, html, messageId, unsubscribeUrl }: OutgoingMail) => ({
   from,
-  // An object is one address whatever is in it; a string is read as a list of them.
+  // An object is always one address; a string would be parsed as a list.
   to: { name: '', address: to },
   subject,
   text,
@@ -208,7 +208,7 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
     );
   }
   if (!body) {
-    // A gateway that fails inside may have sent it before; one that refuses has not.
+    // After an internal error the gateway may have sent it; after a rejection it has not.
     const outcome = answer.status >= 500 && answer.status !== 503 ? 'unsure' : 'refused';
     throw new SendError(`the text message gateway answered ${answer.status}`, outcome);
   }
@@ -239,7 +239,7 @@ async function putIntoOutbox(
 }
 
 /**
- * A mail address or phone number as it may be logged.
+ * Masks an email address or phone number for the log.
  * @returns such as `a•••@jani.example` or `•••678`
  */
 export function maskRecipient(recipient: string): string {

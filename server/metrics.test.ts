@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createMetrics, routeOf } from './metrics.ts';
 
-test('labels routes by patterns, whatever the path is', () => {
+test('labels routes by patterns', () => {
   const routes = {
     '/': '/',
     '/shop?search=muguka': '/shop',
@@ -27,7 +27,7 @@ test('labels routes by patterns, whatever the path is', () => {
   expect(Object.fromEntries(Object.keys(routes).map((url) => [url, routeOf(url)]))).toEqual(routes);
 });
 
-test('has as many series after requests of strangers as before', async () => {
+test('requests with unknown paths and methods add no series', async () => {
   const metrics = createMetrics();
   const ask = (prefix: string) => {
     for (let n = 0; n < 50; n += 1) metrics.observeRequest(routeOf(`${prefix}${n}`), 404, 0.001);
@@ -38,7 +38,7 @@ test('has as many series after requests of strangers as before', async () => {
   expect(series?.length).toBe(prefixes.length);
 });
 
-test('asks for the figures of the shop at most once in some seconds, and reports when they cannot be read', async () => {
+test('reads the figures of the shop at most once in 5 seconds, and reports failures', async () => {
   const metrics = createMetrics();
   let questions = 0;
   metrics.readShop = async () => {

@@ -11,20 +11,20 @@ interface ShopFigure {
 }
 
 export interface Metrics {
-  /** Pages sent from the cache. A plain number, because such a request must cost nothing else. */
+  /** Pages sent from the cache. A plain number, to keep cached requests cheap. */
   cachedPages: number;
   /** Pages rendered for the cache. */
   renderedPages: number;
   /** @param route one of `routeOf`, or `file` */
   observeRequest(route: string, status: number, seconds: number): void;
-  /** Measures what is sent to a database. */
+  /** Measures the queries of a database. */
   measureDatabase(database: Database): Database;
   /** Announces a job before its first run. */
   addJob(name: string, everyMs: number): void;
   observeJob(name: string, seconds: number, hasFailed: boolean): void;
   /** Reads at each scrape: open WebSockets. */
   readSockets: () => number;
-  /** Reads figures of the whole shop. Asked at a scrape, at most once in 5 seconds. */
+  /** Reads figures of the whole shop, at most once in 5 seconds, when metrics are scraped. */
   readShop: () => Promise<ShopFigure[]>;
   /** All metrics as text. */
   render(): Promise<string>;
@@ -55,7 +55,7 @@ const shopMetrics: Record<string, { label?: string; help: string }> = {
   backup_last_timestamp_seconds: { help: 'When the last usable backup was finished; 0 when there is none.' },
 };
 
-/** Makes the metrics of one process. */
+/** Creates the metrics of one process. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -205,7 +205,7 @@ export function createMetrics(): Metrics {
       },
       () => {
         isUp.set(0);
-        // Figures of an earlier scrape would pass for those of now.
+        // Figures of an earlier scrape would look current.
         forgetFigures();
       },
     );
@@ -237,7 +237,7 @@ const pageRoutes: readonly [RegExp, string][] = [
 ];
 
 /**
- * The label of a request's route: one of a fixed set, whatever the path is.
+ * The label of a request's route, one of a fixed set.
  * @param url path and query, as received
  */
 export function routeOf(url: string): string {

@@ -15,13 +15,13 @@ afterEach(() => rm(parent, { recursive: true }));
 const day = 24 * 60 * 60 * 1000;
 const later = (days: number) => new Date(Date.now() + days * day);
 
-test('a file is for its owner alone', async () => {
+test('a file is readable by its owner only', async () => {
   const file = await writeToOutboxFolder(folder, 'eml', 'To: amina@jani.example');
   expect((await stat(file)).mode & 0o777).toBe(0o600);
   expect((await stat(folder)).mode & 0o777).toBe(0o700);
 });
 
-test('files are deleted after the days that are set, and no other file is', async () => {
+test('deletes its files after the configured days, and no other files', async () => {
   const file = await writeToOutboxFolder(folder, 'json', '{}');
   await writeFile(join(folder, 'notes.txt'), 'mine');
   const limits = { days: 30, maxFiles: 100 };
@@ -31,17 +31,17 @@ test('files are deleted after the days that are set, and no other file is', asyn
   expect(await readdir(folder)).toEqual(['notes.txt']);
 });
 
-test('only so many files stay, the newest', async () => {
+test('retains the newest files up to the maximum', async () => {
   const files: string[] = [];
   for (let count = 0; count < 5; count += 1) {
     files.push(basename(await writeToOutboxFolder(folder, 'eml', String(count))));
-    // Names have milliseconds.
+    // File names contain milliseconds.
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
   expect(await emptyOutboxFolder(folder, { days: 30, maxFiles: 2 })).toBe(3);
   expect((await readdir(folder)).sort()).toEqual(files.slice(3));
 });
 
-test('a folder that does not exist is empty', async () => {
+test('treats a missing folder as empty', async () => {
   expect(await emptyOutboxFolder(folder, { days: 30, maxFiles: 2 })).toBe(0);
 });

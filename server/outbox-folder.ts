@@ -1,14 +1,14 @@
-// The folder for mails and texts while no mail server or gateway is set: personal data and codes, so nothing stays for long.
+// The folder for emails and texts without a mail server or gateway. Files contain personal data and codes, so they are deleted soon.
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Times in names sort as they came. */
+/** Times in file names sort chronologically. */
 const stampOf = (moment: Date): string => moment.toISOString().replaceAll(':', '-');
 const writtenByUs = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
 
 /**
- * Writes a file that its owner alone may read: its codes and links open accounts.
+ * Writes a file that only its owner may read: its codes and links open accounts.
  * @returns path of the file
  * @throws when the folder cannot be written
  */
@@ -24,7 +24,7 @@ export async function writeToOutboxFolder(
 }
 
 /**
- * Deletes what is older than `days`, and the oldest files beyond `maxFiles`. Other files are left alone.
+ * Deletes files older than `days`, and the oldest files beyond `maxFiles`. Files of other programs are not deleted.
  * @returns number of files deleted
  * @throws when the folder cannot be read
  */

@@ -24,7 +24,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   let mails: OutgoingMail[];
   let texts: OutgoingText[];
   let logged: string;
-  /** What the ways out do with a message; throws what went wrong. */
+  /** Replaces the senders; may throw a SendError. */
   let onSend: (message: OutgoingMail | OutgoingText) => unknown;
 
   beforeAll(async () => {
@@ -66,7 +66,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const placeOrder = async (form: Record<string, unknown> = {}): Promise<PlacedOrder> => {
     const product = await makeProduct(database, 10);
-    // Nobody is told of many orders in an hour.
+    // No message about many orders in an hour.
     await database.query('delete from private.rate_limits');
     return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...form });
   };
@@ -81,7 +81,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     return order;
   };
-  /** The messages of an order, the mail first. */
+  /** The messages of an order, the email first. */
   const messagesOf = async ({ id }: PlacedOrder) => {
     const { rows } = await database.query<Record<string, unknown>>(
       `select channel, status, attempts, problem, gateway_reference, subject, body,
@@ -98,7 +98,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         sending_since = sending_since - interval '${interval}';
     `);
 
-  test('mail and text of an order leave once, with its link, its number and its total', async () => {
+  test('sends the email and the text of an order once, with its link, number and total', async () => {
     const order = await promptOrder();
     await Promise.all([sendDueMessages(options), sendDueMessages(options), sendDueMessages(options)]);
     await sendDueMessages(options);
@@ -122,7 +122,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(logged).not.toMatch(/amina@|254712345678|key=/);
   });
 
-  test('every message as it comes fits one text and names what it is about', async () => {
+  test('every default text fits one SMS and names its order', async () => {
     const order = await promptOrder();
     await database.query(
       `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
@@ -137,11 +137,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       `payment_status = 'refunded'`,
     ]) {
       await database.query(`update public.orders set ${change} where id = $1`, [order.id]);
-      // Messages about a status wait until it can no longer be undone.
+      // Messages about a status wait until the change can no longer be undone.
       await later('15 seconds');
       await sendDueMessages(options);
     }
-    expect(texts.map(({ kind: told }) => told).sort()).toEqual([
+    expect(texts.map(({ kind }) => kind).sort()).toEqual([
       'order_delivered',
       'order_on_its_way',
       'order_paid',
@@ -160,7 +160,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(new Set(mails.map((mail) => mail.messageId)).size).toBe(mails.length);
   });
 
-  test('a refusal that can pass is tried again after a growing while, and given up with its reason after a day', async () => {
+  test('retries a temporary rejection with growing delays, and fails with its reason after a day', async () => {
     onSend = () => {
       throw new SendError('451 amina@example.com: try later', 'refused');
     };
@@ -198,7 +198,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(logged).not.toContain('amina@');
   });
 
-  test('a recipient that is refused for good is not tried again', async () => {
+  test('does not retry a permanently rejected recipient', async () => {
     onSend = (message) => {
       if ('subject' in message) throw new SendError('550 no such person', 'failed');
     };
@@ -212,7 +212,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('what may have left is not sent again by itself, but by a member of staff, under the same id', async () => {
+  test('a message with unknown outcome is sent again only by staff, with the same id', async () => {
     onSend = (message) => {
       if ('subject' in message) throw new SendError('Connection closed', 'unsure');
     };
@@ -233,7 +233,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(mails.map(({ messageId }) => messageId)).toEqual([`<${rows[0]?.id}@jani.example>`]);
   });
 
-  test('a message whose process died while sending it becomes unsure, one it had only taken is sent', async () => {
+  test('after a killed process, a message being sent becomes unsure and a leased one is sent', async () => {
     const order = await promptOrder();
     const { data: leased } = await options.tables.rpc('lease_messages', { at_most: 10 });
     const [died] = leased ?? [];
@@ -241,7 +241,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const begun = { message_id: died?.id ?? '', lease: died?.lease ?? '', body: 'Words', subject: 'Word' };
     const { data: attempt } = await options.tables.rpc('begin_message', begun);
     expect(attempt).toBe(1);
-    // Nobody begins the same one again.
+    // No process leases it again.
     expect((await options.tables.rpc('begin_message', begun)).data).toBeNull();
     await sendDueMessages(options);
     expect([...mails, ...texts]).toEqual([]);
@@ -254,13 +254,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(lost).toMatchObject({ status: 'unsure', attempts: 1, body: 'Words' });
     expect(lost?.problem).toContain('It may have arrived');
     expect([...mails, ...texts]).toHaveLength(1);
-    // It was only slow, and says so before anybody has decided anything.
+    // The process was only slow, and reports the outcome before staff have decided.
     const end = { message_id: died?.id ?? '', attempt: 1, outcome: 'sent' };
     expect((await options.tables.rpc('finish_message', end)).data).toBe('sent');
     expect((await options.tables.rpc('finish_message', { ...end, outcome: 'failed' })).data).toBeNull();
   });
 
-  test('a kind that is switched off is neither queued nor sent', async () => {
+  test('a disabled template is neither queued nor sent', async () => {
     const order = await promptOrder();
     const turn = (state: boolean) =>
       database.query(
@@ -278,7 +278,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await turn(true);
   });
 
-  test('a newsletter mail has working links, which neither its record nor the log repeats', async () => {
+  test('a newsletter email has working links, which neither its record nor the log contains', async () => {
     await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'reader@example.com' });
     await sendDueMessages(options);
     const [mail] = mails;
@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await call(database, 'visitor', 'unsubscribe_from_newsletter', { token: unsubscribe })).toBe(true);
   });
 
-  test('a message over the daily budget is not handed over, and leaves when staff send it with budget again', async () => {
+  test('a message over the daily budget is sent only by staff once there is budget', async () => {
     const setBudget = (texts: number) =>
       database.query('update public.store_settings set texts_per_day = $1', [texts]);
     await database.query('delete from private.messages_sent');
@@ -328,7 +328,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(texts).toHaveLength(2);
   });
 
-  test('a mail server that hangs keeps no text waiting', async () => {
+  test('an unresponsive mail server does not delay texts', async () => {
     await promptOrder();
     let answer = () => {};
     const hanging = new Promise<void>((resolve) => {
@@ -337,7 +337,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     onSend = (message) => ('subject' in message ? hanging : undefined);
     const turn = sendDueMessages(options);
     await vi.waitFor(() => expect(texts).toHaveLength(1), { timeout: 20_000 });
-    // Texts that come meanwhile leave with the next turn of whoever is free.
+    // Texts queued in the meantime are sent in the next run.
     const next = await promptOrder();
     onSend = (message) => ('subject' in message ? hanging : undefined);
     const other = sendDueMessages(options);
@@ -348,7 +348,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await messagesOf(next)).toMatchObject([{ status: 'sent' }, { status: 'sent' }]);
   });
 
-  test('a stop begins nothing more: what is under way is finished, the rest waits for the next process', async () => {
+  test('a stop finishes messages being sent and leaves the others for the next process', async () => {
     const orders: PlacedOrder[] = [];
     for (let count = 0; count < 20; count += 1) orders.push(await promptOrder());
     const stop = new AbortController();
@@ -359,7 +359,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     const count = (status: string) => rows.find((row) => row.status === status)?.count ?? 0;
     expect(count('sent')).toBeGreaterThan(0);
-    // Eight mails and sixteen texts at once.
+    // Eight emails and sixteen texts concurrently.
     expect(count('sent')).toBeLessThanOrEqual(24);
     expect(count('sent') + count('waiting')).toBe(40);
     onSend = () => {};
@@ -368,7 +368,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(mails.length + texts.length).toBe(40);
   });
 
-  test('a full outbox is emptied in one turn, each message once, so many at once and no more', async () => {
+  test('empties a full outbox in one run, each message once, within the concurrency limit', async () => {
     const orders: PlacedOrder[] = [];
     for (let index = 10; index < 60; index += 1) {
       orders.push(
@@ -392,7 +392,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(most.text).toBeLessThanOrEqual(16);
   });
 
-  test('two processes empty it together, each message once', async () => {
+  test('two processes empty the outbox together, each message once', async () => {
     const orders: PlacedOrder[] = [];
     for (let count = 0; count < 12; count += 1) orders.push(await promptOrder());
     await Promise.all([sendDueMessages(options), sendDueMessages(options)]);

@@ -1,4 +1,4 @@
-// Sends what waits in the outbox for customers: each message is marked before it leaves, and its end is noted after.
+// Sends the messages in the outbox: each is marked before it is sent, and its outcome is recorded afterwards.
 import {
   isNewsletter,
   type MessageFacts,
@@ -15,13 +15,13 @@ import { type MailButtons, mailHtml } from './mail-html.ts';
 import { maskRecipient, type OutgoingMessages, SendError } from './messages.ts';
 
 export interface OutboxOptions {
-  /** With the secret key: what may take messages. */
+  /** Table client with the secret key, which may lease messages. */
   tables: Store['tables'];
   messages: OutgoingMessages;
-  /** What the outside calls the shop. */
+  /** Public URL of the shop. */
   publicUrl: string;
   log: Log;
-  /** Once it is aborted nothing more is begun; what is being handed over is finished. */
+  /** Once aborted, no further message is started; those being sent are finished. */
   signal?: AbortSignal;
 }
 
@@ -35,14 +35,14 @@ interface LeasedMessage extends MessageTemplate {
   facts: MessageFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
 
-/** Messages of a channel that are being handed over at once: SMTP servers and gateways limit their connections. */
+/** Concurrent messages of a channel: SMTP servers and gateways limit their connections. */
 const concurrency = { mail: 8, text: 16 };
-/** A run ends after this, so that its duration and its failures show in the metrics. */
+/** Maximum duration of a run, so that its duration and failures appear in the metrics. */
 const longestRunMs = 30_000;
 
 /**
- * Sends what is due now, in whichever process. Mails and texts go side by side: neither waits for the other's server.
- * @throws when the database cannot be asked; what was handed over by then is noted, or becomes unsure
+ * Sends due messages. Emails and texts are sent concurrently: neither waits for the other's server.
+ * @throws when the database is unavailable; sent messages are recorded, or become unsure
  */
 export async function sendDueMessages(options: OutboxOptions): Promise<void> {
   const ends = await Promise.allSettled([sendDue('mail', options), sendDue('text', options)]);
@@ -55,7 +55,7 @@ async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions
   const most = concurrency[channel];
   const end = Date.now() + longestRunMs;
   while (!signal?.aborted && Date.now() < end) {
-    // Twice as many as leave at once, so that a slow one holds up few others.
+    // Twice the concurrency, so that a slow message delays few others.
     const { data, error } = await tables.rpc('lease_messages', { at_most: 2 * most, channel });
     if (error) throw new Error(error.message);
     const leased = data as LeasedMessage[];
@@ -74,16 +74,16 @@ async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions
 async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<void> {
   const { tables, log, signal } = options;
   const { id, channel, kind, recipient } = message;
-  // Nobody has it then: it is leased again in a minute.
+  // The message stays leased, and can be leased again in a minute.
   if (signal?.aborted) return;
   const facts = await factsOf(message, tables);
   const written = writeMessage(message, channel, facts, options.publicUrl);
-  // Tokens of newsletter links are stored as hashes only, so the record has the mail without them.
+  // Tokens of newsletter links are stored as hashes only, so the record has the email without them.
   const recorded =
     'tokens' in facts
       ? writeMessage(message, channel, { ...facts, tokens: null }, options.publicUrl)
       : written;
-  // From here on it may have left, whatever becomes of this process.
+  // From here on it may have been sent, even if this process is killed.
   const begun = await tables.rpc('begin_message', {
     message_id: id,
     lease: message.lease,
@@ -117,7 +117,7 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   if (noted.error) throw new Error(noted.error.message);
 }
 
-/** The facts of a message as its template needs them; tokens of a newsletter mail are issued for this attempt. */
+/** Values for a message's template; tokens of a newsletter email are issued for this attempt. */
 async function factsOf(
   { kind, facts }: LeasedMessage,
   tables: OutboxOptions['tables'],
@@ -177,6 +177,6 @@ function buttonsOf(facts: MessageFacts | NewsletterFacts, publicUrl: string): Ma
   ]);
 }
 
-/** Servers like to repeat whom they refuse. */
+/** Masks recipients, which servers often repeat in their errors. */
 const withoutContacts = (problem: string | null): string | null =>
   problem?.replace(/[^\s<>@:"]+@[^\s<>:"]+|\+?\d{9,}/g, maskRecipient) ?? null;

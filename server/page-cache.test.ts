@@ -8,40 +8,40 @@ const page = async (text: string, status = 200, facts: string[] = []): Promise<C
 const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
-  test('are of this shop: what names another host has none', () => {
+  test('do not exist for a path that names another host', () => {
     expect(pageKey(new URL('http://shop.example//evil.example/shop'))).toBeNull();
     expect(pageKey(new URL('http://shop.example//_.data'))).toBeNull();
   });
 
-  test('name a page and the parameters it depends on, and nothing else', () => {
+  test('contain a path and the parameters the page depends on, and nothing else', () => {
     expect(key('/shop?utm_source=x&sort=price&search=a%20b')).toBe('/shop?search=a%20b&sort=price');
     expect(key('/shop/mango-bottle?x=1')).toBe('/shop/mango-bottle?');
     expect(key('/?a=b')).toBe('/?');
   });
 
-  test('leave out a sort that the page does not know, and a filter beside a sort', () => {
+  test('omit an unknown sort, and a filter beside a sort', () => {
     expect(key('/shop?sort=price')).toBe('/shop?sort=price');
     expect(key('/shop?sort=odd&filter=price')).toBe('/shop?');
     expect(key('/shop?filter=odd')).toBe('/shop?');
     expect(key('/shop?filter=brand')).toBe('/shop?filter=brand');
   });
 
-  test('leave out what is no page number', () => {
+  test('omit an invalid page number', () => {
     expect(key('/shop?page=2&sort=price')).toBe('/shop?sort=price&page=2');
     for (const odd of ['1', '0', '-2', '02', '2.0', '2x', 'x', '1000', '9'.repeat(40), '']) {
       expect(key(`/shop?page=${odd}`), odd).toBe('/shop?');
     }
   });
 
-  test('cut a search to the length that the form takes, never through a character', () => {
+  test('truncate a search to the maximum of the form, never within a character', () => {
     expect(key(`/shop?search=${'x'.repeat(600)}`)).toBe(`/shop?search=${'x'.repeat(100)}`);
     expect(key(`/shop?search=${'x'.repeat(99)}%F0%9F%A7%83`)).toBe(`/shop?search=${'x'.repeat(99)}`);
   });
 
-  test('exist for the data of a page too, apart from the page itself', () => {
+  test('differ for a page and its data', () => {
     expect(key('/shop.data?search=x')).toBe('/shop.data?search=x');
     expect(key('/shop.data')).not.toBe(key('/shop'));
-    // A part of a parameter must not become a parameter of the page: some make a page personal.
+    // Part of a parameter's value must not become another parameter: some make a page personal.
     const smuggled = key('/track-order.data?_routes=x%26tracking=JJ-20261121-1234%26key=secret%23');
     const { searchParams } = new URL(smuggled ?? '', 'http://shop');
     expect([...searchParams]).toEqual([['_routes', 'x&tracking=JJ-20261121-1234&key=secret#']]);
@@ -61,7 +61,7 @@ describe('page keys', () => {
 });
 
 describe('the page cache', () => {
-  test('renders a page once for all who ask at once', async () => {
+  test('renders a page once for concurrent requests', async () => {
     const cache = new PageCache();
     let renders = 0;
     const render = async () => {
@@ -76,7 +76,7 @@ describe('the page cache', () => {
     expect(renders).toBe(1);
   });
 
-  test('forgets all pages on a change, and stores none that was being rendered', async () => {
+  test('drops all pages on a change, and stores none that was being rendered', async () => {
     const cache = new PageCache();
     let finish = (_: CachedPage) => {};
     const old = cache.getOrRender(
@@ -95,7 +95,7 @@ describe('the page cache', () => {
     expect(cache.get('/')?.bodies.identity.toString()).toBe('new');
   });
 
-  test('forgets what was made from a changed fact, and nothing else', async () => {
+  test('drops only pages that depend on a changed fact', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/shop/mango?', 'identity', () =>
       page('mango', 200, ['settings', 'mango', 'passion']),
@@ -113,13 +113,13 @@ describe('the page cache', () => {
     cache.forget(['passion']);
     expect(cache.find('/shop/mango')).toBeUndefined();
     expect(textOf(cache.find('/shop/tamarind'))).toBe('tamarind');
-    // A page that names nothing may be made from anything.
+    // A page without facts depends on everything.
     expect(cache.get('/unnamed?')).toBeUndefined();
     cache.forget(['settings']);
     expect(cache.find('/shop/tamarind')).toBeUndefined();
   });
 
-  test('a render that was overtaken by a change of what it shows is neither stored nor shared; one that was not is stored', async () => {
+  test('neither stores nor shares a render whose facts change during it; other renders are stored', async () => {
     const cache = new PageCache();
     const finish = new Map<string, (page: CachedPage) => void>();
     const begin = (key: string) =>
@@ -141,19 +141,21 @@ describe('the page cache', () => {
     await cache.getOrRender('/', 'identity', () => page('before'));
     cache.pause();
     expect(cache.get('/')).toBeUndefined();
-    expect(textOf(await cache.getOrRender('/', 'identity', () => page('meanwhile')))).toBe('meanwhile');
+    expect(textOf(await cache.getOrRender('/', 'identity', () => page('during the pause')))).toBe(
+      'during the pause',
+    );
     expect(cache.get('/')).toBeUndefined();
     let finish = (_: CachedPage) => {};
     const overtaken = cache.getOrRender('/', 'identity', () => new Promise((done) => (finish = done)));
     cache.resume();
-    finish(await page('of a time that nobody knows'));
+    finish(await page('of an unknown time'));
     await overtaken;
     expect(cache.get('/')).toBeUndefined();
     await cache.getOrRender('/', 'identity', () => page('after'));
     expect(textOf(cache.get('/'))).toBe('after');
   });
 
-  test('finds a stored page by the URL of a request, and forgets that with the page', async () => {
+  test('finds a stored page by the URL of a request, until the page is dropped', async () => {
     const cache = new PageCache();
     expect(cache.find('/shop?utm_source=x')).toBeUndefined();
     const kept = await cache.getOrRender('/shop?', 'identity', () => page('shop'));
@@ -173,7 +175,7 @@ describe('the page cache', () => {
     expect(cache.find('/shop')).toBeUndefined();
   });
 
-  test('stores no failure', async () => {
+  test('stores no error pages', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/', 'identity', () => page('sorry', 503));
     expect(cache.get('/')).toBeUndefined();
@@ -185,7 +187,7 @@ describe('the page cache', () => {
     );
   });
 
-  test('is bounded in bytes: the least recently used page is dropped first', async () => {
+  test('drops the least recently used page above its limit of bytes', async () => {
     const cache = new PageCache(40_000);
     const large = (name: string) => page(name.padEnd(10_000));
     await cache.getOrRender('a', 'identity', () => large('a'));
@@ -230,7 +232,7 @@ describe('the page cache', () => {
     expect(cache.get('/shop?search=a')).toBe(searched);
   });
 
-  test('compresses a page with parameters only as it is asked for', async () => {
+  test('compresses a page with parameters only in requested encodings', async () => {
     const cache = new PageCache();
     const ask = (encoding: 'br' | 'gzip') =>
       cache.getOrRender('/shop?search=a', encoding, () => page('found'.repeat(1000)));

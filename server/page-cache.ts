@@ -8,17 +8,17 @@ const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
 export type Encoding = 'br' | 'gzip' | 'identity';
 
-/** A response: its headers, and its body in each encoding that somebody has asked for. */
+/** A response: its headers, and its body in each requested encoding. */
 export interface CachedPage {
   status: number;
   headers: Record<string, string>;
   etag: string;
   bodies: Partial<Record<Encoding, Buffer>> & { identity: Buffer };
-  /** What it was rendered from. Without facts it depends on everything. */
+  /** Facts it was rendered from. Without facts it depends on everything. */
   facts: readonly string[];
 }
 
-/** Query parameters that a page depends on. Others, such as campaign tags, do not make another page. */
+/** Query parameters that a page depends on. Others, such as campaign tags, are ignored. */
 const pageParameters: Record<string, readonly string[]> = {
   '/': [],
   '/shop': ['search', 'filter', 'brand', 'category', 'sort', 'page'],
@@ -58,7 +58,7 @@ export function pageKey(url: URL): string | null {
   return key.length <= 500 ? key : null;
 }
 
-/** The value of a parameter as the shop page reads it (`readCatalogueQuery`); null where it makes no difference. */
+/** The value of a parameter as the shop page reads it (`readCatalogueQuery`); null where it has no effect. */
 function usedValue(name: string, parameters: URLSearchParams): string | null {
   if (name === 'search') return searchIn(parameters);
   if (name === 'page') {
@@ -73,7 +73,7 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
 }
 
 /**
- * Makes a page of what was rendered.
+ * Creates a page from rendered content.
  * @param body the page's bytes
  * @param facts what the page was rendered from
  */
@@ -102,7 +102,7 @@ async function compress(body: Buffer, encoding: Encoding, effort: 'quick' | 'bes
   });
 }
 
-/** Adds a page's body in an encoding, compressed quickly, where it is not there yet. */
+/** Adds a page's body in an encoding, compressed quickly, unless it exists. */
 export async function encodePage({ bodies }: CachedPage, encoding: Encoding): Promise<void> {
   bodies[encoding] ??= await compress(bodies.identity, encoding, 'quick');
 }
@@ -117,7 +117,7 @@ interface Entry {
   bytes: number;
 }
 
-/** Entries of one kind, the latest used last. */
+/** Entries of one kind, the most recently used last. */
 interface Pages {
   maxBytes: number;
   bytes: number;
@@ -135,7 +135,7 @@ interface Render {
 const anything = '';
 /** Memory that an entry takes besides its bodies, about. */
 const entryBytes = 4 * 1024;
-/** URLs that are remembered with the page they lead to. */
+/** Requested URLs that are cached with their page. */
 const maxUrls = 1000;
 
 /**
@@ -234,7 +234,7 @@ export class PageCache {
       for (const entry of this.#byFact.get(fact) ?? []) this.#drop(entry);
     }
     for (const { changed } of this.#renders) for (const fact of facts) changed.add(fact);
-    // A render that began before the change must not be shared with a request that comes after it.
+    // A render that began before the change must not be shared with a later request.
     this.#sharing.clear();
   }
 
@@ -254,7 +254,7 @@ export class PageCache {
     this.clear();
   }
 
-  /** Stores pages again. What changed during the pause is unknown. */
+  /** Stores pages again. Changes during the pause are unknown. */
   resume(): void {
     this.clear();
     this.#isPaused = false;
@@ -286,12 +286,12 @@ export class PageCache {
       compress(identity, 'gzip', 'best'),
     ]);
     if (!entry.page) return;
-    // Another page: what was worked out for the first one, such as its length, is not this one's.
+    // A new object, because values cached for the first one, such as its length, do not apply.
     entry.page = { ...entry.page, bodies: { identity, br, gzip } };
     this.#measure(entry.key, entry.page);
   }
 
-  /** Counts a page's bytes anew, where it is stored. */
+  /** Recounts a page's bytes if it is stored. */
   #measure(key: string, page: CachedPage): void {
     const pages = this.#pagesOf(key);
     const entry = pages.entries.get(key);
@@ -316,7 +316,7 @@ export class PageCache {
       sharers?.delete(entry);
       if (sharers?.size === 0) this.#byFact.delete(fact);
     }
-    // `#byUrl` may still lead to this entry.
+    // `#byUrl` may still contain this entry.
     entry.page = null;
     const pages = this.#pagesOf(entry.key);
     pages.entries.delete(entry.key);

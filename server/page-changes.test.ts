@@ -11,11 +11,11 @@ const mango = {
 const change = (rows: { old?: object; new?: object }) =>
   factsChanged(JSON.stringify({ table: 'products', ...rows }));
 
-test('a product that changes where it is touches itself and the lists that show everything, and no other page', () => {
+test('a changed product affects its own page and the lists of all products only', () => {
   expect(change({ old: mango, new: mango })).toEqual(['products', 'products:slug:mango-can']);
 });
 
-test('a product that moves touches where it was and where it is', () => {
+test('a moved product affects its former and its new pages', () => {
   expect(change({ old: mango, new: { ...mango, category: 'Passion', slug: 'passion-can' } })).toEqual([
     'products',
     'products:slug:mango-can',
@@ -34,9 +34,9 @@ test('a product that moves touches where it was and where it is', () => {
 test.each([
   ['is added', { new: mango }],
   ['is deleted', { old: mango }],
-  ['is switched off', { old: mango, new: { ...mango, is_active: false } }],
-  ['is switched on', { old: { ...mango, is_active: false }, new: mango }],
-])('a product that %s touches itself, its category and the home page', (_, rows) => {
+  ['is deactivated', { old: mango, new: { ...mango, is_active: false } }],
+  ['is activated', { old: { ...mango, is_active: false }, new: mango }],
+])('a product that %s affects its own page, its category and the home page', (_, rows) => {
   expect(change(rows)).toEqual([
     'products',
     'products:slug:mango-can',
@@ -45,13 +45,13 @@ test.each([
   ]);
 });
 
-test('a product that visitors do not see touches nothing', () => {
+test('an inactive product affects no page', () => {
   const hidden = { ...mango, is_active: false };
   expect(change({ old: hidden, new: { ...hidden, category: null } })).toEqual([]);
   expect(change({ new: hidden })).toEqual([]);
 });
 
-test('settings, categories, texts and synonyms are facts as a whole', () => {
+test('settings, categories, texts and synonyms are one fact each', () => {
   expect(factsChanged('{"table":"store_settings"}')).toEqual(['store_settings']);
   expect(factsChanged('{"table":"categories"}')).toEqual(['categories']);
   expect(factsChanged('{"table":"shop_texts"}')).toEqual(['shop_texts']);
@@ -66,4 +66,4 @@ test.each([
   '{"table":"orders"}',
   '{"table":"products"}',
   '{"table":"products","new":{"slug":1}}',
-])('of %j nobody can tell what it touches', (payload) => expect(factsChanged(payload)).toBeNull());
+])('returns null for %j, whose pages are unknown', (payload) => expect(factsChanged(payload)).toBeNull());

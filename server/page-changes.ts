@@ -1,4 +1,4 @@
-// What the database announces of a change, translated into what pages are made from.
+// Translates change notifications of the database to the facts that pages are made from.
 import {
   categoriesFact,
   categoryProductsFact,
@@ -21,7 +21,7 @@ interface ProductRow {
 /**
  * Reads one notification of the channel `page_changes`.
  * @param payload JSON as `private.announce_page_change` writes it
- * @returns the facts that are not what they were; null when it cannot be told, so that no page may be trusted
+ * @returns the changed facts; null when they are unknown, so that every page may be out of date
  */
 export function factsChanged(payload: string): string[] | null {
   let change: { table?: unknown; old?: unknown; new?: unknown };

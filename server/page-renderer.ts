@@ -1,16 +1,16 @@
-// From a request to a finished page: React Router renders it, here it gets its policy, its headers and its encodings.
+// Renders pages with React Router, and adds the content security policy, headers and encodings.
 import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'react-router';
 import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
-import { preloadFirstPicture } from './first-picture.ts';
+import { preloadFirstImage } from './first-image.ts';
 import { bootLate } from './late-boot.ts';
 import type { Log } from './log.ts';
 import { type CachedPage, finishPage } from './page-cache.ts';
 import { requestIdHeader, showRequestId } from './request-id.ts';
 
 export interface PageRendererOptions {
-  /** The built storefront; a function where it changes while we run (development). */
+  /** The built storefront; a function in development, where it changes at run time. */
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
   config: PublicConfig;
@@ -25,8 +25,8 @@ export interface PageRendererOptions {
 
 /**
  * Renders a page.
- * @param use a cached page is sent to everyone who requests it
- * @param callFunction makes the calls of functions, which may wait for a third party. Default: at once
+ * @param use a cached page is sent to every client that requests it
+ * @param callFunction wraps calls of functions, which may wait for a third party. Default: calls them directly
  */
 export type PageRenderer = (
   request: Request,
@@ -35,7 +35,7 @@ export type PageRenderer = (
 ) => Promise<CachedPage>;
 
 /**
- * Makes the renderer.
+ * Creates the renderer.
  * @returns a function that renders whole pages, and the data of pages that the browser navigates to
  */
 export function createPageRenderer(options: PageRendererOptions): PageRenderer {
@@ -81,17 +81,15 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     const headers: Record<string, string> = {};
     for (const [name, value] of response.headers) headers[name] = value;
     delete headers['content-length'];
-    // The development server talks to its pages in ways that no policy of the shop allows for.
+    // The development server needs connections that the shop's policy does not allow.
     if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      const rendered = isStaffPage(request)
-        ? body.toString()
-        : bootLate(preloadFirstPicture(body.toString()));
+      const rendered = isStaffPage(request) ? body.toString() : bootLate(preloadFirstImage(body.toString()));
       const html = response.status >= 500 && requestId ? showRequestId(rendered, requestId) : rendered;
       body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
     headers['cache-control'] ??= use === 'cached' ? 'no-cache' : 'private, no-store';
-    // Of a table that was read without naming anything of it, every row counts.
+    // A table read without a more specific fact: the page depends on all of its rows.
     for (const table of tables) {
       if (![...facts].some((fact) => fact === table || fact.startsWith(`${table}:`))) facts.add(table);
     }
@@ -112,7 +110,7 @@ async function contextOf(build: PageRendererOptions['build']): Promise<typeof sh
 const addressOf = (input: Parameters<typeof fetch>[0]): string =>
   typeof input === 'string' ? input : input instanceof URL ? input.href : input.url;
 
-/** Staff wait for their screens, which are nothing before the scripts run. */
+/** Staff screens are empty before their scripts run, so their scripts are not deferred. */
 function isStaffPage(request: Request): boolean {
   return /^\/admin(\/|$)/.test(new URL(request.url).pathname);
 }

@@ -1,7 +1,7 @@
-// What a page's request may look like. All of it is checked before anything parses, renders or asks the database.
+// Validates requests of pages before they are parsed or rendered, and before any query.
 import { readBody } from './read-body.ts';
 
-/** Why a request is refused, and what its sender reads. */
+/** The error of a rejected request, with the text for its sender. */
 export interface Refusal {
   status: number;
   text: string;
@@ -10,18 +10,18 @@ export interface Refusal {
   headers: Record<string, string>;
 }
 
-/** Characters of a page's path and query; links of campaigns carry some hundred. */
+/** Maximum characters of a page's path and query; campaign links have several hundred. */
 export const maxUrlLength = 4096;
 const maxParameters = 50;
-/** Bytes of a form; the longest message of the contact page, 10,000 characters, takes most of them when every one is escaped. */
+/** Maximum bytes of a form: enough for the longest message of the contact page, 10,000 characters, with every character escaped. */
 const maxFormBytes = 32 * 1024;
 const maxFields = 100;
 const formType = 'application/x-www-form-urlencoded';
 
 /**
  * Checks a page's request and reads its form.
- * @param publicUrl what the outside calls the shop
- * @returns the request with its form in memory, or why it is refused
+ * @param publicUrl of the shop
+ * @returns the request with its form in memory, or the error
  */
 export async function readPageRequest(request: Request, publicUrl: string): Promise<Request | Refusal> {
   const { method } = request;
@@ -52,13 +52,13 @@ async function readForm(request: Request, publicUrl: string): Promise<Request | 
   let separators = 0;
   for (const byte of body) if (byte === 0x26) separators += 1;
   if (separators >= maxFields) return refusal(413, 'This form has too many fields.', 'many fields');
-  // Behind a proxy that ends TLS the request's own URL is one of http, which the framework would take for another site.
+  // Behind a proxy that terminates TLS the request has an http URL, which the framework would treat as another site.
   const url = new URL(request.url);
   const { method, headers, signal } = request;
   return new Request(new URL(url.pathname + url.search, origin ?? url), { method, headers, signal, body });
 }
 
-/** Its body is not read to its end: nothing more can come on this connection. */
+/** Closes the connection, because the body is not read to its end. */
 function refusal(
   status: number,
   text: string,
@@ -68,7 +68,7 @@ function refusal(
   return { status, text: `${text}\n`, reason, headers: { ...headers, connection: 'close' } };
 }
 
-/** Whether a URL can be one of a page: in characters that can be decoded, without zero characters, which no database takes. */
+/** Whether a URL can be decoded and has no NUL characters, which PostgreSQL rejects. */
 function isReadable(url: string): boolean {
   try {
     decodeURIComponent(new URL(url).pathname);

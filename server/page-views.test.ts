@@ -29,7 +29,7 @@ const view = (path: string) => ({
   domain: 'jani.example',
 });
 
-test('views are written down together, without what follows a question mark', async () => {
+test('records views together, without query strings', async () => {
   for (const path of ['/', '/shop?search=mango', '/', '/shop#top']) {
     const answer = await report(view(path));
     expect([answer.status, answer.headers.get('x-plausible-dropped')]).toEqual([202, null]);
@@ -44,7 +44,7 @@ test('views are written down together, without what follows a question mark', as
   ]);
 });
 
-test('views are written down a moment later without being asked', async () => {
+test('records views after a delay', async () => {
   pageViews = createPageViews({
     record: async (views) => void recorded.push(views),
     onError: (error) => errors.push(error),
@@ -60,12 +60,12 @@ test.each([
     view('/'),
     { 'user-agent': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)' },
   ],
-  ['a browser without a face', view('/'), { 'user-agent': firefox.replace('Firefox', 'HeadlessChrome') }],
+  ['a headless browser', view('/'), { 'user-agent': firefox.replace('Firefox', 'HeadlessChrome') }],
   ['the page of another site', view('/'), { origin: 'https://elsewhere.example' }],
   ['a page without an origin', view('/'), { origin: 'null' }],
   ['another event', { ...view('/'), name: 'Signup' }, {}],
   ['a file on a disk', { ...view('/'), url: 'file:///home/a.html' }, {}],
-])('what %s reports is answered and not counted', async (_, body, headers) => {
+])('accepts but does not count a report from %s', async (_, body, headers) => {
   const answer = await report(body, headers as Record<string, string>);
   expect([answer.status, answer.headers.get('x-plausible-dropped')]).toEqual([202, '1']);
   await pageViews.close();
@@ -73,16 +73,16 @@ test.each([
 });
 
 test.each(['', 'no json', '[]', 'null', '{"name":"pageview"}', '{"name":"pageview","url":"nowhere"}'])(
-  '%j is no report',
+  'rejects the report %j',
   async (body) => expect((await report(body)).status).toBe(400),
 );
 
-test('a report that is too large is not read to its end, and nothing is got', async () => {
+test('rejects a report that is too large, and GET', async () => {
   expect((await report({ ...view('/'), domain: 'x'.repeat(9000) })).status).toBe(413);
   expect((await report(null, {}, 'GET')).status).toBe(405);
 });
 
-test('a machine that reports without end stops counting, and nobody else does', async () => {
+test('limits the views of one IP address without affecting others', async () => {
   for (let times = 0; times < 1200; times += 1) await report(view('/'));
   await report(view('/shop'), { 'x-forwarded-for': '10.0.0.2' });
   await pageViews.close();
@@ -94,7 +94,7 @@ test('a machine that reports without end stops counting, and nobody else does', 
   ]);
 });
 
-test('a machine is one, however many addresses its network has', async () => {
+test('limits the views of an IPv6 /64 as one client', async () => {
   for (let times = 0; times < 1200; times += 1) {
     await report(view('/'), { 'x-forwarded-for': `2001:db8:0:1:${times.toString(16)}::1` });
   }
@@ -102,7 +102,7 @@ test('a machine is one, however many addresses its network has', async () => {
   expect(recorded).toEqual([[{ path: '/', views: 1000 }]]);
 });
 
-test('made-up addresses without end are counted together', async () => {
+test('counts pages beyond the maximum together', async () => {
   for (let page = 0; page < 900; page += 1) await report(view(`/made-up-${page}`));
   await report(view(`/${'x'.repeat(400)}`));
   await pageViews.close();
@@ -110,7 +110,7 @@ test('made-up addresses without end are counted together', async () => {
   expect(recorded[0]?.at(-1)).toEqual({ path: 'other', views: 401 });
 });
 
-test('a database that cannot write them is told of, and the next ones are written', async () => {
+test('reports a failed write, and records later views', async () => {
   let isBroken = true;
   pageViews = createPageViews({
     record: async (views) => {

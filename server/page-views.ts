@@ -1,5 +1,5 @@
-// Page views as the storefront reports them, in the words of Plausible's event protocol: gathered for a moment, then
-// counted in the database. Nothing of a visitor is kept; the address only limits how often one may be counted, in memory.
+// Receives page views from the storefront in Plausible's event protocol, collects them briefly and counts
+// them in the database. No data of visitors is stored; IP addresses are used in memory, to limit views per network.
 import { isbot } from 'isbot';
 import { networksOf } from '../backend/network.ts';
 import { readBody } from './read-body.ts';
@@ -8,29 +8,29 @@ export interface PageViewsOptions {
   /** Adds views to the counts of today. */
   record(views: { path: string; views: number }[]): Promise<void>;
   onError: (error: unknown) => void;
-  /** Milliseconds from the first view that waits until all are written down. */
+  /** Milliseconds from the first collected view to the write. */
   writeAfterMs?: number;
 }
 
 export interface PageViews {
-  /** Answers a report: 202 whether it counts or not, as the protocol does. */
+  /** Answers a report with 202 whether it is counted or not, as in the protocol. */
   fetch(request: Request): Promise<Response>;
-  /** Writes down what waits. */
+  /** Writes collected views. */
   close(): Promise<void>;
 }
 
-/** Bytes of a report. */
+/** Maximum bytes of a report. */
 const largestReport = 8 * 1024;
 const longestUserAgent = 1000;
 const mostWaiting = 500;
 const mostNetworks = 50_000;
-/** Views of the narrowest network of an address in a window. Mobile networks put thousands behind one address: this only stops machines. */
+/** Maximum views per IPv4 address or IPv6 /64 in a window. High, because mobile networks put thousands of people behind one address. */
 const mostPerNetwork = 1000;
-/** Views of its widest network. */
+/** Maximum views per widest network. */
 const mostPerWideNetwork = 8 * mostPerNetwork;
 const windowMs = 10 * 60 * 1000;
 
-/** Makes the receiver. */
+/** Creates the receiver. */
 export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageViewsOptions): PageViews {
   let waiting = new Map<string, number>();
   let timer: NodeJS.Timeout | null = null;
@@ -50,7 +50,7 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
       windowEnds = Date.now() + windowMs;
     }
     const networks = networksOf(address);
-    // The wide network first: one that has used up its views adds no more narrow ones to those in memory.
+    // The wide network first: above its limit it adds no more narrow ones to the memory.
     return (
       isCountedWithin(networks.at(-1) ?? '', mostPerWideNetwork) &&
       isCountedWithin(networks[0] ?? '', mostPerNetwork)
@@ -100,12 +100,12 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
   };
 }
 
-/** @returns the path of the page that was viewed, null for another event, 'unreadable' for what is none */
+/** @returns the path of the viewed page, null for another event, 'unreadable' for an invalid report */
 function reportedPath(body: string): string | null | 'unreadable' {
   try {
     const report: unknown = JSON.parse(body);
     if (typeof report !== 'object' || report === null) return 'unreadable';
-    // Plausible's older scripts write the names short.
+    // Plausible's older scripts use short names.
     const { name, n, url, u } = report as Record<string, unknown>;
     const [event, page] = [name ?? n, url ?? u];
     if (typeof event !== 'string' || typeof page !== 'string') return 'unreadable';
@@ -116,7 +116,7 @@ function reportedPath(body: string): string | null | 'unreadable' {
   }
 }
 
-/** Another site's page could have its visitors report views that never were. */
+/** Rejects reports from other sites, which could cause false views. */
 function isForeign(request: Request): boolean {
   const origin = request.headers.get('origin');
   if (!origin) return false;

@@ -1,4 +1,4 @@
-// Background calls of the payment function. The database decides which process calls, and when there is something to do: a hosted
+// Background calls of the payment function. The database decides which process calls, and only when there is work: a hosted
 // project bills every call.
 import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
@@ -10,7 +10,7 @@ const actions = [
   { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
 ] as const;
 
-/** @param store asks with the secret key */
+/** @param store table client with the secret key */
 export function paymentJobs({ tables, functions }: Store): Job[] {
   return actions.map(({ action, ...job }) => ({
     ...job,

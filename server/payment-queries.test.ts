@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createFairShare } from '../backend/fair-share.ts';
 import { createPaymentFetch } from './payment-queries.ts';
 
-test('queries for one network take half of the places, and neither those of others nor of the shop wait for them', async () => {
+test('queries of one network use at most half of the places and do not delay other networks or the shop', async () => {
   const { work } = createFairShare('pglite');
   const started: string[] = [];
   let release = () => {};
@@ -28,7 +28,7 @@ test('queries for one network take half of the places, and neither those of othe
   expect(started).toHaveLength(32);
 });
 
-test('a query that its client gave up does not run', async () => {
+test('a query of a disconnected client does not run', async () => {
   const { work } = createFairShare('pglite');
   let queries = 0;
   const fetchPayment = createPaymentFetch(work, async () => {

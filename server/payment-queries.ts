@@ -1,4 +1,4 @@
-// The payment function's queries of the database, in the fair queue of all other work.
+// Runs the payment function's database queries in the fair queue.
 import type { FairQueue } from '../backend/fair-queue.ts';
 import { visitorAt } from '../backend/fair-share.ts';
 import { visitorHeaders } from '../supabase/functions/mobile-money/caller-address.ts';
@@ -7,7 +7,7 @@ import { visitorHeaders } from '../supabase/functions/mobile-money/caller-addres
 const queryCost = 3;
 
 /**
- * Makes the `fetch` of the payment function's database client. A query that names the address of its caller waits in the share of
+ * Creates the `fetch` of the payment function's database client. A query with the IP address of its caller waits in the share of
  * that network; the others follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors.
  * @param serviceFetch reaches the services without a queue
  */

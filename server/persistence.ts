@@ -1,4 +1,4 @@
-// What outlives the process, where a person says it is: the database, uploaded files, keys.
+// Opens the persistent state in its configured places: database, uploaded files, keys.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { ApiKeys, GivenKeys } from '../backend/api-keys.ts';
@@ -10,12 +10,12 @@ import { createS3Files } from '../backend/storage/s3-files.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Config } from './config.ts';
 
-/** Every key a person may set. */
+/** The configurable keys. */
 export function givenKeys({ givenKeys: keys, backend }: Config): GivenKeys {
   return { ...keys, signingKeys: backend.signingKeys, sharedSecret: backend.sharedSecret };
 }
 
-// Any constants below 2³¹: they only have to be the same in every process.
+// Arbitrary constants below 2³¹, the same in every process.
 const apiKeysGroup = 1_204_517_331;
 const signingKeysGroup = 1_204_517_332;
 
@@ -52,15 +52,15 @@ export async function claimDatabase(database: Database, keys: ApiKeys): Promise<
   }
 }
 
-/** Where uploaded files are. */
+/** The store of uploaded files. */
 export function openFiles({ s3, dataDir }: Config): FileStore {
   return s3 ? createS3Files(s3, join(dataDir, 'storage/work')) : createDiskFiles(join(dataDir, 'storage'));
 }
 
 /**
- * The database a person chose.
- * @param root the project's folder, whose build may hold what a new database begins with
- * @param onBreak called when the embedded one has broken for good
+ * Opens the configured database.
+ * @param root the project's folder, whose build may contain a blank database
+ * @param onBreak called when the embedded database has broken
  */
 export async function openDatabase(
   config: Config,
@@ -68,7 +68,7 @@ export async function openDatabase(
   root?: string,
   onBreak?: (error: DatabaseError) => void,
 ): Promise<Database> {
-  // Only the driver that is used is loaded.
+  // Loads only the required driver.
   if (config.databaseUrl) {
     const { openPostgresql } = await import('../backend/database/postgresql.ts');
     const database = openPostgresql(config.databaseUrl, {

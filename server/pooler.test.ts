@@ -1,4 +1,4 @@
-// Behind PgBouncer in transaction mode: every transaction may get another connection of the server.
+// Behind PgBouncer in transaction mode, every transaction may get another server connection.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../backend/database/as-role.ts';
 import type { Database } from '../backend/database/database.ts';
@@ -33,12 +33,12 @@ describe.runIf(isPossible)('behind a pooler in transaction mode', () => {
     await cluster?.stop();
   });
 
-  test('notifications arrive by the direct address, and not through the pooler', async () => {
+  test('receives notifications over the direct connection, not through the pooler', async () => {
     expect(await receivesNotifications(openPooled(cluster.url))).toBe(true);
     expect(await receivesNotifications(openPooled(), 500)).toBe(false);
   });
 
-  test('three processes share few server connections and every statement works', async () => {
+  test('three processes share few server connections, and every statement works', async () => {
     const processes = [openPooled(cluster.url), openPooled(cluster.url), openPooled(cluster.url)];
     await processes[0]?.execute(
       'create role anon nologin; create table public.hits (id bigserial, word text);',
@@ -69,7 +69,7 @@ describe.runIf(isPossible)('behind a pooler in transaction mode', () => {
     expect(rows[0]?.count).toBeLessThanOrEqual(serverConnections);
   });
 
-  test('statements with names fail there', async () => {
+  test('named statements fail', async () => {
     const processes = [openPooled(), openPooled(), openPooled()];
     const work = Array.from({ length: 300 }, (_, index) =>
       processes[index % 3]?.query('select $1::int + 41', [index]),

@@ -1,9 +1,9 @@
-// Bodies of requests, read up to a limit, so that no sender decides how much memory we use.
+// Reads request bodies up to a limit, so that no client can exhaust the memory.
 
 /**
  * Reads the body of a request.
- * @param maxBytes bytes that are accepted
- * @returns null when there are more; the rest is not read then
+ * @param maxBytes maximum bytes
+ * @returns null when the body is longer; the rest is not read
  */
 export async function readBody(request: Request, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!request.body) return new Uint8Array();

@@ -3,7 +3,7 @@ import { throwawayDatabase } from '../backend/database/throwaway.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { isReady } from './readiness.ts';
 
-test('a shop is ready when its database answers, and not while that answers nobody', async () => {
+test('is ready only while the database answers', async () => {
   const database = await throwawayDatabase('pglite', shopMigrations);
   const query = () => database.query('select from platform.schema_migrations limit 1');
   expect(await isReady(query)).toBe(true);

@@ -1,8 +1,8 @@
-// Whether the shop can serve: what `/readyz` reports.
+// The readiness check behind `/readyz`.
 import { withTimeout } from '../web/lib/timeout.ts';
 
 /**
- * Makes the check. Concurrent requests share one query.
+ * Creates the check. Concurrent requests share one query.
  * @param query reads a table that exists once the database is migrated
  */
 export function createReadiness(query: () => Promise<unknown>): () => Promise<boolean> {

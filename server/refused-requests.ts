@@ -1,4 +1,4 @@
-// Requests that are refused, as the log shows them: one short line each, a few per second, so that nobody fills the disk with them.
+// Logs rejected requests: one short line each, and only a few per second, so that clients cannot fill the disk.
 import { networksOf } from '../backend/network.ts';
 import { createLineLimit, type LineLimitOptions } from './line-limit.ts';
 import { type Log, maskPath } from './log.ts';
@@ -22,7 +22,7 @@ export interface RefusalLogOptions extends LineLimitOptions {
 const maxPathLength = 200;
 
 /**
- * Makes the function that writes the lines.
+ * Creates the function that writes the lines.
  * @returns a function to call for each refused request; those beyond the limit are counted in the next line as `more`
  */
 export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedRequest) => void {
@@ -31,7 +31,7 @@ export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedR
   return ({ method, path, status, address, reason, requestId }) => {
     const more = countLine();
     if (more === null) return;
-    // The network is enough to block it, and no personal data.
+    // The network is enough to block it, and is not personal data.
     const from = networksOf(address).at(-1);
     const masked = maskPath(path.slice(0, maxPathLength));
     log.info(

@@ -1,4 +1,4 @@
-// Request ids: join the lines of the log that belong to one request, and stand on its error page.
+// Request ids: they connect the log lines of one request with its error page.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 

@@ -1,8 +1,8 @@
-// The shop's settings of the realtime service: visitors receive, they do not send.
+// The shop's settings of the realtime service: visitors receive but do not send.
 import type { BackendOptions } from '../backend/backend.ts';
 
 /**
- * Visitors send joins and heartbeats, and staff a token with them; only the database sends messages, and small ones. So one socket
+ * Visitors send joins and heartbeats, staff also tokens; only the database sends messages, which are small. So one socket
  * may use much less memory than the client protocol asks for elsewhere.
  */
 export const shopRealtime: NonNullable<BackendOptions['realtime']> = {

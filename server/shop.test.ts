@@ -8,7 +8,7 @@ import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { startShop } from './shop.ts';
 
-test('a shop that is closed says good-bye to those who follow orders, and waits for none of them', async () => {
+test('closes WebSockets with a close frame when the shop stops, without waiting for clients', async () => {
   const root = fileURLToPath(new URL('..', import.meta.url));
   const dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
   const shop = await startShop({
@@ -38,7 +38,7 @@ test('a shop that is closed says good-bye to those who follow orders, and waits 
   const began = performance.now();
   await shop.close();
   expect(await farewell).toBe(1001);
-  // Nobody had to be cut off: that comes after two seconds.
+  // No connection was terminated, which happens after two seconds.
   expect(performance.now() - began).toBeLessThan(1900);
   await rm(dataDir, { recursive: true });
 });

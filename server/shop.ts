@@ -1,4 +1,4 @@
-// The composition root: the only place where the rooms of the house are wired together.
+// The composition root: the only place where all modules are connected.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -50,15 +50,15 @@ import { wordInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
 import { visitorLimits } from './visitor-limits.ts';
 
-/** Bytes on disk for the images of shared products, some hundred kilobytes each. */
+/** Maximum bytes on disk of share images, several hundred kilobytes each. */
 const shareImageBytes = 64 * 1024 * 1024;
 
 export interface Shop {
-  /** Where it answers. */
+  /** Its URL. */
   url: string;
   phonePageUrl: string | null;
   keys: Pick<ApiKeys, 'publishable' | 'secret'>;
-  /** What became of the first staff account; null with a hosted project, unless ADMIN_EMAIL is set. */
+  /** Outcome of creating the first staff account; null with a hosted project, unless ADMIN_EMAIL is set. */
   firstAdmin: FirstAdmin | null;
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export interface ShopOptions {
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
-  /** The files for browsers: a folder, or what serves them while they change. */
+  /** The files for browsers: a folder, or a handler that serves them in development. */
   assets: string | Middleware;
 }
 
@@ -103,18 +103,18 @@ async function wire(
     ? null
     : metrics.measureDatabase(await openDatabase(config, onError, root, (error) => endBroken(log, error)));
   if (database) closers.push(() => database.close());
-  // Connections end when the services have said good-bye on those that are WebSockets, and still have their database.
+  // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
   let drained = Promise.resolve();
   closers.push(() => drained);
   if (database) await prepareDatabase(database, config, root, log);
 
-  // A hosted project signs for itself: its own keys stay with it.
+  // A hosted project has its own signing keys.
   const keys: ApiKeys = config.supabase
     ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey, signingKeys: [] }
     : await loadApiKeys(config.dataDir, givenKeys(config));
   if (database) await claimDatabase(database, keys);
 
-  // The port is known only once we listen, and the simulator must know where to send its notices.
+  // The port is known only once the server listens, and the simulator needs the callback URL.
   let ownUrl = '';
   const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
   if (simulator) closers.push(() => simulator.close());
@@ -219,7 +219,7 @@ async function wire(
   });
   closers.push(() => pageViews.close());
 
-  // Not before the first staff account is there: who waits for the shop may sign in as soon as it is ready.
+  // Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
   const visitorTables = createStore(
     { url: servicesUrl, key: keys.publishable },
@@ -302,7 +302,7 @@ async function wire(
       if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
     },
   });
-  // A hosted project makes its own.
+  // A hosted project makes its own backups.
   if (database && config.makesBackups)
     jobs.push(await backUpNightly(database, config, log, onError, closers));
   closers.push(startJobs(jobs, log, metrics));
@@ -326,7 +326,7 @@ async function wire(
   }
   if (firstAdmin?.outcome === 'taken') {
     log.warn(
-      'nobody is staff, and ADMIN_EMAIL belongs to an account already: set another, or add its id to admin_profiles',
+      'there is no staff account, and ADMIN_EMAIL belongs to an existing account: set another, or add its id to admin_profiles',
     );
   }
   hasOpened = true;
@@ -348,7 +348,7 @@ async function prepareDatabase(database: Database, config: Config, root: string,
   if (config.seed !== 'demo') return;
   const seed = await readFile(join(root, 'supabase/seed.sql'), 'utf8');
   await database.transaction(async (session) => {
-    // Only a shop that never had anything is filled, and by one process.
+    // Only a new shop gets the demo catalogue, from one process.
     await session.query(`select pg_advisory_xact_lock(hashtext('seed'))`);
     const { rows } = await session.query<{ is_empty: boolean }>(
       `select not exists (select from platform.schema_migrations where source = 'seed')
@@ -470,7 +470,10 @@ function registerStorefront({ tables }: Store, token: string): Job {
   };
 }
 
-/** The real M-PESA is told once, by a person (docs/operating.md); the simulator by itself, since our port may be another. */
+/**
+ * Registers the C2B URLs with the simulator at each start, because the port may change. For the real M-PESA the operator does it
+ * once (docs/operating.md).
+ */
 function registerAtSimulator(store: Store): Job {
   return {
     name: 'register at the simulator',
@@ -480,7 +483,7 @@ function registerAtSimulator(store: Store): Job {
       const { data } = await store.functions.invoke<{ setup?: Setup }>('mobile-money', {
         body: { action: 'describe-setup' },
       });
-      // The function of a hosted project may be set to the real M-PESA.
+      // The function of a hosted project may use the real M-PESA.
       if (data?.setup?.environment !== 'simulator') return;
       const { error } = await store.functions.invoke('mobile-money', { body: { action: 'register-till' } });
       if (error) throw error;
@@ -509,7 +512,7 @@ async function backUpNightly(
   return {
     name: 'back up',
     everyMs: 10 * 60 * 1000,
-    // Not while the first customers wait for their first pages.
+    // Delayed, so that it does not slow down the first pages.
     firstAfterMs: 3 * 60 * 1000,
     run: () => backups.runIfDue(),
     stop: () => backups.close(),

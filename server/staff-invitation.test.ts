@@ -6,7 +6,7 @@ const publicUrl = 'https://juice.example';
 const link = `${publicUrl}/auth/v1/verify?token=abc&type=invite`;
 const invitation = { to: 'njeri@mail.example', subject: 'Your invitation', text: 'x', kind: 'invite', link };
 
-test('names who invites and the shop, and leads to the link', () => {
+test('names the inviter and the shop, and contains the link', () => {
   const mail = writeInvitation(
     { ...invitation, data: { invited_by: 'Amina Otieno' } },
     'Jani Juice',
@@ -36,7 +36,7 @@ test('keeps the inviter in one line', () => {
   expect(subject.length).toBeLessThan(130);
 });
 
-test('leaves other messages as they are', async () => {
+test('does not change other messages', async () => {
   const sent: OutgoingMail[] = [];
   const messages = wordInvitations(
     { sendMail: async (mail) => void sent.push(mail), sendText: async () => undefined },

@@ -1,4 +1,4 @@
-// The mail that invites a staff member: who invites, and into which shop.
+// The invitation email of a staff member, with the names of the inviter and the shop.
 import type { Mail } from '../backend/auth/messages.ts';
 import { mailHtml } from './mail-html.ts';
 import type { OutgoingMail, OutgoingMessages } from './messages.ts';
@@ -8,7 +8,7 @@ interface InvitingShop {
   readName(): Promise<string>;
 }
 
-/** Words the invitations of the auth service as mails of the shop; every other message stays as it is. */
+/** Converts invitations of the auth service to emails of the shop, and passes other messages on unchanged. */
 export function wordInvitations(messages: OutgoingMessages, shop: InvitingShop): OutgoingMessages {
   return {
     ...messages,
@@ -24,7 +24,7 @@ export function wordInvitations(messages: OutgoingMessages, shop: InvitingShop):
 
 type Invitation = OutgoingMail & Pick<Mail, 'data'> & { link: string };
 
-/** @param mail of the auth service. `data.invited_by` names who invites. */
+/** @param mail of the auth service. `data.invited_by` is the inviter's name. */
 export function writeInvitation(mail: Invitation, shopName: string, publicUrl: string): OutgoingMail {
   const { data, ...rest } = mail;
   const inviter = readInviter(data?.invited_by);

@@ -142,7 +142,7 @@ describe('a common password', () => {
     expect([error, data.weakPassword?.reasons]).toEqual([null, ['pwned']]);
   });
 
-  test('is no other one', async () => {
+  test('does not include uncommon passwords', async () => {
     const signedIn = await signIn();
     const { error } = await signedIn.updateUser({ password: 'mwalimu na twiga', current_password: password });
     expect(error).toBeNull();

@@ -1,4 +1,4 @@
-// How staff sign in: what the shop sets differently from the auth service's defaults.
+// Sign-in of staff: the shop's overrides of the auth service's defaults.
 import type { GivenAuthSettings } from '../backend/auth/settings.ts';
 import type { Config } from './config.ts';
 
@@ -12,7 +12,7 @@ export function staffSignIn({
     passkeys: { relyingPartyName: 'Jani Juice' },
     sessionTimeBox: 30 * 24 * 60 * 60,
     sessionInactivity: 7 * 24 * 60 * 60,
-    // Eight digits leave room for more guesses than one stranger can make, so that wrong codes need not refuse the right one.
+    // Eight digits cannot be guessed within the limits per network, so wrong codes need not block the right one.
     otpLength: 8,
     limits: { wrongCodeOverall: { count: 2000, window: 86_400 } },
     password: {

@@ -36,20 +36,20 @@ const failureOf = async (environment: Record<string, string>): Promise<string> =
   return start().then(() => 'it started', describeStartFailure);
 };
 
-test('a file where the data folder should be', async () => {
+test('describes a file in place of the data folder', async () => {
   await writeFile(join(folder, 'file'), '');
   expect(await failureOf({ DATA_DIR: join(folder, 'file') })).toMatch(
     /^\S+file cannot be used .*check DATA_DIR[^\n]*$/,
   );
 });
 
-test('a database that is not there, without repeating its password', async () => {
+test('describes an unreachable database without its password', async () => {
   const failure = await failureOf({ DATABASE_URL: 'postgres://shop:hush@127.0.0.1:1/shop' });
   expect(failure).toMatch(/^The database cannot be used \(.*ECONNREFUSED.*\); check DATABASE_URL[^\n]*$/);
   expect(failure).not.toContain('hush');
 });
 
-test('a port that is taken', async () => {
+test('describes a port in use', async () => {
   const other = createServer();
   await new Promise<void>((done) => other.listen(0, '127.0.0.1', () => done()));
   const { port } = other.address() as { port: number };
@@ -59,13 +59,13 @@ test('a port that is taken', async () => {
   other.close();
 });
 
-test('a log level nobody knows', async () => {
+test('describes an unknown log level', async () => {
   expect(await failureOf({ LOG_LEVEL: 'loud' })).toMatch(
     /^LOG_LEVEL is "loud", but it takes trace or debug[^\n]*$/,
   );
 });
 
-test('an embedded database on whose files PostgreSQL does not begin', async () => {
+test('describes an embedded database with unusable files', async () => {
   await mkdir(join(folder, 'halved/database'), { recursive: true });
   await writeFile(join(folder, 'halved/database/PG_VERSION'), '18\n');
   expect(await failureOf({ DATA_DIR: join(folder, 'halved') })).toMatch(
@@ -73,7 +73,7 @@ test('an embedded database on whose files PostgreSQL does not begin', async () =
   );
 });
 
-test('a folder that is in use, and a history that was changed', async () => {
+test('describes a folder in use, and a changed migration history', async () => {
   await mkdir(join(folder, 'used'), { recursive: true });
   const { lockFolder } = await import('../backend/database/folder-lock.ts');
   const unlock = await lockFolder(join(folder, 'used/database'));
@@ -83,7 +83,7 @@ test('a folder that is in use, and a history that was changed', async () => {
   await unlock();
 });
 
-test('a keys file that is broken', async () => {
+test('describes a broken keys file', async () => {
   await mkdir(join(folder, 'keyless'), { recursive: true });
   await writeFile(join(folder, 'keyless/keys.json'), '{"secret":"sb_secret_hush"');
   const failure = await failureOf({ DATA_DIR: join(folder, 'keyless') });
@@ -91,6 +91,6 @@ test('a keys file that is broken', async () => {
   expect(failure).not.toContain('hush');
 });
 
-test('a mistake of ours comes with its stack', () => {
+test('includes the stack of an internal error', () => {
   expect(describeStartFailure(new TypeError('x is not a function'))).toContain('start-failure.test.ts');
 });

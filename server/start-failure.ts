@@ -1,4 +1,4 @@
-// Why a shop could not start, for the person who started it: one sentence where the cause is theirs to mend.
+// Describes why the shop could not start: one sentence where the operator can fix the cause.
 
 import { UnusableKeysFile } from '../backend/api-keys.ts';
 import { DatabaseError } from '../backend/database/database.ts';
@@ -7,13 +7,13 @@ import { MigrationChanged } from '../backend/database/migrate.ts';
 import { AddressTaken } from '../backend/listen.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 
-/** Connection lost or refused, not let in, no such database: nothing that our SQL could have caused. */
+/** Connection lost or refused, authentication failed, unknown database: errors that our SQL cannot cause. */
 const unreachable = /^(08|28|3D|57P)/;
 
 /** The embedded database could not be opened (`io_error`). */
 const unopened = '58030';
 
-/** @returns a sentence; with its stack for what only a programmer can mend */
+/** @returns a sentence; with its stack for internal errors */
 export function describeStartFailure(error: unknown): string {
   if (error instanceof WrongSetting || error instanceof AddressTaken || error instanceof UnusableKeysFile)
     return error.message;

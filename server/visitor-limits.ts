@@ -1,4 +1,4 @@
-// What one request of a visitor may ask of the tables (docs/decisions/fair-share.md): several times what any page of the shop needs.
+// Limits of one table request of a visitor (docs/decisions/fair-share.md): several times what any page of the shop needs.
 import type { SizeLimits } from '../backend/data/request-size.ts';
 
 export const visitorLimits: SizeLimits = {

@@ -1,5 +1,5 @@
-// The thread that watches the one in which everything happens (watch-loop.ts). Plain JavaScript: the loader of development
-// does not reach into threads.
+// The watchdog thread of the main thread (watch-loop.ts). Plain JavaScript, because the TypeScript loader of development
+// does not apply to threads.
 import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 
@@ -18,9 +18,10 @@ setInterval(() => {
   const { user, system } = process.cpuUsage(usedBefore);
   if ((user + system) / 1000 < mostProcessorMs) return;
   try {
-    // What a thread writes otherwise goes through the one that is caught.
+    // Written directly, because other output of a thread passes through the blocked main thread.
     const time = new Date().toISOString();
-    const msg = 'the shop is caught in a computation without end; it ends and has to be started again';
+    const msg =
+      'the main thread is blocked by an endless computation; the process ends and must be restarted';
     writeSync(1, `${JSON.stringify({ level: 'fatal', time, msg })}\n`);
   } finally {
     // Nothing gentler reaches it.

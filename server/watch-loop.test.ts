@@ -1,4 +1,4 @@
-// A shop that has broken or is caught ends by itself, and what it had acknowledged is there for the next one.
+// A process with a broken database or a blocked main thread ends itself, and the next one finds all acknowledged writes.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { openPglite } from '../backend/database/pglite.ts';
 import { layDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
 import { startAgain } from './end-broken.ts';
 
-/** Runs a program on the embedded database of a folder, watched as a shop is. Gives how it ended and what it said. */
+/** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
 function run(folder: string, program: string) {
   const whole = `
     import { openPglite } from './backend/database/pglite.ts';
@@ -36,20 +36,20 @@ function run(folder: string, program: string) {
   });
 }
 
-test('a statement without end ends the process, a long wait does not, and a database that breaks does at once; what was acknowledged is there', async () => {
+test('an endless statement or a broken database ends the process, a long wait does not, and acknowledged writes are retained', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-watch-'));
   const database = join(folder, 'database');
   await layDatabase(database, []);
   const caught = await run(
     database,
     `await database.execute('create table public.kept (n integer); insert into public.kept values (1)');
-     // A slow disk, or a machine that sleeps: nothing turns, and nothing is computed.
+     // A slow disk, or a sleeping machine: the event loop stops without using CPU time.
      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
      process.stdout.write('waited ');
      await database.execute('set statement_timeout = 100; do $$ begin loop null; end loop; end $$');
      process.stdout.write('went on');`,
   );
-  expect(caught.said).toMatch(/^waited \{"level":"fatal",.*computation without end/);
+  expect(caught.said).toMatch(/^waited \{"level":"fatal",.*endless computation/);
   expect(caught).toMatchObject({ end: 'SIGKILL', said: expect.not.stringContaining('went on') });
 
   const broken = await run(

@@ -29,7 +29,7 @@ async function* of(...entries: Entry[]): AsyncIterable<Entry> {
   yield* entries;
 }
 
-test('what is packed comes out as it was, files of every size and empty folders', async () => {
+test('unpacks what it packed, with files of every size and empty folders', async () => {
   const sizes = [0, 1, 511, 512, 513, 300_000];
   await mkdir(join(folder, 'in/deep/empty'), { recursive: true });
   for (const size of sizes) await writeFile(join(folder, `in/deep/${size}`), Buffer.alloc(size, size % 251));
@@ -44,13 +44,13 @@ test('what is packed comes out as it was, files of every size and empty folders'
   expect(await readdir(join(folder, 'back/out/deep/empty'))).toEqual([]);
 });
 
-test('anybody’s tar reads it', async () => {
+test('can be read by the system’s tar', async () => {
   await writeArchive(archive, of({ name: 'a/b', content: Buffer.from('hello') }));
   const { stdout } = await promisify(execFile)('tar', ['-xzOf', archive, 'a/b']);
   expect(stdout).toBe('hello');
 });
 
-test('a file that is gone is left out; one that grows or shrinks meanwhile keeps the others whole', async () => {
+test('omits a deleted file, and keeps other files intact when one grows or shrinks', async () => {
   const [growing, shrinking] = [join(folder, 'growing'), join(folder, 'shrinking')];
   await writeFile(growing, Buffer.alloc(900_000, 1));
   await writeFile(shrinking, Buffer.alloc(900_000, 2));
@@ -88,7 +88,7 @@ test.each(['../outside', 'a/../../outside', '/outside'])('nothing is unpacked to
   expect((await readdir(folder)).sort()).not.toContain('outside');
 });
 
-test('an archive that fails half-way leaves no file behind', async () => {
+test('leaves no file after a failure', async () => {
   async function* failing(): AsyncIterable<Entry> {
     yield { name: 'a', content: Buffer.alloc(100_000) };
     throw new Error('the disk is gone');

@@ -1,4 +1,4 @@
-// Packs files into one compressed archive (tar, gzip) and takes them out again, a piece at a time: neither the archive
+// Packs files into one compressed archive (tar, gzip) and unpacks it, as a stream: neither the archive
 // nor a file is ever in memory whole.
 import { constants, createReadStream, createWriteStream } from 'node:fs';
 import { lstat, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
@@ -7,18 +7,18 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 
-/** Something that goes into an archive, under a relative name with slashes. */
+/** An entry of an archive, with a relative name. */
 export type Entry =
   | { name: string; folder: true }
   | { name: string; content: Buffer }
-  /** A file of this machine. It may change or vanish meanwhile: as many bytes go in as it had when it was opened. */
+  /** A file of this machine. It may change or disappear concurrently: its size is fixed when it is opened. */
   | { name: string; file: string };
 
 const block = 512;
 const piece = 256 * 1024;
 
 /**
- * Writes an archive. It has its name only once all of it is on the disk.
+ * Writes an archive. It gets its name only once it is complete and on the disk.
  * @param path of the archive; readable by its owner alone
  * @returns its size in bytes
  */
@@ -68,7 +68,7 @@ async function* packedFile(name: string, path: string): AsyncIterable<Buffer> {
     for (let done = 0; done < size; ) {
       const buffer = Buffer.allocUnsafe(Math.min(piece, size - done));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, done);
-      // A file that became shorter is filled up.
+      // A file that became shorter is padded with zeros.
       if (bytesRead === 0) buffer.fill(0);
       const read = bytesRead === 0 ? buffer : buffer.subarray(0, bytesRead);
       done += read.length;
@@ -80,7 +80,7 @@ async function* packedFile(name: string, path: string): AsyncIterable<Buffer> {
   }
 }
 
-/** Names what is below a folder, folders first; what `isLeftOut` says of a relative name is not looked into. */
+/** Lists the entries below a folder, folders first, without those for which `isLeftOut` is true. */
 export async function* entriesOf(
   folder: string,
   under: string,
@@ -104,14 +104,14 @@ export async function* entriesOf(
   yield* walk('');
 }
 
-/** An archive that cannot be read to its end, or holds what no archive of ours holds. */
+/** An archive that is truncated, damaged, or not one of ours. */
 export class BrokenArchive extends Error {
   override readonly name = 'BrokenArchive';
 }
 
 /**
- * Takes everything out of an archive.
- * @param folder made when missing
+ * Unpacks an archive.
+ * @param folder created when missing
  * @param options.isDurable waits until each file is on the disk
  * @returns how many files there were
  * @throws BrokenArchive when it is damaged or not one of ours

@@ -1,4 +1,4 @@
-// `npm run backup` and `npm run restore <file>`: what they say, and what they do about a shop that runs.
+// The commands `npm run backup` and `npm run restore <file>`.
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
@@ -15,11 +15,11 @@ import { RestoredOtherwise, RestoreRefused, restoreBackup } from './restore-back
 const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
 
 /**
- * Backs the shop up, whether it runs or not.
+ * Makes a backup, whether the shop runs or not.
  * @param root the project's folder
  */
 export function backUp(root: string): Promise<void> {
-  return told('No backup was made.', async () => {
+  return runAndReport('No backup was made.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) throw new RestoreRefused(ofProject);
     try {
@@ -32,11 +32,11 @@ export function backUp(root: string): Promise<void> {
 }
 
 /**
- * Restores a backup into a shop that does not run.
- * @param given the arguments of the command: a file, and perhaps `--replace`
+ * Restores a backup. The shop must be stopped.
+ * @param given the arguments of the command: a file, optionally `--replace`
  */
 export function restore(root: string, given: readonly string[]): Promise<void> {
-  return told('Nothing was restored.', async () => {
+  return runAndReport('Nothing was restored.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) throw new RestoreRefused(ofProject);
     const [archive, ...others] = given.filter((argument) => argument !== '--replace');
@@ -54,7 +54,7 @@ export function restore(root: string, given: readonly string[]): Promise<void> {
   });
 }
 
-async function told(failure: string, work: () => Promise<string>): Promise<void> {
+async function runAndReport(failure: string, work: () => Promise<string>): Promise<void> {
   try {
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
@@ -90,7 +90,7 @@ async function backUpHere(config: Config): Promise<string> {
   }
 }
 
-/** The embedded database is the running shop's alone: it makes the backup, we wait for it. */
+/** Only the running shop can open the embedded database, so it makes the backup and this command waits. */
 async function askRunningShop(config: Config): Promise<string> {
   const keys = JSON.parse(await readFile(join(config.dataDir, 'keys.json'), 'utf8')) as { secret: string };
   const host = ['0.0.0.0', '::'].includes(config.host) ? '127.0.0.1' : config.host;

@@ -22,17 +22,17 @@ export interface BackupOptions {
   log: Log;
 }
 
-/** What became of an attempt. */
+/** Outcome of an attempt. */
 type Outcome =
   | { outcome: 'verified' | 'readable'; fileName: string; size: number }
   | { outcome: 'failed' | 'impossible'; problem: string };
 
 export interface Backups {
-  /** Makes one if it is time to. */
+  /** Makes a backup if one is due. */
   runIfDue(): Promise<void>;
-  /** Makes one now; null when another process, or this one, is at it. */
+  /** Makes a backup now; null when another process, or this one, is making one. */
   run(): Promise<Outcome | null>;
-  /** Gives up what is being made. */
+  /** Aborts the running backup. */
   close(): Promise<void>;
 }
 
@@ -41,24 +41,24 @@ const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
 const hour = 60 * 60 * 1000;
 
 /**
- * Whether it is time for a backup.
- * @param settledAt when the last one was made or found impossible, null for never; milliseconds since 1970, as all here
- * @param triedAt when the last attempt ended, whatever became of it
+ * Whether a backup is due.
+ * @param settledAt when the last one was made or found impossible, null for never; milliseconds since 1970, like all times here
+ * @param triedAt when the last attempt ended, successful or not
  */
 export function isDue(now: number, settledAt: number | null, triedAt: number | null): boolean {
-  // Three in the night in Nairobi is midnight of the universal day.
+  // Three o'clock at night in Nairobi is midnight in UTC.
   const lastNight = Math.floor(now / (24 * hour)) * 24 * hour;
   if (settledAt !== null && settledAt >= lastNight) return false;
   return triedAt === null || now - triedAt >= hour;
 }
 
-/** Makes the keeper of backups. It does nothing by itself. */
+/** Creates the backups of a shop. It starts nothing by itself. */
 export function createBackups(options: BackupOptions): Backups {
   const { database, log } = options;
   const stopping = new AbortController();
   let running: Promise<unknown> | null = null;
 
-  // One at a time: in this process by what runs, among several by a lock that their database holds.
+  // One at a time: a promise serialises this process, an advisory lock several processes.
   const alone = async <Result>(work: () => Promise<Result>): Promise<Result | null> => {
     if (running) return null;
     const turn =
@@ -156,7 +156,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
     await forgetOld(folder);
     return { outcome, fileName, size };
   } finally {
-    // A check that was just given up may still be writing there.
+    // A check that was just aborted may still be writing there.
     await rm(work, { recursive: true, force: true, maxRetries: 5 });
   }
 }
@@ -167,7 +167,7 @@ async function* contents(
   manifest: () => Manifest,
 ): AsyncIterable<Entry> {
   yield* database;
-  // After the database: every file its rows name was there before them.
+  // After the database, because every file exists before the row that names it.
   if (keepsFiles) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
   yield { name: 'keys.json', file: join(dataDir, 'keys.json') };
   yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest(), null, 2)}\n`) };
@@ -187,7 +187,7 @@ async function* dumpOf(
       await session.query('set transaction isolation level repeatable read');
       const { rows } = await session.query<{ snapshot: string }>('select pg_export_snapshot() as snapshot');
       onFigures(await readFigures(session));
-      // pg_dump sees what was counted, whatever happens meanwhile.
+      // pg_dump uses the same snapshot as the counts.
       const snapshot = rows[0]?.snapshot ?? '';
       // The archive is compressed as a whole.
       const parameters = ['--format', 'custom', '--compress', '0', '--snapshot', snapshot, '--file', dump];
@@ -205,7 +205,7 @@ function check(
   databaseUrl: string | null,
   signal: AbortSignal,
 ): Promise<'verified' | 'readable'> {
-  // Built, it lies beside this file; in development it is run from its source.
+  // The built program is beside this file; in development it runs from its source.
   const extension = extname(import.meta.url);
   const program = fileURLToPath(new URL(`./check-program${extension}`, import.meta.url));
   const loader = extension === '.ts' ? ['--import', 'tsx'] : [];

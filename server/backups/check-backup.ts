@@ -1,4 +1,4 @@
-// Proves that a backup is one: restores it for real, beside the shop, and compares what came out with what went in.
+// Verifies a backup: restores it beside the shop and compares the content.
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { differenceOf, readFigures } from './figures.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
 
-/** The backup can be restored, but something else comes out. */
+/** The backup can be restored, but has other content than the shop. */
 export class NotTheSame extends Error {
   override readonly name = 'NotTheSame';
 }
@@ -18,10 +18,10 @@ export class NotTheSame extends Error {
 /**
  * Unpacks, restores and compares.
  * @param archive the backup
- * @param work a folder that is made, and gone afterwards
- * @param databaseUrl where a backup made by pg_dump is restored, into a database of its own that is dropped again
- * @returns verified: restored and compared; readable: there was no right to make a database, so it was read to its end
- * @throws NotTheSame, BrokenArchive, or what restoring complained of
+ * @param work a folder that is created, and deleted afterwards
+ * @param databaseUrl server on which a backup made by pg_dump is restored, into a temporary database
+ * @returns verified: restored and compared; readable: read to its end, without the right to create a database
+ * @throws NotTheSame, BrokenArchive, or an error of restoring
  */
 export async function checkBackup(
   archive: string,
@@ -39,7 +39,7 @@ export async function checkBackup(
   }
 }
 
-/** Opens an unpacked embedded database and compares it. It is closed again, and whole: as after a clean stop. */
+/** Opens an unpacked embedded database, compares it, and closes it as a clean stop does. */
 export async function checkEmbedded(manifest: Manifest, folder: string): Promise<void> {
   // It is read once.
   const database = await openPglite(folder, { sharedBuffers: '16MB' });
@@ -70,7 +70,7 @@ async function checkDump(
   try {
     const name = `backup_check_${fingerprintOf(databaseUrl ?? '')}`;
     const isMade = await server
-      // One that was killed at this point left its own.
+      // A process that was killed at this point left its temporary database.
       ?.execute(`drop database if exists ${name} with (force)`)
       .then(() => server.execute(`create database ${name} template template0`))
       .then(

@@ -1,4 +1,4 @@
-// The check of a backup as a process of its own, at low priority: its memory and its work are not the shop's.
+// Verifies a backup in a separate process at low priority, so that its memory and CPU time do not affect the shop.
 import { constants, setPriority } from 'node:os';
 import { checkBackup } from './check-backup.ts';
 

@@ -1,4 +1,4 @@
-// A copy of the embedded database while it works on: PostgreSQL's own way of copying its files under a running server.
+// Copies the embedded database while it runs, with PostgreSQL's low-level API for base backups.
 // https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,10 +11,10 @@ const leftOut =
   /^(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.|^postmaster\.|^backup_label|(^|\/)pgsql_tmp/;
 
 /**
- * The files of a copy, which is a copy of the moment the last of them is named.
- * @param folder where the database is
+ * Lists the files of a copy. The copy has the state at the moment the last file is listed.
+ * @param folder of the database
  * @param work a folder for the end of the write-ahead log
- * @param onFigures is given what the copy must hold
+ * @param onFigures receives the figures that the copy must have
  */
 export async function* copyOfEmbedded(
   database: Database,
@@ -22,13 +22,13 @@ export async function* copyOfEmbedded(
   work: string,
   onFigures: (figures: Figures) => void,
 ): AsyncIterable<Entry> {
-  // As long as it is there, no checkpoint takes away the log that the copy will need. It goes with the session at the latest.
+  // While this slot exists, no checkpoint removes the log that the copy needs. It ends with the session at the latest.
   await database.query(`select pg_create_physical_replication_slot('backup', true, true)`);
   let isRunning = false;
   try {
     yield* copy();
   } finally {
-    // A copy that was given up must not stand in the way of the next one.
+    // An aborted copy must not block the next one.
     if (isRunning) await database.query('select pg_backup_stop(false)').catch(() => {});
     await database.query(`select pg_drop_replication_slot('backup')`).catch(() => {});
   }

@@ -10,7 +10,7 @@ import {
 } from '../../supabase/tests/shop-database.ts';
 import { readFigures } from './figures.ts';
 
-test('money received is that of orders, without payment tests', async () => {
+test('money received includes orders but not payment tests', async () => {
   const database = await openShopDatabase('pglite');
   const received = async () => (await database.transaction(readFigures))['money received'];
   const { id } = await call<PlacedOrder>(

@@ -1,15 +1,15 @@
-// What two databases have in common when one is a true copy of the other.
+// Figures that are equal in a database and its copy.
 import type { Session } from '../../backend/database/database.ts';
 
-/** Rows per table, and sums of the money. Equal figures, equal books. */
+/** Rows per table, and sums of money. */
 export type Figures = Record<string, number>;
 
-/** Counts everything that lasts. Run within one transaction, it is one moment's truth. */
+/** Counts all permanent rows. Run it within one transaction for a consistent result. */
 export async function readFigures(session: Session): Promise<Figures> {
   const { rows: tables } = await session.query<{ count: string }>(
     `select format('select %L as name, count(*) as value from %I.%I', n.nspname || '.' || c.relname, n.nspname, c.relname) as count
      from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
-     -- What is not logged is empty after every restore.
+     -- Unlogged tables are empty after every restore.
      where c.relkind in ('r', 'p') and c.relpersistence = 'p'
        and n.nspname in ('public', 'private', 'auth', 'storage', 'platform')
      order by 1`,

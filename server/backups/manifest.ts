@@ -1,4 +1,4 @@
-// What a backup says of itself, in its last file: a backup that has none was not finished.
+// The manifest of a backup, its last file: a backup without one is incomplete.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BrokenArchive } from './archive.ts';

@@ -1,12 +1,12 @@
-// PostgreSQL's own backup programs: located, and run without the password in the process list.
+// Finds and runs PostgreSQL's backup programs, without the password in the process list.
 import { spawn } from 'node:child_process';
 import { access, constants, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 
 /**
- * Finds programs, the newest of this machine.
- * @param names of those that are needed
- * @returns the folder they are in, null when there is none that has them all
+ * Finds the newest version of the programs on this machine.
+ * @param names of the required programs
+ * @returns the folder that contains all of them, or null
  */
 export async function findPrograms(
   names: readonly string[] = ['pg_dump', 'pg_restore'],
@@ -27,7 +27,7 @@ export async function findPrograms(
   return null;
 }
 
-/** A program that ended with a failure. The message is what it complained of. */
+/** A program that failed. The message is its error output. */
 export class ProgramFailed extends Error {
   override readonly name = 'ProgramFailed';
 }

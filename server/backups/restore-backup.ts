@@ -1,4 +1,4 @@
-// Puts a backup in the place of a shop's data. What was there before is set aside, never deleted.
+// Replaces a shop's data with a backup. The former data is moved aside, never deleted.
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
@@ -13,7 +13,7 @@ export class RestoreRefused extends Error {
   override readonly name = 'RestoreRefused';
 }
 
-/** The backup took the place of a database and then held something else than it did when it was made. */
+/** The restored database differs from the backup's figures. */
 export class RestoredOtherwise extends Error {
   override readonly name = 'RestoredOtherwise';
 }
@@ -21,15 +21,15 @@ export class RestoredOtherwise extends Error {
 export interface RestoreOptions {
   archive: string;
   dataDir: string;
-  /** Where a backup of a PostgreSQL is restored to. */
+  /** Target of a PostgreSQL backup. */
   databaseUrl: string | null;
-  /** Takes the place of data that is there. */
+  /** Replaces existing data. */
   replaces: boolean;
 }
 
 /**
- * Restores a backup into a shop that does not run.
- * @returns when the backup was made, and where the former data was put, null when there was none
+ * Restores a backup. The shop must be stopped.
+ * @returns time of the backup, and the folder of the former data, null when there was none
  * @throws RestoreRefused, FolderInUse when the shop runs, BrokenArchive, NotTheSame, RestoredOtherwise
  */
 export async function restoreBackup(
@@ -37,7 +37,7 @@ export async function restoreBackup(
 ): Promise<{ madeAt: string; setAside: string | null }> {
   const { archive, dataDir, databaseUrl, replaces } = options;
   await mkdir(dataDir, { recursive: true });
-  // A shop that runs holds this lock, and none can start as long as we do.
+  // A running shop holds this lock, and no shop can start while this process holds it.
   const unlock = await lockFolder(join(dataDir, 'database'));
   const moment = new Date().toISOString().replace(/\.\d+/, '').replaceAll(':', '-');
   const work = join(dataDir, `restoring-${moment}`);
@@ -84,7 +84,7 @@ export async function restoreBackup(
   }
 }
 
-/** What of a shop is in a folder. Backups, mails and the simulator's ledger stay where they are. */
+/** Files and folders that a backup replaces. Backups, emails and the simulator's ledger are not moved. */
 async function dataIn(dataDir: string): Promise<string[]> {
   const found = new Set(await readdir(dataDir));
   return ['database', 'storage', 'keys.json'].filter((name) => found.has(name));
@@ -106,7 +106,7 @@ async function holdsShop(databaseUrl: string): Promise<boolean> {
       if ((rows[0]?.others ?? 0) === 0) return rows[0]?.is_there ?? false;
       if (performance.now() - lookedFirst > mostGoodbyeMs) {
         throw new RestoreRefused(
-          'Somebody is connected to that database: stop every process of the shop first.',
+          'Another process is connected to that database: stop every process of the shop first.',
         );
       }
       await new Promise((done) => setTimeout(done, 100));
@@ -116,8 +116,8 @@ async function holdsShop(databaseUrl: string): Promise<boolean> {
   }
 }
 
-// What a shop's database consists of. Only dropped with all that is in it may an older one take its place: what a later
-// version has added would hold on to the tables of the older one, and be in the way when the shop is updated again.
+// The schemas of a shop's database. They are dropped with all their content before an older one is restored: objects that a later
+// version has added would depend on the restored tables, and conflict with the next update of the shop.
 const clearance = `
 set client_min_messages = warning;
 do $$
@@ -137,7 +137,7 @@ begin
   loop
     execute format('drop schema %I cascade', made.name);
   end loop;
-  -- This one is not made anew, and may be somebody else's: only what is in it goes.
+  -- The schema public is not created again, and may have another owner: only its objects are dropped.
   for made in
     select c.relname as name, case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence'
       when 'f' then 'foreign table' else 'table' end as kind
@@ -180,7 +180,7 @@ async function restoreDump(
   const [clear, script] = [`${dump}.clear.sql`, `${dump}.sql`];
   await writeFile(clear, isTaken ? clearance : '', { mode: 0o600 });
   await runProgram(join(programs, 'pg_restore'), ['--file', script, dump]);
-  // All or nothing: a failure leaves the database as it was.
+  // One transaction: a failure leaves the database unchanged.
   const parameters = ['--no-psqlrc', '--quiet', '--single-transaction', '--set', 'ON_ERROR_STOP=1'];
   await runProgram(join(programs, 'psql'), [...parameters, '--file', clear, '--file', script], {
     databaseUrl,

@@ -1,4 +1,4 @@
-// Words as outlines, so that labels look the same on every machine that draws them.
+// Text as outlines, so that it looks the same on every machine.
 import letterforms from './letterforms.json' with { type: 'json' };
 
 /** A number as short SVG text, one decimal. */
@@ -12,7 +12,7 @@ const faces = letterforms as unknown as Record<FaceName, Face>;
 /** Capital height of the brand's capitals, in thousandths of the size. */
 export const CAPITAL_HEIGHT = 0.66;
 
-/** Whether a letter can be written at all. */
+/** Whether the font has a glyph for a letter. */
 export const isWritable = (letter: string, face: FaceName): boolean => Object.hasOwn(faces[face], letter);
 
 /** Width of `words` at `size`, with `spacing` in thousandths of an em between letters. */

@@ -1,4 +1,4 @@
-// The mark: a J that sprouts, its two leaves the khat pair, its hook ending in a drop. Drawn in a 100 x 100 box.
+// The logo mark in a 100 x 100 box: a sprouting J with two khat leaves and a drop at the end of its hook.
 
 /** The large leaf with its rib left open, and the small leaf. */
 const LEAVES =

@@ -1,4 +1,4 @@
-// What is drawn over a product's art for its shared picture: shop, name and price, as SVG.
+// The SVG layer over a product's image for shared links: shop, name and price.
 import { isWritable, widthOf, write } from './lettering.ts';
 import { mark } from './mark.ts';
 
@@ -16,7 +16,7 @@ const sizes = [82, 72, 62, 54, 46];
 const mostLines = 4;
 
 /**
- * Words in letters that can be drawn: accents fall off, quotes and dashes become plain, what is left over goes.
+ * Reduces a text to letters of the font: removes accents and unknown characters, and simplifies quotes and dashes.
  * @returns '' when nothing can be drawn
  */
 export function writable(words: string): string {
@@ -33,7 +33,7 @@ export function writable(words: string): string {
     .trim();
 }
 
-/** Words broken into lines no wider than `width`; a word that is wider stands alone. */
+/** Breaks words into lines no wider than `width`; a wider word gets a line of its own. */
 export function breakLines(words: string, size: number, width: number): string[] {
   const lines: string[] = [];
   for (const word of words.split(' ')) {
@@ -52,7 +52,7 @@ function fitted(words: string): { size: number; lines: string[] } {
     const isWithin = lines.every((line) => widthOf(line, 'display', size, -14) <= room);
     if (isWithin && lines.length * size <= 260) return { size, lines };
   }
-  // A name without end: as much of it as there is room for.
+  // A very long name is truncated.
   const lines = breakLines(words, smallest, room)
     .slice(0, mostLines)
     .map((line) => {
@@ -63,7 +63,7 @@ function fitted(words: string): { size: number; lines: string[] } {
   return { size: smallest, lines };
 }
 
-/** The layer over the art, 1200 x 630: dusk on the left that fades out over the art, with the words on it. */
+/** The layer, 1200 x 630: a dark gradient on the left that fades out over the image, with the text on it. */
 export function shareDrawing({ storeName, name, price }: SharedWords): string {
   const { size, lines } = fitted(writable(name) || writable(storeName));
   const height = lines.length * size;

@@ -1,4 +1,4 @@
-// Shared pictures as whoever unfolds a link gets them: from a shop with its demo catalogue.
+// Images for shared links, requested from a shop with its demo catalogue.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { openLog } from '../log.ts';
 import { type Shop, startShop } from '../shop.ts';
 import { breakLines, shareDrawing, writable } from './share-drawing.ts';
 
-describe('a picture', () => {
+describe('a share image', () => {
   let shop: Shop;
   let dataDir: string;
 
@@ -53,7 +53,7 @@ describe('a picture', () => {
   };
   const bytesOf = async (path: string) => Buffer.from(await (await ask(path)).arrayBuffer());
 
-  test('is a JPEG of 1200 x 630, kept for good under the address that names its version', async () => {
+  test('is a JPEG of 1200 x 630, immutable under its versioned URL', async () => {
     const product = await change('mango-can', { tagline: 'Sun in a can' });
     const path = sharePicturePath(product, 'Jani Juice');
     const answer = await ask(path);
@@ -62,7 +62,7 @@ describe('a picture', () => {
     expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
     const body = Buffer.from(await answer.arrayBuffer());
     expect(await sharp(body).metadata()).toMatchObject({ format: 'jpeg', width: 1200, height: 630 });
-    // Networks leave out what is larger than some hundred kilobytes.
+    // Social networks ignore images above several hundred kilobytes.
     expect(body.length).toBeLessThan(300_000);
     const head = await ask(path, { method: 'HEAD' });
     expect(head.headers.get('content-length')).toBe(String(body.length));
@@ -71,14 +71,14 @@ describe('a picture', () => {
     );
   });
 
-  test('shows the price of today', async () => {
+  test('shows the current price', async () => {
     const before = await bytesOf('/share/mango-bottle.jpg');
     expect(await bytesOf('/share/mango-bottle.jpg')).toEqual(before);
     await change('mango-bottle', { price: 123_400 });
     expect(await bytesOf('/share/mango-bottle.jpg')).not.toEqual(before);
   });
 
-  test('is drawn from what staff have uploaded', async () => {
+  test('uses the uploaded image', async () => {
     const red = await sharp({ create: { width: 400, height: 300, channels: 3, background: '#ff0000' } })
       .png()
       .toBuffer();
@@ -110,7 +110,7 @@ describe('a picture', () => {
     expect(answer.headers.get('location')).toBe('/art/share.jpg');
   });
 
-  test('is there only of products that are for sale', async () => {
+  test('exists only for products that are for sale', async () => {
     await change('passion-flask', { is_active: false });
     for (const path of ['/share/passion-flask.jpg', '/share/no-such.jpg', '/share/', '/share/MANGO.jpg']) {
       expect((await ask(path)).status, path).toBe(404);
@@ -118,7 +118,7 @@ describe('a picture', () => {
     expect((await ask('/share/mango-can.jpg', { method: 'POST' })).status).toBe(405);
   });
 
-  test('is the same for many who ask at once', async () => {
+  test('is drawn once for concurrent requests', async () => {
     const sizes = await Promise.all(
       Array.from({ length: 12 }, async () => (await bytesOf('/share/watermelon-can.jpg')).length),
     );
@@ -126,19 +126,19 @@ describe('a picture', () => {
   });
 });
 
-describe('the words on it', () => {
-  test('lose their accents and whatever cannot be drawn', () => {
+describe('its text', () => {
+  test('loses accents and unknown characters', () => {
     expect(writable('  Crème  brûlée – “Jani’s” 🧃 №1 ')).toBe("Creme brulee - Jani's No1");
     expect(writable('ジュース')).toBe('');
   });
 
-  test('break between words', () => {
+  test('breaks between words', () => {
     const lines = breakLines('Embu Fresh Ginger & Lemon Double-Infused', 60, 500);
     expect(lines.length).toBeGreaterThan(1);
     expect(lines.join(' ')).toBe('Embu Fresh Ginger & Lemon Double-Infused');
   });
 
-  test('are drawn however long, strange or dangerous they are', async () => {
+  test('can be long, unusual or malicious', async () => {
     for (const name of [
       'A',
       'X'.repeat(300),

@@ -1,4 +1,4 @@
-// The pictures that go along when a product's link is shared: /share/{slug}.jpg, drawn when first asked for and cached.
+// Images for shared product links: /share/{slug}.jpg, drawn at the first request and cached.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client, FairQueue } from '../../backend/fair-queue.ts';
@@ -10,25 +10,25 @@ import type { Store } from '../../web/lib/store.ts';
 import { shareDrawing } from './share-drawing.ts';
 
 export interface ShareImagesOptions {
-  /** Asks as a visitor. */
+  /** Table client in the role of a visitor. */
   tables: Store['tables'];
-  /** The folder with the shop's own art in `art/`. */
+  /** The folder with the demo images in `art/`. */
   artFolder: string;
-  /** Origin of the services, as this server calls them, for pictures that staff have uploaded. */
+  /** Origin of the services, as this server calls them, for uploaded images. */
   servicesUrl: string;
   serviceFetch?: typeof fetch;
-  /** Images that are drawn already. */
+  /** Cache of drawn images. */
   drawn: RenderedImages;
   /** The queue of work on images. */
   queue: FairQueue;
 }
 
 export interface ShareImages {
-  /** Whether a path is one of them. */
+  /** Whether a path is that of a share image. */
   serves(pathname: string): boolean;
   /**
-   * @param client who waits for the image
-   * @param inShare runs what asks the database in the client's share
+   * @param client the client that waits for the image
+   * @param inShare runs database queries in the client's share
    */
   fetch(
     request: Request,
@@ -39,15 +39,15 @@ export interface ShareImages {
 
 const address = /^\/share\/([a-z0-9-]{1,200})\.jpg$/;
 const largestArt = 50_000_000;
-/** Raise it when the drawing changes: images of another version are not used. */
+/** Increase it when the drawing changes: cached images of another version are not used. */
 const drawingVersion = 1;
 
-/** The product has no image that can be drawn from. */
+/** The product has no usable image. */
 class NoArt extends Error {
   override readonly name = 'NoArt';
 }
 
-/** Makes the service of shared pictures: only products that are for sale have one. */
+/** Creates the service of share images: only products that are for sale have one. */
 export function createShareImages({
   tables,
   artFolder,
@@ -56,12 +56,12 @@ export function createShareImages({
   drawn,
   queue,
 }: ShareImagesOptions): ShareImages {
-  /** The picture of a product as it was given; null when there is none that may be read. */
+  /** The image of a product; null when there is none that may be read. */
   async function readArt(source: string): Promise<Uint8Array | null> {
     if (/^\/art\/[a-z0-9-]+\.(webp|avif|jpg|png)$/.test(source)) {
       return readFile(join(artFolder, source)).catch(() => null);
     }
-    // Only from our own storage: an address elsewhere would have this server call whatever it names.
+    // Only from our own storage: another URL would let staff make this server call any host (SSRF).
     const own = source.startsWith(`${servicesUrl}/`) ? source.slice(servicesUrl.length) : source;
     if (!own.startsWith('/storage/v1/object/public/')) return null;
     const answer = await serviceFetch(new URL(own, servicesUrl), { signal: AbortSignal.timeout(5000) }).catch(
@@ -95,7 +95,7 @@ export function createShareImages({
         .jpeg({ quality: 82, mozjpeg: true })
         .toBuffer();
     } catch {
-      // What was uploaded may be no picture that can be read.
+      // The uploaded file may not be a readable image.
       throw new NoArt();
     }
   }
