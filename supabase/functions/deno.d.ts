@@ -1,4 +1,4 @@
-// The part of Deno's API that functions use, so that the compiler of this project checks their entries too.
+// The part of Deno's API that functions use, so that this project's compiler can check their entry files.
 declare const Deno: {
   readonly env: { get(name: string): string | undefined };
   serve(handler: (request: Request) => Response | Promise<Response>): unknown;

@@ -6,7 +6,7 @@ const callerAddress = createCallerAddress(['sb_secret_default', secretKey]);
 const from = (headers: Record<string, string>) =>
   callerAddress(new Request('https://project.test/', { headers }));
 
-test('takes the address from the network of a hosted project, whatever the client writes', async () => {
+test('uses the IP address from the network of a hosted project, not the client’s headers', async () => {
   const seen = { 'cf-connecting-ip': '203.0.113.7' };
   expect(await from({ ...seen, 'x-forwarded-for': '198.51.100.1, 203.0.113.7' })).toBe('203.0.113.7');
   expect(await from({ ...seen, [visitorHeaders.address]: '198.51.100.1' })).toBe('203.0.113.7');
@@ -14,12 +14,12 @@ test('takes the address from the network of a hosted project, whatever the clien
   expect(await from({ ...seen, ...guessed })).toBe('203.0.113.7');
 });
 
-test('takes the last address of a list, which the nearest proxy added', async () => {
+test('uses the last address of a list, which the nearest proxy added', async () => {
   expect(await from({ 'x-forwarded-for': '198.51.100.1, 203.0.113.7' })).toBe('203.0.113.7');
   expect(await from({})).toBeNull();
 });
 
-test("takes the visitor whom the shop's own server names with a token of any of the keys", async () => {
+test("uses the visitor's IP address that the shop's own server sends with a token of any of the keys", async () => {
   const named = { 'cf-connecting-ip': '203.0.113.7', [visitorHeaders.address]: '198.51.100.1' };
   for (const key of ['sb_secret_default', secretKey]) {
     expect(await from({ ...named, [visitorHeaders.token]: await visitorToken(key) })).toBe('198.51.100.1');

@@ -1,4 +1,4 @@
-// The function as a hosted project runs it: genuine Deno, the one bundled file, and a gateway that passes requests on as the
+// The function as a hosted project runs it: real Deno, the single bundled file, and a gateway that forwards requests as the
 // platform's does.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -159,7 +159,7 @@ test('the sources pass the type check of Deno', async () => {
   await expect(check).resolves.toBeTruthy();
 });
 
-test('the bundle takes an order through prompt and callback to paid', async () => {
+test('the bundle completes a payment with prompt and callback', async () => {
   const form = {
     idempotency_key: crypto.randomUUID(),
     product_id: 'a0000000-0000-4000-8000-000000000001',
@@ -198,7 +198,7 @@ test('the bundle takes an order through prompt and callback to paid', async () =
   expect(counted.rowCount).toBeGreaterThan(0);
 });
 
-test('every secret key of the project opens the jobs, other keys open none', async () => {
+test('the jobs accept every secret key of the project and no other key', async () => {
   for (const key of [secret, otherSecret]) {
     expect(await ask({ action: 'query-open' }, key)).toMatchObject({ status: 200, body: { asked: 0 } });
     expect((await ask({ action: 'describe-setup' }, key)).body.setup.environment).toBe('simulator');
@@ -207,14 +207,14 @@ test('every secret key of the project opens the jobs, other keys open none', asy
   expect((await ask({ action: 'describe-setup' })).status).toBe(403);
 });
 
-test('pages of the storefront may call, whatever slash PUBLIC_URL ends with', async () => {
+test('accepts calls from the storefront, with and without a slash at the end of PUBLIC_URL', async () => {
   const preflight = await fetch(`${url}/functions/v1/mobile-money`, { method: 'OPTIONS' });
   expect(preflight.status).toBe(204);
   expect(preflight.headers.get('access-control-allow-origin')).toBe('https://shop.example');
   expect((await ask({})).headers.get('access-control-allow-origin')).toBe('https://shop.example');
 });
 
-test('without one of its secrets it says which', async () => {
+test('names a missing secret', async () => {
   const { MPESA_PASSKEY: _passkey, ...others } = secrets();
   const incomplete = await startFunction(others);
   const response = await fetch(`${incomplete}/mobile-money`, { method: 'POST', body: '{}' });

@@ -18,7 +18,7 @@ const read = (changes: Record<string, string> = {}) => {
   return readHostedSettings((name) => environment[name]);
 };
 
-test('uses the default secret key and accepts every other one of the project', () => {
+test('uses the default secret key and accepts the others of the project', () => {
   const { settings, storefrontOrigin } = read();
   expect(settings.database).toEqual({
     url: 'https://abc.supabase.co',

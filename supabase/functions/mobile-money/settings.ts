@@ -1,4 +1,4 @@
-// What the payment function must be told: where the database is, which merchant it is at M-PESA, what the context calls it.
+// Settings of the payment function: its database, its merchant account at M-PESA, and its public URL.
 
 /** The database's table API and the key that may call the payment procedures. */
 export interface DatabaseSettings {
@@ -55,7 +55,7 @@ export interface MobileMoneySettings {
    * if it is known only after the server listens.
    */
   callbackBaseUrl: string | (() => string);
-  /** The same as the outside context would call it; default `callbackBaseUrl`. For the check of the public address. */
+  /** The public form of `callbackBaseUrl`, for the check of the public URL. Default: `callbackBaseUrl`. */
   publicCallbackBaseUrl?: string | (() => string);
   /** Fetches Daraja and our own public URL. Default: the global fetch. */
   fetch?: typeof fetch;

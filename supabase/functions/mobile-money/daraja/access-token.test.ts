@@ -1,4 +1,4 @@
-// The access token that several processes share, between a real database and the Daraja simulator.
+// The access token that several processes share, with a real database and the Daraja simulator.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createDataService } from '../../../../backend/data/service.ts';
 import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
@@ -39,7 +39,7 @@ async function openServices(kind: Parameters<typeof throwawayDatabase>[0]) {
     setDatabaseAway(isAway: boolean) {
       isDatabaseAway = isAway;
     },
-    /** A process of the shop: nothing in memory yet. */
+    /** A new process of the shop, with an empty cache. */
     startProcess(changes: Partial<typeof defaultCredentials> = {}): DarajaClient {
       const settings = {
         baseUrl: simulator.url,
@@ -61,8 +61,8 @@ async function openServices(kind: Parameters<typeof throwawayDatabase>[0]) {
   };
 }
 
-/** Whether a request went through the door that the token opens. */
-async function isLetIn(daraja: DarajaClient): Promise<boolean> {
+/** Whether Daraja accepts the client's token. */
+async function isAuthorized(daraja: DarajaClient): Promise<boolean> {
   const { body } = await queryPush(daraja, 'ws_CO_unknown');
   return body?.includes('does not Exist') === true;
 }
@@ -78,18 +78,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     await context.database.query('delete from private.daraja_tokens');
   });
 
-  test('many requests of several processes at once need one token', async () => {
+  test('concurrent requests of several processes share one token', async () => {
     const processes = [context.startProcess(), context.startProcess(), context.startProcess()];
     const letIn = await Promise.all(
-      processes.flatMap((daraja) => Array.from({ length: 8 }, () => isLetIn(daraja))),
+      processes.flatMap((daraja) => Array.from({ length: 8 }, () => isAuthorized(daraja))),
     );
     expect(letIn.every(Boolean)).toBe(true);
     expect(await context.tokensMade()).toBe(1);
   });
 
-  test('a token is kept for a process that starts later, until a minute before its end', async () => {
-    expect(await isLetIn(context.startProcess())).toBe(true);
-    expect(await isLetIn(context.startProcess())).toBe(true);
+  test('a token is stored for later processes until a minute before its expiry', async () => {
+    expect(await isAuthorized(context.startProcess())).toBe(true);
+    expect(await isAuthorized(context.startProcess())).toBe(true);
     expect(await context.tokensMade()).toBe(1);
     const { rows } = await context.database.query<{ seconds: number }>(
       'select extract(epoch from fresh_until - now())::integer as seconds from private.daraja_tokens',
@@ -97,40 +97,40 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows[0]?.seconds).toBeGreaterThan(3530);
     expect(rows[0]?.seconds).toBeLessThanOrEqual(3539);
     await context.database.query('update private.daraja_tokens set fresh_until = now()');
-    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await isAuthorized(context.startProcess())).toBe(true);
     expect(await context.tokensMade()).toBe(2);
   });
 
-  test('a token that became invalid is replaced once for all, and every request is sent again', async () => {
+  test('an invalid token is replaced once for all processes, and every request is retried', async () => {
     const processes = [context.startProcess(), context.startProcess()];
-    for (const daraja of processes) expect(await isLetIn(daraja)).toBe(true);
+    for (const daraja of processes) expect(await isAuthorized(daraja)).toBe(true);
     await context.control('tokens/invalidate', {});
     const letIn = await Promise.all(
-      processes.flatMap((daraja) => Array.from({ length: 5 }, () => isLetIn(daraja))),
+      processes.flatMap((daraja) => Array.from({ length: 5 }, () => isAuthorized(daraja))),
     );
     expect(letIn.every(Boolean)).toBe(true);
     expect(await context.tokensMade()).toBe(2);
   });
 
-  test('a request whose token is refused again and again is sent twice, not more', async () => {
+  test('a request whose token is rejected repeatedly is sent twice at most', async () => {
     const daraja = context.startProcess();
-    expect(await isLetIn(daraja)).toBe(true);
+    expect(await isAuthorized(daraja)).toBe(true);
     await context.control('faults', { queries: { next: 2, kind: 'invalid-token' } });
-    expect(await isLetIn(daraja)).toBe(false);
-    expect(await isLetIn(daraja)).toBe(true);
+    expect(await isAuthorized(daraja)).toBe(false);
+    expect(await isAuthorized(daraja)).toBe(true);
   });
 
-  test('whoever asked and died is succeeded', async () => {
-    await isLetIn(context.startProcess());
+  test('another process takes over from one that was killed while requesting a token', async () => {
+    await isAuthorized(context.startProcess());
     await context.database.query(
       `update private.daraja_tokens
        set fresh_until = now(), lease = gen_random_uuid(), leased_until = now() + interval '500 milliseconds'`,
     );
-    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await isAuthorized(context.startProcess())).toBe(true);
     expect(await context.tokensMade()).toBe(2);
   });
 
-  test('when no token can be had the request is not sent, and the next one may ask at once', async () => {
+  test('without a token the request is not sent, and the next one may request a token immediately', async () => {
     const daraja = context.startProcess();
     for (const kind of ['forbidden-html', 'unavailable', 'empty-400', 'drop-connection', 'too-many']) {
       await context.control('faults', { tokens: { next: 1, kind } });
@@ -140,7 +140,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await daraja.post('/mpesa/stkpushquery/v1/query', {})).toMatchObject({
       reason: 'no access token: a web page, HTTP 403',
     });
-    expect(await isLetIn(daraja)).toBe(true);
+    expect(await isAuthorized(daraja)).toBe(true);
     const wrong = context.startProcess({ consumerSecret: 'wrong' });
     expect(await wrong.post('/mpesa/stkpushquery/v1/query', {})).toEqual({
       kind: 'not sent',
@@ -149,13 +149,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await context.tokensMade()).toBe(1);
   });
 
-  test('without the database a process asks for itself', async () => {
+  test('without the database a process requests its own token', async () => {
     context.setDatabaseAway(true);
-    expect(await isLetIn(context.startProcess())).toBe(true);
+    expect(await isAuthorized(context.startProcess())).toBe(true);
     context.setDatabaseAway(false);
   });
 
-  test('a lease that ran out keeps no token', async () => {
+  test('an expired lease cannot store a token', async () => {
     const lease = async () =>
       (
         await context.database.query<{ lease: string | null }>(

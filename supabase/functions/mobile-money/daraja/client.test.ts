@@ -1,4 +1,4 @@
-// What the client makes of answers that are none: a server that says anything, or nothing, over real HTTP.
+// The client with malformed and missing answers, over real HTTP.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -55,7 +55,7 @@ const json = (status: number, body: unknown, headers: Record<string, string> = {
 test.each<[string, Answer]>([
   ['the connection is reset', (_, request) => request.socket.destroy()],
   [
-    'the answer breaks off',
+    'a truncated answer',
     (response) => {
       response.writeHead(200, { 'content-length': '100' }).write('{"ResponseCode":');
       setTimeout(() => response.destroy(), 10);
@@ -71,7 +71,7 @@ test.each<[string, Answer]>([
   ['the answer does not end', (response) => response.writeHead(200).write('{')],
 ])('what was sent is lost when %s in time', async (_, answer) => {
   answers = [answer];
-  // The time is too short for asking for a token on a busy machine.
+  // The timeout is too short to request a token on a busy machine.
   expect((await connect(baseUrl, 300, cachedToken).post('/x', {})).kind).toBe('lost');
 });
 
@@ -86,7 +86,7 @@ test.each<[string, number, Answer]>([
   ['broken UTF-8', 200, (response) => response.end(Buffer.from([0xff, 0xfe, 0x7b]))],
   ['a list', 200, json(200, [1])],
   ['a redirect', 302, (response) => response.writeHead(302, { location: '/elsewhere' }).end()],
-])('an answer that is %s is told as it is', async (_, status, answer) => {
+])('returns an answer that is %s unchanged', async (_, status, answer) => {
   answers = [answer];
   expect(await daraja.post('/x', {})).toMatchObject({ kind: 'answered', status, fields: null });
   expect(bearers).toHaveLength(1);

@@ -11,7 +11,7 @@ export type InitiatedRequest =
   | Refused
   | Unknown;
 
-/** The result, in the fields that every kind of request has. */
+/** The result, with the fields common to all kinds of request. */
 export interface ConversationResult {
   /** As text, whether sent as a number or a string; null if missing. */
   resultCode: string | null;

@@ -1,4 +1,4 @@
-// What is concluded from Daraja's answers: refused and final only when that is sure.
+// Classification of Daraja's answers: refused and final only when that is certain.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DarajaReply } from './client.ts';
@@ -30,11 +30,11 @@ const spikeArrest: DarajaReply = answered(429, {
 });
 
 describe('a request', () => {
-  test('names the time of Nairobi, which is three hours ahead of UTC', () => {
+  test('contains the time in Nairobi, three hours ahead of UTC', () => {
     expect(darajaTimestamp(new Date('2026-12-31T21:30:05.999Z'))).toBe('20270101003005');
   });
 
-  test('holds the same time in its password', () => {
+  test('contains the same time in its password', () => {
     const merchant = { shortcode: '174379', passkey: 'pass' };
     expect(merchantFields(merchant, new Date('2026-11-21T07:08:09Z'))).toEqual({
       BusinessShortCode: '174379',
@@ -71,19 +71,19 @@ describe('the answer to a push', () => {
     ],
     ['has another response code', answered(200, { ...accepted, ResponseCode: '1' }), '1', /did not accept/],
     [
-      'names a bad phone',
+      'reports an invalid phone',
       error(400, '400.002.02', 'Bad Request - Invalid PhoneNumber'),
       '400.002.02',
       /valid phone/,
     ],
     [
-      'names a bad address',
+      'reports an invalid URL',
       error(400, '400.002.02', 'Bad Request - Invalid CallBackURL'),
       '400.002.02',
       /did not accept/,
     ],
     [
-      'refuses the token twice',
+      'rejects the token twice',
       error(404, '404.001.03', 'Invalid Access Token'),
       '404.001.03',
       /did not accept/,
@@ -92,14 +92,14 @@ describe('the answer to a push', () => {
     ['is an empty 400', answered(400, ''), 'http_400', /did not accept/],
     ['is a 405', error(405, '405.001', 'Method Not Allowed'), '405.001', /did not accept/],
     [
-      'is an amount M-PESA does not take',
+      'reports an invalid amount',
       error(400, '400.002.02', 'Bad Request - Invalid Amount'),
       '400.002.02',
       /this amount/,
     ],
     ['says there are too many', spikeArrest, 'http_429', /sent no prompt. Please try again in a minute/],
     [
-      'says there are too many for a while',
+      'reports too many requests',
       { ...spikeArrest, retryAfterMs: 121_000 } as DarajaReply,
       'http_429',
       /busy right now and sent no prompt. Please try again in 3 minutes/,
@@ -113,13 +113,13 @@ describe('the answer to a push', () => {
       /Another transaction in progress/,
     ],
     [
-      'says the credentials are wrong',
+      'reports wrong credentials',
       error(500, '500.001.1001', 'Wrong credentials'),
       '500.001.1001',
       /did not accept/,
     ],
     [
-      'knows no such merchant',
+      'reports an unknown merchant',
       error(500, '500.001.1001', 'Merchant does not exist'),
       '500.001.1001',
       /did not accept/,
@@ -201,7 +201,7 @@ describe('a callback', () => {
   const callback = (fields: Record<string, unknown>) => JSON.stringify({ Body: { stkCallback: fields } });
   const items = (...Item: unknown[]) => ({ CallbackMetadata: { Item } });
 
-  test('is read by the names of its items, whatever their order and company', () => {
+  test('is read by the names of its items, in any order and with unknown ones', () => {
     const text = callback({
       MerchantRequestID: 'm-1',
       CheckoutRequestID: 'ws_CO_1',
@@ -248,7 +248,7 @@ describe('a callback', () => {
     expect(centsOf(value)).toBe(cents);
   });
 
-  test('names any amount of whole cents exactly', () => {
+  test('returns any amount in whole cents exactly', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2_147_483_647 }), (cents) => {
         expect(centsOf(cents / 100)).toBe(cents);
@@ -257,7 +257,7 @@ describe('a callback', () => {
     );
   });
 
-  test('never throws and never names what a database cannot keep', () => {
+  test('never throws and never returns values that a database cannot store', () => {
     const badText = fc.constantFrom('\0', '\ud800', 'a\udc00b', 'x'.repeat(1000), '0');
     const anything = fc.oneof(fc.jsonValue(), badText);
     fc.assert(
@@ -308,13 +308,13 @@ describe('the result of a reversal', () => {
     expect(read).toMatchObject({ outcome, receipt: outcome === 'reversed' ? 'UKL1234567' : null });
   });
 
-  test('may come with one parameter that is no list', () => {
+  test('may have a single parameter without a list', () => {
     const parameter = { Key: 'Amount', Value: '951.00' };
     const text = result({ ResultCode: 0, ResultParameters: { ResultParameter: parameter } });
     expect(readReversalResult(text).refundCents).toBe(95_100);
   });
 
-  test('like every other answer, is read without throwing, and never names what a database cannot keep', () => {
+  test('never throws and never returns values that a database cannot store, like every other answer', () => {
     const badText = fc.constantFrom('\0', '\ud800', 'a\udc00b', 'x'.repeat(1000), '0');
     const anything = fc.oneof(fc.jsonValue(), badText);
     fc.assert(
@@ -346,7 +346,7 @@ describe('the result of a reversal', () => {
 });
 
 describe('any answer', () => {
-  test('of 500 and more decides nothing, unless it names one of the few codes that do', () => {
+  test('with status 500 or more is inconclusive, except with one of a few known codes', () => {
     const body = fc.oneof(
       fc.string(),
       fc.json(),
@@ -360,7 +360,7 @@ describe('any answer', () => {
   });
 });
 
-describe('a time of M-PESA', () => {
+describe('a timestamp of M-PESA', () => {
   test.each([
     ['20261121100000', '2026-11-21T07:00:00.000Z'],
     [20261121100000, '2026-11-21T07:00:00.000Z'],

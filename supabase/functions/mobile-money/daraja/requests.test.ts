@@ -19,7 +19,7 @@ import { readTransactionStatus, requestTransactionStatus } from './transaction-s
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of many shapes are read.
 type Json = any;
-type Heard = { path: string; text: string; fields: Json };
+type ReceivedMessage = { path: string; text: string; fields: Json };
 
 async function openWorld(options: SimulatorOptions = {}, changes: Partial<DarajaSettings> = {}) {
   const simulator = await startDarajaSimulator({
@@ -30,12 +30,12 @@ async function openWorld(options: SimulatorOptions = {}, changes: Partial<Daraja
     queryLimit: { requests: 1000, perMs: 60_000 },
     ...options,
   });
-  const heard: Heard[] = [];
+  const received: ReceivedMessage[] = [];
   let validation: Json = { ResultCode: '0', ResultDesc: 'Accepted' };
   const receiver = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
-    heard.push({ path: request.url ?? '', text, fields: JSON.parse(text) });
+    received.push({ path: request.url ?? '', text, fields: JSON.parse(text) });
     response.end(JSON.stringify(validation));
   });
   await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
@@ -63,7 +63,7 @@ async function openWorld(options: SimulatorOptions = {}, changes: Partial<Daraja
   return {
     own,
     daraja,
-    heard,
+    received,
     control,
     ledger: () => control('ledger'),
     answerValidationsWith(answer: Json) {
@@ -71,11 +71,11 @@ async function openWorld(options: SimulatorOptions = {}, changes: Partial<Daraja
     },
     pay: (amount: number, reference = 'JJ2611210001') =>
       control('payments', { phone: '0712345678', number: defaultCredentials.shortcode, amount, reference }),
-    hear: (path: string, count = 1) =>
+    receive: (path: string, count = 1) =>
       vi.waitFor(() => {
-        const found = heard.filter((message) => message.path === path);
+        const found = received.filter((message) => message.path === path);
         expect(found).toHaveLength(count);
-        return found[count - 1] as Heard;
+        return found[count - 1] as ReceivedMessage;
       }),
     async close() {
       await simulator.close();
@@ -101,12 +101,12 @@ const urls = () => ({
 });
 const results = () => ({ resultUrl: `${context.own}/result`, timeoutUrl: `${context.own}/timeout` });
 
-describe('addresses for money that comes without a prompt', () => {
-  test('are registered; then a payment by hand is asked about and confirmed', async () => {
+describe('URLs for payments without a prompt (C2B)', () => {
+  test('are registered, and receive the validation and confirmation of a payment', async () => {
     expect((await registerTillUrls(daraja, urls())).kind).toBe('registered');
     const { receipt } = await context.pay(951);
-    expect((await context.hear('/validation')).fields.TransID).toBe(receipt);
-    const { fields } = await context.hear('/confirmation');
+    expect((await context.receive('/validation')).fields.TransID).toBe(receipt);
+    const { fields } = await context.receive('/confirmation');
     expect(fields).toEqual({
       TransactionType: 'Pay Bill',
       TransID: receipt,
@@ -124,7 +124,7 @@ describe('addresses for money that comes without a prompt', () => {
     });
   });
 
-  test('hear of a prompt that was paid as well', async () => {
+  test('also receive the confirmation of a paid prompt', async () => {
     await registerTillUrls(daraja, urls());
     const pushed = await sendPush(daraja, {
       phone: '+254712345678',
@@ -133,20 +133,20 @@ describe('addresses for money that comes without a prompt', () => {
       callbackUrl: `${context.own}/notice`,
     });
     expect(pushed.kind).toBe('accepted');
-    const notice = await context.hear('/notice');
-    const { fields } = await context.hear('/confirmation');
+    const notice = await context.receive('/notice');
+    const { fields } = await context.receive('/confirmation');
     expect(fields).toMatchObject({ BillRefNumber: 'JJ2611211234', TransAmount: '951.00' });
     expect(notice.text).toContain(fields.TransID);
   });
 
-  test('are taken once where M-PESA takes them once', async () => {
+  test('are accepted once where M-PESA accepts them once', async () => {
     await context.close();
     context = await openWorld({ registersUrlsOnce: true });
     expect((await registerTillUrls(context.daraja, urls())).kind).toBe('registered');
     expect((await registerTillUrls(context.daraja, urls())).kind).toBe('already registered');
   });
 
-  test('are refused with a word that Daraja forbids', async () => {
+  test('are refused when they contain a word that Daraja forbids', async () => {
     const wrong = { ...urls(), confirmationUrl: `${context.own}/sql` };
     expect(await registerTillUrls(daraja, wrong)).toMatchObject({
       kind: 'refused',
@@ -155,7 +155,7 @@ describe('addresses for money that comes without a prompt', () => {
     });
   });
 
-  test('may turn a payment away', async () => {
+  test('can reject a payment', async () => {
     await registerTillUrls(daraja, urls());
     context.answerValidationsWith({ ResultCode: 'C2B00012', ResultDesc: 'Rejected' });
     expect((await context.pay(951)).declined).toBe('C2B00012');
@@ -175,7 +175,7 @@ describe('a prompt', () => {
   });
   const till = { transactionType: 'CustomerBuyGoodsOnline', partyB: defaultMerchant.tillNumber } as const;
 
-  test('names the paybill twice, the order in twelve characters and the time of Nairobi', async () => {
+  test('contains the paybill twice, the order in twelve characters and the time in Nairobi', async () => {
     await sendPush(daraja, order());
     const [prompt] = (await context.ledger()).prompts;
     expect(prompt).toMatchObject({
@@ -192,22 +192,22 @@ describe('a prompt', () => {
     await context.close();
     context = await openWorld({}, till);
     await sendPush(context.daraja, order());
-    expect((await context.hear('/notice')).fields.Body.stkCallback.ResultCode).toBe(0);
+    expect((await context.receive('/notice')).fields.Body.stkCallback.ResultCode).toBe(0);
     expect((await context.ledger()).prompts[0]).toMatchObject({ partyB: defaultMerchant.tillNumber });
   });
 
-  test('in which till and paybill are mixed fails with a code that is a text', async () => {
+  test('with a mixed till and paybill fails with a text as its code', async () => {
     await context.close();
     context = await openWorld({}, { partyB: defaultMerchant.tillNumber });
     await sendPush(context.daraja, order());
-    expect((await context.hear('/notice')).fields.Body.stkCallback.ResultCode).toBe('SFC_IC0003');
+    expect((await context.receive('/notice')).fields.Body.stkCallback.ResultCode).toBe('SFC_IC0003');
   });
 });
 
 describe('the statement', () => {
   const lately = () => ({ from: new Date(Date.now() - 3_600_000), to: new Date(Date.now() + 60_000) });
 
-  test('is read over all its pages, prompts and payments by hand alike', async () => {
+  test('is read over all its pages, with prompts and other payments', async () => {
     await context.close();
     context = await openWorld({ statementPageSize: 2 });
     const registration = { nominatedNumber: '254712345678', callbackUrl: `${context.own}/statement` };
@@ -221,7 +221,7 @@ describe('the statement', () => {
       trackingNumber: 'JJ-20261121-1234',
       callbackUrl: `${context.own}/notice`,
     });
-    await context.hear('/notice');
+    await context.receive('/notice');
     const statement = await pullStatement(context.daraja, lately());
     expect(statement).toMatchObject({ kind: 'pulled', unreadable: [] });
     expect(statement.lines.map((line) => [line.receivedCents, line.reference])).toEqual([
@@ -244,7 +244,7 @@ describe('the statement', () => {
     expect((await pullStatement(daraja, lately())).lines).toHaveLength(0);
   });
 
-  test('that breaks off is told apart from one that is whole, and gives what was read', async () => {
+  test('that is incomplete is reported as such, with the lines that were read', async () => {
     await context.close();
     context = await openWorld({ statementPageSize: 1 });
     await registerStatement(context.daraja, {
@@ -265,11 +265,11 @@ describe('the statement', () => {
 describe('a reversal', () => {
   const whole = (receipt: string) => ({ receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
 
-  test('is accepted, carried out, and told to the result address', async () => {
+  test('is accepted, carried out, and reported to the result URL', async () => {
     const { receipt } = await context.pay(951);
     const asked = await reverse(daraja, whole(receipt));
     expect(asked).toMatchObject({ kind: 'accepted' });
-    const { text } = await context.hear('/result');
+    const { text } = await context.receive('/result');
     const result = readReversalResult(text);
     expect(result).toMatchObject({
       outcome: 'reversed',
@@ -287,22 +287,22 @@ describe('a reversal', () => {
   test('of the same receipt happens once', async () => {
     const { receipt } = await context.pay(951);
     await reverse(daraja, whole(receipt));
-    await context.hear('/result');
+    await context.receive('/result');
     await reverse(daraja, whole(receipt));
-    const again = readReversalResult((await context.hear('/result', 2)).text);
+    const again = readReversalResult((await context.receive('/result', 2)).text);
     expect(again).toMatchObject({ outcome: 'already reversed', resultCode: 'R000001', receipt: null });
     expect((await context.ledger()).moneyReturned).toBe(951);
   });
 
   test('of a receipt that M-PESA does not know fails', async () => {
     await reverse(daraja, whole('UKL0000000'));
-    expect(readReversalResult((await context.hear('/result')).text)).toMatchObject({
+    expect(readReversalResult((await context.receive('/result')).text)).toMatchObject({
       outcome: 'failed',
       resultCode: 'R000002',
     });
   });
 
-  test('fails with the wrong password of the initiator, and with any code that M-PESA chooses', async () => {
+  test('fails with a wrong password of the initiator, and with any code of M-PESA', async () => {
     await context.close();
     context = await openWorld(
       {},
@@ -310,19 +310,19 @@ describe('a reversal', () => {
     );
     const { receipt } = await context.pay(951);
     await reverse(context.daraja, whole(receipt));
-    expect(readReversalResult((await context.hear('/result')).text)).toMatchObject({
+    expect(readReversalResult((await context.receive('/result')).text)).toMatchObject({
       outcome: 'failed',
       resultCode: '2001',
     });
     await context.control('faults', { reversalResults: { next: 1, kind: 'fail', resultCode: 31415 } });
     await reverse(context.daraja, whole(receipt));
-    expect(readReversalResult((await context.hear('/result', 2)).text)).toMatchObject({
+    expect(readReversalResult((await context.receive('/result', 2)).text)).toMatchObject({
       outcome: 'unknown',
       resultCode: '31415',
     });
   });
 
-  test('is not sent without an initiator or with a certificate that is none', async () => {
+  test('is not sent without an initiator or with an invalid certificate', async () => {
     const { initiator: _, ...settings } = daraja.settings;
     expect(await reverse(connectDaraja(settings), whole('X'))).toMatchObject({ code: 'initiator_missing' });
     const broken = { ...settings, initiator: { name: 'a', password: 'b', certificate: 'none' } };
@@ -330,17 +330,17 @@ describe('a reversal', () => {
     expect((await context.ledger()).requests).toEqual([]);
   });
 
-  test('whose answer is lost may have happened; its receipt tells', async () => {
+  test('whose answer is lost can be checked by its receipt', async () => {
     const { receipt } = await context.pay(951);
     await context.control('faults', { reversals: { next: 1, kind: 'lose-answer' } });
     expect((await reverse(daraja, whole(receipt))).kind).toBe('unknown');
-    await context.hear('/result');
+    await context.receive('/result');
     await requestTransactionStatus(daraja, { receipt, ...results() });
-    const status = readTransactionStatus((await context.hear('/result', 2)).text);
+    const status = readTransactionStatus((await context.receive('/result', 2)).text);
     expect(status).toMatchObject({ answered: true, receipt, status: 'Reversed', transactionCents: 95_100 });
   });
 
-  test('says nothing in a body that is none', () => {
+  test('is inconclusive with a malformed body', () => {
     for (const text of ['', 'OK', '[]', '{"Result":7}', '{"Result":{"ResultCode":null}}']) {
       expect(readReversalResult(text)).toMatchObject({ outcome: 'unknown', receipt: null });
       expect(readTransactionStatus(text).answered).toBe(false);
@@ -348,14 +348,14 @@ describe('a reversal', () => {
   });
 });
 
-test('a reversal can be asked about by its conversation', async () => {
+test('queries a reversal by its conversation id', async () => {
   const { receipt } = await context.pay(951);
   const asked = await reverse(daraja, { receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
   if (asked.kind !== 'accepted') throw new Error(asked.kind);
-  const reversed = readReversalResult((await context.hear('/result')).text);
+  const reversed = readReversalResult((await context.receive('/result')).text);
   const { originatorConversationId } = asked;
   await requestTransactionStatus(daraja, { originatorConversationId, ...results() });
-  expect(readTransactionStatus((await context.hear('/result', 2)).text)).toMatchObject({
+  expect(readTransactionStatus((await context.receive('/result', 2)).text)).toMatchObject({
     answered: true,
     receipt: reversed.receipt,
     status: 'Completed',

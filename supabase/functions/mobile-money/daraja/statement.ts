@@ -9,7 +9,7 @@ import { centsOf } from './stk-callback.ts';
 
 const REGISTER_PATH = '/pulltransactions/v1/register';
 const QUERY_PATH = '/pulltransactions/v1/query';
-/** Against an endless statement. */
+/** Maximum number of pages, in case the statement never ends. */
 const MAX_PAGES = 500;
 
 /** One payment of the statement. */

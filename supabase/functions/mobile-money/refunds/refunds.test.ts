@@ -1,4 +1,4 @@
-// Refunds, tests with KSh 1 and the check of the settings, between a real database and the simulator, over HTTP.
+// Refunds, tests with KSh 1 and the check of the settings, with a real database and the simulator, over HTTP.
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -31,7 +31,7 @@ const tokenOf = (person: keyof typeof people) =>
   `head.${Buffer.from(JSON.stringify(people[person])).toString('base64url')}.signature`;
 const staffToken = tokenOf('staff');
 
-/** @param changes `isFarAway`: M-PESA is known by a name that is not this machine's */
+/** @param changes `isFarAway`: Daraja has a host name other than this machine's */
 async function openShop(
   kind: Database['kind'],
   changes: Partial<MobileMoneySettings> & { isFarAway?: boolean; hasNoInitiator?: boolean } = {},
@@ -127,7 +127,7 @@ async function openShop(
     row,
     nextPhone,
     shopDoes: () => post('', { action: 'send-refunds' }, secretKey),
-    /** A cancelled order that was paid, and the refund a member asked for. */
+    /** A cancelled order that was paid, and the refund that staff requested. */
     async refundOfPaidOrder(): Promise<{ order: PlacedOrder; payment: Payment; refund: Refund }> {
       const order = await call<PlacedOrder>(database, 'visitor', 'place_order', {
         ...orderForm(product),
@@ -222,7 +222,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await shop.refundOfPaidOrder(),
         await shop.refundOfPaidOrder(),
       ].map(({ refund }) => refund);
-      // The oldest leaves, the second is turned away, and the third waits for the next turn.
+      // The oldest is sent, the second is rejected, and the third waits for the next call.
       await shop.control('faults', {
         script: [{ target: 'reversals', kind: 'too-many', occurrences: [2] }],
       });
@@ -324,7 +324,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('of a payment that is already reversed completes by its status', async () => {
       const { refund, payment } = await shop.refundOfPaidOrder();
-      // Reversed in M-PESA's own portal meanwhile: the simulator's answer to the same request a second time.
+      // As if reversed in M-PESA's portal: the simulator's answer when the same request is sent twice.
       await shop.control('faults', { results: { kind: 'drop', next: 1 } });
       await shop.shopDoes();
       await shop.settled(refund.id, 'sent');
@@ -332,10 +332,10 @@ describe.each(testDatabases())('on %s', (kind) => {
         'select result_secret as secret from private.refund_secrets where refund_id = $1',
         [refund.id],
       );
-      const told = await shop.post(`/reversal/${rows[0]?.secret}/result`, {
+      const answer = await shop.post(`/reversal/${rows[0]?.secret}/result`, {
         Result: { ResultCode: 'R000001', ResultDesc: 'already reversed', TransactionID: payment.receipt },
       });
-      expect(told).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
+      expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
       await shop.settled(refund.id, 'unknown');
       expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       await shop.settled(refund.id, 'completed');
@@ -479,14 +479,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         canReverse: true,
         callbackUrlProblems: expect.arrayContaining([expect.objectContaining({ isFatal: true })]),
       });
-      const told = JSON.stringify(body);
+      const text = JSON.stringify(body);
       for (const secret of [
         defaultCredentials.consumerKey,
         defaultCredentials.consumerSecret,
         defaultCredentials.passkey,
         defaultMerchant.initiatorPassword,
       ]) {
-        expect(told).not.toContain(secret);
+        expect(text).not.toContain(secret);
       }
     });
 

@@ -1,5 +1,5 @@
-// Money without a prompt, between a real database and the Daraja simulator: registered, confirmed, judged, and found in the
-// statement when everything else was lost.
+// Payments without a prompt, with a real database and the Daraja simulator: registered, confirmed, validated, and found in the
+// statement when every message was lost.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -116,7 +116,7 @@ async function openTill(kind: Database['kind']) {
       const { rows } = await database.query<{ secret: string }>('select public.read_till_secret() as secret');
       return rows[0]?.secret ?? '';
     },
-    /** Makes a statement due whenever the last one was. */
+    /** Makes a statement due. */
     forgetPulls: () => database.query('delete from public.statement_pulls'),
     async close() {
       await simulator.close();
@@ -151,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   const becomes = (state: Record<string, unknown>, of = order) =>
     vi.waitFor(async () => expect(await till.money(of)).toMatchObject(state), 5000);
-  const told = (change: Record<string, unknown> = {}) =>
+  const confirmation = (change: Record<string, unknown> = {}) =>
     JSON.stringify({
       TransactionType: 'Pay Bill',
       TransID: `UKL${randomUUID().replaceAll('-', '').slice(0, 7).toUpperCase()}`,
@@ -261,7 +261,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const of of orders) {
       expect(await till.money(of)).toEqual({ money: 'paid', payments: ['till completed'] });
     }
-    // Not again before it is due, and then nothing is news.
+    // Not pulled again before it is due, and then nothing is new.
     expect((await till.act('pull-statement')).body).toBeNull();
     await till.forgetPulls();
     expect((await till.act('pull-statement')).body).toMatchObject({ newPayments: 0 });
@@ -278,7 +278,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a confirmation that cannot be settled is stored, answered and settled later', async () => {
     till.setDown(/receive_mpesa_transaction/);
-    expect((await till.post(await tillAddress('confirmation'), told())).status).toBe(200);
+    expect((await till.post(await tillAddress('confirmation'), confirmation())).status).toBe(200);
     till.setDown(null);
     expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
     await till.database.query(
@@ -291,12 +291,12 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a confirmation that cannot be stored is requested again', async () => {
     till.setDown(/./);
-    expect((await till.post(await tillAddress('confirmation'), told())).status).toBe(503);
+    expect((await till.post(await tillAddress('confirmation'), confirmation())).status).toBe(503);
     till.setDown(null);
   });
 
   test.each(['', 'null', '[]', '{', '{"TransID": {}}', 'x'.repeat(70_000)])(
-    'a confirmation that is none (%#) is kept and changes nothing',
+    'a malformed confirmation (%#) is stored and changes nothing',
     async (body) => {
       const before = await till.money(order);
       expect(await till.post(await tillAddress('confirmation'), body)).toEqual({
@@ -312,16 +312,16 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['no secret', () => 'x'],
   ])('%s opens nothing', async (_, secret) => {
     for (const purpose of ['validation', 'confirmation']) {
-      const answer = await till.post(await tillAddress(purpose, secret()), told());
+      const answer = await till.post(await tillAddress(purpose, secret()), confirmation());
       expect(answer.status).toBe(404);
     }
-    expect((await till.post(await tillAddress('result'), told())).status).toBe(404);
+    expect((await till.post(await tillAddress('result'), confirmation())).status).toBe(404);
     expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
   });
 
   describe('before a payment is made', () => {
     const validate = async (change: Record<string, unknown> = {}) =>
-      (await till.post(await tillAddress('validation'), told(change))).body.ResultCode;
+      (await till.post(await tillAddress('validation'), confirmation(change))).body.ResultCode;
     const refuseUnknown = (refuses: boolean) =>
       till.database.query('update public.store_settings set refuses_unknown_payments = $1', [refuses]);
 
@@ -332,7 +332,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await validate({ BillRefNumber: 'rent' })).toBe('C2B00012');
       expect(await validate({ TransAmount: '952.00' })).toBe('C2B00013');
       expect(await validate({ TransAmount: '0' })).toBe('C2B00013');
-      // A till asks nobody for a reference.
+      // At a till customers enter no reference.
       expect(await validate({ TransactionType: 'Buy Goods', BillRefNumber: '' })).toBe('0');
       expect((await payByHand({ reference: 'rent' })).status).toBe(409);
       await refuseUnknown(false);
@@ -348,10 +348,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('logs no secrets or personal data', async () => {
-    const told = JSON.stringify(till.logged);
+    const logged = JSON.stringify(till.logged);
     expect(till.logged.length).toBeGreaterThan(10);
-    expect(told).not.toContain(await till.secret());
-    expect(told).not.toMatch(/AMINA|KAMAU|2547|0712345678/i);
+    expect(logged).not.toContain(await till.secret());
+    expect(logged).not.toMatch(/AMINA|KAMAU|2547|0712345678/i);
   });
 });
 
