@@ -102,7 +102,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
   const arrive = async (callback: URL | string, init: RequestInit = {}) => {
     const answer = await fetch(callback, { redirect: 'manual', ...init });
     const to = new URL(answer.headers.get('location') ?? 'none:');
-    return { status: answer.status, to, told: Object.fromEntries(to.searchParams) };
+    return { status: answer.status, to, params: Object.fromEntries(to.searchParams) };
   };
 
   describe('succeeds', () => {
@@ -135,8 +135,8 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       const { name, email } = newPerson();
       const client = newClient('implicit');
       const back = await openBrowser().follow(await urlFor(client, name), site);
-      const told = Object.fromEntries(new URLSearchParams(back.hash.slice(1)));
-      expect(Object.keys(told).sort()).toEqual([
+      const params = Object.fromEntries(new URLSearchParams(back.hash.slice(1)));
+      expect(Object.keys(params).sort()).toEqual([
         'access_token',
         'expires_at',
         'expires_in',
@@ -147,8 +147,8 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         'token_type',
       ]);
       const { data } = await client.setSession({
-        access_token: told.access_token ?? '',
-        refresh_token: told.refresh_token ?? '',
+        access_token: params.access_token ?? '',
+        refresh_token: params.refresh_token ?? '',
       });
       expect(data.user?.email).toBe(email);
     });
@@ -217,7 +217,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     });
 
     test.each([
-      ['provider=nobody', 'Unsupported provider: Provider nobody could not be found'],
+      ['provider=unknown', 'Unsupported provider: Provider unknown could not be found'],
       ['provider=__proto__', 'Unsupported provider: Provider __proto__ could not be found'],
       ['provider=github', 'Unsupported provider: provider is not enabled'],
       ['provider=keycloak&code_challenge=abc', 'PKCE flow requires code_challenge_method and code_challenge'],
@@ -254,10 +254,10 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     });
 
     test('when the user denies access', async () => {
-      const back = await openBrowser().follow(await urlFor(newClient(), 'nobody'), site);
-      const told = { error: 'access_denied', error_description: 'Nobody signed in' };
-      expect(Object.fromEntries(back.searchParams)).toEqual({ from: 'sign-in', ...told });
-      expect(Object.fromEntries(new URLSearchParams(back.hash.slice(1)))).toEqual({ ...told, sb: '' });
+      const back = await openBrowser().follow(await urlFor(newClient(), 'cancel'), site);
+      const params = { error: 'access_denied', error_description: 'The user cancelled' };
+      expect(Object.fromEntries(back.searchParams)).toEqual({ from: 'sign-in', ...params });
+      expect(Object.fromEntries(new URLSearchParams(back.hash.slice(1)))).toEqual({ ...params, sb: '' });
     });
 
     test('with a state that was used before', async () => {
@@ -266,7 +266,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       expect(await arrive(back)).toMatchObject({
         status: 303,
         to: { origin: site },
-        told: {
+        params: {
           error: 'invalid_request',
           error_code: 'flow_state_already_used',
           error_description: 'State has already been used',
@@ -285,7 +285,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       service.advance(601);
       expect(await arrive(back)).toMatchObject({
         status: 303,
-        told: { error_code: 'bad_oauth_state', error_description: 'OAuth state has expired' },
+        params: { error_code: 'bad_oauth_state', error_description: 'OAuth state has expired' },
       });
       service.advance(-601);
     });
@@ -295,8 +295,8 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       ['a malformed state', 'abc', 'bad_oauth_state', 'OAuth state parameter is invalid'],
       ['an unknown state', crypto.randomUUID(), 'bad_oauth_state', 'OAuth state not found or expired'],
     ])('with %s', async (_, state, code, description) => {
-      const { status, to, told } = await arrive(`${service.url}/callback?code=x&state=${state}`);
-      expect({ status, origin: to.origin, ...told }).toEqual({
+      const { status, to, params } = await arrive(`${service.url}/callback?code=x&state=${state}`);
+      expect({ status, origin: to.origin, ...params }).toEqual({
         status: 303,
         origin: site,
         error: 'invalid_request',
@@ -308,12 +308,12 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     test('without a code, or with a code that the provider did not issue', async () => {
       const { back } = await callbackFor(newPerson().name);
       back.searchParams.delete('code');
-      expect(await arrive(back)).toMatchObject({ status: 302, told: { error_code: 'bad_oauth_callback' } });
+      expect(await arrive(back)).toMatchObject({ status: 302, params: { error_code: 'bad_oauth_callback' } });
       const other = (await callbackFor(newPerson().name)).back;
       other.searchParams.set('code', 'stolen');
       expect(await arrive(other)).toMatchObject({
         status: 302,
-        told: { error: 'server_error', error_description: 'Unable to exchange external code: stol' },
+        params: { error: 'server_error', error_description: 'Unable to exchange external code: stol' },
       });
       expect(service.errors.splice(0)).toHaveLength(1);
     });
@@ -322,7 +322,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       const [mine, other] = [await callbackFor(newPerson().name), await callbackFor(newPerson().name)];
       mine.back.searchParams.set('code', other.back.searchParams.get('code') ?? '');
       expect(await arrive(mine.back)).toMatchObject({
-        told: { error_description: expect.stringMatching(/^Unable to exchange external code/) },
+        params: { error_description: expect.stringMatching(/^Unable to exchange external code/) },
       });
       expect(service.errors.splice(0)).toHaveLength(1);
     });
@@ -330,7 +330,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     test('without an e-mail address where one is required', async () => {
       const { back } = await callbackFor(newPerson({ email: undefined }).name);
       expect(await arrive(back)).toMatchObject({
-        told: { error_description: 'Error getting user email from external provider' },
+        params: { error_description: 'Error getting user email from external provider' },
       });
     });
 
@@ -341,7 +341,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       const { back } = await callbackFor(name);
       expect(await arrive(back)).toMatchObject({
         status: 302,
-        told: { error: 'access_denied', error_code: 'user_banned', error_description: 'User is banned' },
+        params: { error: 'access_denied', error_code: 'user_banned', error_description: 'User is banned' },
       });
     });
   });
@@ -374,7 +374,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     test('that no other client can exchange', async () => {
       const code = await codeFor(newClient());
       const thief = newClient();
-      await urlFor(thief, 'nobody');
+      await urlFor(thief, 'cancel');
       const { error } = await thief.exchangeCodeForSession(code);
       expect(error).toMatchObject({
         status: 400,
@@ -462,7 +462,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       const { back } = await callbackFor(name);
       expect(await arrive(back)).toMatchObject({
         status: 302,
-        told: {
+        params: {
           error: 'access_denied',
           error_code: 'provider_email_needs_verification',
           error_description:
@@ -485,7 +485,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       const id = await userByAddress(email);
       const { back } = await callbackFor(name);
       expect(await arrive(back)).toMatchObject({
-        told: { error_code: 'provider_email_needs_verification' },
+        params: { error_code: 'provider_email_needs_verification' },
       });
       const { data } = await admin().getUserById(id ?? '');
       expect(data.user?.identities?.map(({ provider: one }) => one)).toEqual(['email']);
@@ -527,8 +527,8 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         error_description: description,
       });
       const both = bad('Passed nonce and nonce in id_token should either both exist or not.');
-      expect(await refused({ aud: 'somebody else' })).toEqual(
-        bad('Unacceptable audience in id_token: [somebody else]'),
+      expect(await refused({ aud: 'another audience' })).toEqual(
+        bad('Unacceptable audience in id_token: [another audience]'),
       );
       expect(await refused({ exp: 1000 })).toEqual(bad('Bad ID token'));
       expect(await refused({ iss: 'https://evil.example' })).toEqual(bad('Bad ID token'));
@@ -552,10 +552,10 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         error_code: 'provider_disabled',
         msg: 'Provider (issuer "https://gitlab.com") is not enabled',
       });
-      expect(await oauth({ id_token: 'x', provider: 'nobody' })).toMatchObject({
+      expect(await oauth({ id_token: 'x', provider: 'unknown' })).toMatchObject({
         status: 400,
         error_code: 'validation_failed',
-        msg: 'Custom OIDC provider "nobody" not allowed',
+        msg: 'Custom OIDC provider "unknown" not allowed',
       });
     });
 
@@ -567,8 +567,8 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       expect(error).toBeNull();
       expect(data).toMatchObject({ user: { id: before.user?.id } });
       expect((await client.getUserIdentities()).data?.identities).toHaveLength(2);
-      const nobody = await oauth({ id_token: token, provider: 'keycloak', link_identity: true });
-      expect(nobody).toMatchObject({
+      const anonymous = await oauth({ id_token: token, provider: 'keycloak', link_identity: true });
+      expect(anonymous).toMatchObject({
         error_description: 'Linking requires a valid user access token in Authorization',
       });
     });

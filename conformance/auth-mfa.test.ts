@@ -119,8 +119,8 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
 
     test('shows the issuer of the request', async () => {
       const { client } = await newPerson();
-      const { data } = await client.mfa.enroll({ factorType: 'totp', issuer: 'Somebody else' });
-      expect(new URL(data?.totp.uri ?? '').searchParams.get('issuer')).toBe('Somebody else');
+      const { data } = await client.mfa.enroll({ factorType: 'totp', issuer: 'Another issuer' });
+      expect(new URL(data?.totp.uri ?? '').searchParams.get('issuer')).toBe('Another issuer');
     });
 
     test('raises the session to aal2 with its first code, also after a refresh', async () => {
@@ -260,9 +260,9 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const { error } = await client.mfa.enroll({ factorType: 'fax' as 'totp' });
       expect(refusal(error)).toEqual({ status: 400, code: 'validation_failed' });
       expect(error?.message).toBe('factor_type needs to be totp, phone, or webauthn');
-      const nobody = newClient();
-      await nobody.signInAnonymously();
-      const anonymous = await nobody.mfa.enroll({ factorType: 'totp' });
+      const visitor = newClient();
+      await visitor.signInAnonymously();
+      const anonymous = await visitor.mfa.enroll({ factorType: 'totp' });
       expect(refusal(anonymous.error)).toEqual({ status: 403, code: 'no_authorization' });
       const signedOut = await fetch(`${service.url}/factors`, {
         method: 'POST',

@@ -202,9 +202,9 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
 
     test('needs a session', async () => {
-      const nobody = newClient();
-      await nobody.signInAnonymously();
-      expect(refusal((await nobody.passkey.startRegistration()).error)).toEqual({
+      const visitor = newClient();
+      await visitor.signInAnonymously();
+      expect(refusal((await visitor.passkey.startRegistration()).error)).toEqual({
         status: 403,
         code: 'no_authorization',
       });
@@ -373,7 +373,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     test.each([
       ['banned', "banned_until = now() + interval '1 day'", 'user_banned'],
       ['with an unconfirmed e-mail address', 'email_confirmed_at = null', 'email_not_confirmed'],
-    ])('is refused to somebody %s', async (_what, change, code) => {
+    ])('is rejected for a user %s', async (_what, change, code) => {
       const person = await newPerson();
       await register(person.client, person.device);
       await service.database.query(`update auth.users set ${change} where id = $1::uuid`, [person.id]);

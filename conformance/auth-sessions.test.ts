@@ -217,8 +217,8 @@ describe('access tokens', () => {
   test('a missing token and a token without a user are rejected', async () => {
     expect(await getUser(service)).toEqual([401, 'no_authorization']);
     expect(await getUser(service, service.keys.publishable)).toEqual([403, 'bad_jwt']);
-    const { sub: _sub, ...nobody } = claims;
-    expect(await getUser(service, await signed(nobody))).toEqual([403, 'bad_jwt']);
+    const { sub: _sub, ...withoutSubject } = claims;
+    expect(await getUser(service, await signed(withoutSubject))).toEqual([403, 'bad_jwt']);
     expect(await getUser(service, await signed({ ...claims, sub: 'me' }))).toEqual([400, 'bad_jwt']);
     expect(await getUser(service, await signed({ ...claims, session_id: 'x' }))).toEqual([403, 'bad_jwt']);
     expect(await getUser(service, await signed({ ...claims, sub: randomUUID() }))).toEqual([
@@ -269,7 +269,7 @@ describe('access tokens', () => {
       await signed({ ...claims, exp: now - 60 }),
       await signed({ ...claims, nbf: now + 600 }),
       await signed({ ...claims, iss: 'https://elsewhere.example.com/auth/v1' }),
-      await signed({ ...claims, aud: 'somebody else' }),
+      await signed({ ...claims, aud: 'another audience' }),
       'a.b.c',
       'nothing',
     ];

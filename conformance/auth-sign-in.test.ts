@@ -104,7 +104,7 @@ describe.each(testDatabases())('sign-up and sign-in without confirmation on %s',
         { email, phone: '254700000002', password },
         'Only an email address or phone number should be provided on signup.',
       ],
-      [{ email: 'nobody', password }, 'Unable to validate email address: invalid format'],
+      [{ email: 'no-domain', password }, 'Unable to validate email address: invalid format'],
       [{ phone: 'abc', password }, 'Invalid phone number format (E.164 required)'],
       [{ email: newEmail() }, 'Signup requires a valid password'],
       [{ email: newEmail(), password: 'x'.repeat(73) }, 'Password cannot be longer than 72 characters'],
@@ -402,11 +402,11 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
 
   test('confirming an address by a code removes a password that was never confirmed', async () => {
     const email = newEmail();
-    await clientOf(service).signUp({ email, password: 'set by somebody else' });
+    await clientOf(service).signUp({ email, password: 'set by another person' });
     const owner = clientOf(service);
     await owner.signInWithOtp({ email });
     expect((await owner.verifyOtp({ email, token: lastMail().code, type: 'email' })).error).toBeNull();
-    const other = await clientOf(service).signInWithPassword({ email, password: 'set by somebody else' });
+    const other = await clientOf(service).signInWithPassword({ email, password: 'set by another person' });
     expect(other.error?.code).toBe('invalid_credentials');
   });
 
@@ -676,7 +676,7 @@ describe.each(testDatabases())('with sign-up disabled on %s', (kind) => {
     await service.database.query(`update auth.users set encrypted_password = '$2a$10$x' where email = $1`, [
       email,
     ]);
-    const given = { email, password: 'nobody has this password' };
+    const given = { email, password: 'not the password of any user' };
     expect((await post(service, '/token?grant_type=password', given)).status).toBe(400);
   });
 

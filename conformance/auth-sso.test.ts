@@ -84,7 +84,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       body: new URLSearchParams(form),
     });
     const to = new URL(answer.headers.get('location') ?? 'none:');
-    return { status: answer.status, to, told: Object.fromEntries(to.searchParams) };
+    return { status: answer.status, to, params: Object.fromEntries(to.searchParams) };
   }
 
   const jo = { nameId: 'jo', attributes: { mail: 'jo@company.example' } };
@@ -107,7 +107,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
   const refused = {
     status: 303,
     to: expect.objectContaining({ origin: site, pathname: '/' }),
-    told: {
+    params: {
       error: 'invalid_request',
       error_code: 'validation_failed',
       error_description: expect.stringMatching(/^SAML Assertion is not valid/),
@@ -146,9 +146,9 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
   test('returns tokens in the fragment in the implicit flow', async () => {
     const client = newClient('implicit');
     const { status, to } = await post(await company.answer(await requestUrl(client), jo));
-    const told = new URLSearchParams(to.hash.slice(1));
-    expect([status, told.get('token_type')]).toEqual([302, 'bearer']);
-    const { data } = await client.getUser(told.get('access_token') ?? '');
+    const params = new URLSearchParams(to.hash.slice(1));
+    expect([status, params.get('token_type')]).toEqual([302, 'bearer']);
+    const { data } = await client.getUser(params.get('access_token') ?? '');
     expect(data.user?.email).toBe('jo@company.example');
   });
 
@@ -198,7 +198,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect((await post(form)).status).toBe(302);
       expect(await post(form)).toMatchObject({
         status: 303,
-        told: { error_code: 'saml_relay_state_not_found' },
+        params: { error_code: 'saml_relay_state_not_found' },
       });
       const other = new URL(await requestUrl()).searchParams.get('RelayState') ?? '';
       expect(await post({ ...form, RelayState: other })).toMatchObject(refused);
@@ -209,7 +209,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       service.advance(601);
       expect(await post(form)).toMatchObject({
         status: 303,
-        told: { error_code: 'saml_relay_state_expired' },
+        params: { error_code: 'saml_relay_state_expired' },
       });
       service.advance(-601);
     });
@@ -331,7 +331,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
         const SAMLResponse = Buffer.from(xml).toString('base64');
         expect(await post({ ...form, RelayState, SAMLResponse })).toMatchObject({
           status: 303,
-          told: { error_code: 'validation_failed' },
+          params: { error_code: 'validation_failed' },
         });
       }
     });
@@ -343,7 +343,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
         const form = { RelayState: '', SAMLResponse: Buffer.from(xml).toString('base64') };
         expect(await post(form)).toMatchObject({
           status: 303,
-          told: { error_description: 'SAMLResponse is too large' },
+          params: { error_description: 'SAMLResponse is too large' },
         });
       }
       // Of the maximum length, with an issuer that never ends.
@@ -351,25 +351,25 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
         RelayState: '',
         SAMLResponse: Buffer.from(`<a:Issuer>a${' '.repeat(260_000)}`).toString('base64'),
       };
-      expect(await post(form)).toMatchObject({ told: { error_code: 'validation_failed' } });
+      expect(await post(form)).toMatchObject({ params: { error_code: 'validation_failed' } });
     });
 
     test('a user without a persistent NameID or an e-mail address', async () => {
       const transient = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient';
       const nameless = await company.answer(await requestUrl(), { ...jo, nameIdFormat: transient });
-      expect(await post(nameless)).toMatchObject({ told: { error_code: 'saml_assertion_no_user_id' } });
+      expect(await post(nameless)).toMatchObject({ params: { error_code: 'saml_assertion_no_user_id' } });
       const withoutMail = await company.answer(await requestUrl(), { nameId: 'jo' });
-      expect(await post(withoutMail)).toMatchObject({ told: { error_code: 'saml_assertion_no_email' } });
+      expect(await post(withoutMail)).toMatchObject({ params: { error_code: 'saml_assertion_no_email' } });
     });
 
     test('a malformed state, an unknown provider, and a request without a provider', async () => {
       const form = await company.answer(`${entityId}/start`, jo);
       expect(await post({ ...form, RelayState: 'odd' })).toMatchObject({
-        told: { error_description: 'SAML RelayState is not a valid UUID or URL' },
+        params: { error_description: 'SAML RelayState is not a valid UUID or URL' },
       });
       const unknown = await company.answer(`${entityId}/start`, { ...jo, issuer: 'https://unknown.example' });
       expect(await post({ ...unknown, RelayState: '' })).toMatchObject({
-        told: { error_code: 'saml_idp_not_found' },
+        params: { error_code: 'saml_idp_not_found' },
       });
       const { error } = await newClient().signInWithSSO({ domain: 'unknown.example' });
       expect(error).toMatchObject({ status: 404, code: 'sso_provider_not_found' });

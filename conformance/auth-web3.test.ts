@@ -217,7 +217,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     ],
     ['not valid yet', { notBefore: minutes(2) }, 'Signed Ethereum message becomes valid in the future'],
     [
-      'that has run out',
+      'that has expired',
       { issuedAt: minutes(-3), expirationTime: minutes(-1) },
       'Signed Ethereum message is expired',
     ],
@@ -256,13 +256,13 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
       'signature must be 64 bytes encoded as base64 with or without padding',
     ],
     [
-      'a signature in no alphabet',
+      'a signature with invalid characters',
       { chain: 'solana', message: 'x'.repeat(64), signature: '!'.repeat(88) },
       'validation_failed',
       'signature does not contain valid base64 characters',
     ],
     [
-      'a text that is no message',
+      'a text that is not a message',
       { chain: 'ethereum', message: 'x'.repeat(64), signature: `0x${'1'.repeat(130)}` },
       'validation_failed',
       'siwe: message needs at least 6 lines',

@@ -10,7 +10,7 @@ export const clientSecret = 'a secret between the two';
 
 export interface OpenIdProvider {
   issuer: string;
-  /** Claims of the users, by their name. A `login_hint` in the request selects the user, or `nobody`. */
+  /** Claims of the users, by their name. A `login_hint` in the request selects the user, or `cancel` to deny access. */
   people: Map<string, Record<string, unknown>>;
   /** The parameters of the last authorization request. */
   asked(): Record<string, string>;
@@ -44,7 +44,7 @@ export async function openOpenIdProvider(): Promise<OpenIdProvider> {
         asked = params;
         const accountId = params.login_hint ?? '';
         if (!people.has(accountId)) {
-          const error = { error: 'access_denied', error_description: 'Nobody signed in' };
+          const error = { error: 'access_denied', error_description: 'The user cancelled' };
           await provider.interactionFinished(request, response, error);
           return;
         }

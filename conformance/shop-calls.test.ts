@@ -185,11 +185,13 @@ describe('a visitor', () => {
       params: { apikey: keys.publishable },
       transport: WebSocket as never,
     });
-    const told: { status: string; payment_status: string }[] = [];
+    const updates: { status: string; payment_status: string }[] = [];
     await new Promise<void>((done, fail) => {
       realtime
         .channel(`order-${order.id}`)
-        .on('broadcast', { event: 'UPDATE' }, ({ payload }) => told.push(payload as (typeof told)[number]))
+        .on('broadcast', { event: 'UPDATE' }, ({ payload }) =>
+          updates.push(payload as (typeof updates)[number]),
+        )
         .subscribe((status, error) => {
           if (status === 'SUBSCRIBED') done();
           else if (status !== 'CLOSED') fail(error ?? new Error(status));
@@ -208,14 +210,14 @@ describe('a visitor', () => {
     expect(error).toBeNull();
     expect(started).toMatchObject({ success: true, checkoutRequestId: expect.any(String) });
     await until(
-      async () => told.some(({ payment_status }) => payment_status === 'paid'),
-      'the payment is told live',
+      async () => updates.some(({ payment_status }) => payment_status === 'paid'),
+      'the payment is reported live',
     );
     const { data: checked } = await functions.invoke('mobile-money', {
       body: { action: 'check-status', checkoutRequestId: started.checkoutRequestId },
     });
     expect(checked).toEqual({ payment: { status: 'completed', result_code: '0' } });
-    expect(told.at(-1)).toMatchObject({ status: 'processing', payment_status: 'paid' });
+    expect(updates.at(-1)).toMatchObject({ status: 'processing', payment_status: 'paid' });
     await realtime.disconnect();
   });
 });

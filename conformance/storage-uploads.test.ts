@@ -212,7 +212,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         /SVG images can contain programs/,
       ],
       [
-        'an SVG that says so',
+        'an SVG with its true type',
         '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>',
         'image/svg+xml',
         '415',

@@ -25,7 +25,7 @@ const query = { search: '', brand: null, category: null, sort: 'popularity' as c
 const names = (changes: Partial<Parameters<typeof selectProducts>[1]>, found: string[] | null = null) =>
   selectProducts(products, { ...query, ...changes }, found).map(({ name }) => name);
 
-test('popularity keeps the order of the list, which is the newest first', () =>
+test('popularity keeps the order of the list, newest first', () =>
   expect(names({})).toEqual(['Zest', 'Mist', 'Amber']));
 test('brand and flavor sort alphabetically, without one last', () => {
   expect(names({ sort: 'brand' })).toEqual(['Amber', 'Zest', 'Mist']);
@@ -44,7 +44,7 @@ test('brand and category narrow the list', () => {
   expect(names({ category: 'Tamarind', brand: 'Simba' })).toEqual([]);
   expect(names({ brand: 'Simba', sort: 'match' }, ['amber'])).toEqual([]);
 });
-test('offline every word is looked for, in any case and order', () => {
+test('offline search finds products with every word, in any case and order', () => {
   expect(searchByWords(products, '  KHAT amber ')).toEqual(['amber']);
   expect(searchByWords(products, 'simba')).toEqual(['zest']);
   expect(searchByWords(products, 'simba amber')).toEqual([]);
@@ -76,7 +76,7 @@ test.each(['', 'search=mango', 'search=mango&sort=popularity', 'brand=Simba&cate
   (url) => expect(writeCatalogueQuery(readCatalogueQuery(new URLSearchParams(url))).toString()).toBe(url),
 );
 
-test('what is no page number is the first page', () => {
+test('reads an invalid page number as the first page', () => {
   expect(pageNumberIn(new URLSearchParams('page=12'))).toBe(12);
   for (const odd of ['', '0', '-1', '1.5', '1000', 'x', '2x']) {
     expect(pageNumberIn(new URLSearchParams({ page: odd })), odd).toBe(1);

@@ -1,4 +1,4 @@
-// How the shop's list is searched, filtered and sorted.
+// Searching, filtering and sorting of the shop's list.
 
 export interface CatalogueEntry {
   slug: string;
@@ -23,7 +23,7 @@ export interface CatalogueQuery {
   sort: ListOrder;
 }
 
-// Created on first use: a phone takes longer for it than for drawing the page.
+// Created on first use, because it takes longer on a phone than rendering the page.
 let collator: Intl.Collator | undefined;
 function byName(a: string | null, b: string | null): number {
   collator ??= new Intl.Collator('en', { sensitivity: 'base' });
@@ -113,8 +113,8 @@ export function searchIn(parameters: URLSearchParams): string {
 export const usualOrder = (search: string): ListOrder => (search.trim() ? 'match' : 'popularity');
 
 /**
- * What the URL of the shop page presets (specification §2, Shop): `search` the text, `filter` the sort.
- * The form's own fields `brand`, `category` and `sort` are read too, so that it works before scripts do.
+ * Reads the query from the URL of the shop page (specification §2, Shop): `search` is the text, `filter` the sort.
+ * The form's fields `brand`, `category` and `sort` are read too, so that it works without JavaScript.
  */
 export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery {
   const search = searchIn(parameters);
@@ -127,10 +127,10 @@ export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery 
   };
 }
 
-/** The page of the shop's list that a URL names. Default: 1, also for what is no page number. */
+/** The page number in a URL. Default: 1, also for an invalid number. */
 export const pageNumberIn = (parameters: URLSearchParams): number => numberIn(parameters, 'page') ?? 1;
 
-/** The part of the sitemap that a URL names: `/sitemap.xml?part=2`; null for the sitemap itself. */
+/** The part of the sitemap in a URL: `/sitemap.xml?part=2`; null for the sitemap itself. */
 export const sitemapPartIn = (parameters: URLSearchParams): number | null => numberIn(parameters, 'part');
 
 /** A whole number from 1 to 999; null for anything else. */

@@ -80,7 +80,7 @@ describe('a template', () => {
     expect(checkTemplate({ subject: null, body }, 'text', 'order_paid')).toEqual({ body: problem });
   });
 
-  test('of a mail has a subject of one line', () => {
+  test('of an email has a subject of one line', () => {
     expect(checkTemplate({ subject: '', body: 'x' }, 'mail', 'order_paid')).toEqual({
       subject: 'A message needs words',
     });

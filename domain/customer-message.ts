@@ -96,9 +96,9 @@ export const exampleFacts: MessageFacts = {
 };
 
 /**
- * The words of a message.
+ * Writes a message.
  * @param publicUrl the shop's public URL
- * @returns with a subject for mails, null for texts; texts are written in the networks' alphabet where that can be
+ * @returns the message, with a subject for emails, null for texts; texts use the GSM alphabet where possible
  */
 export function writeMessage(
   template: MessageTemplate,
@@ -166,7 +166,7 @@ function orderValues(
   };
 }
 
-/** What a customer wrote as one line in which no mail program or phone finds an address to follow. */
+/** Customer input as a single line in which email programs and phones detect no links. */
 const harmless = (written: string): string =>
   written
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
@@ -192,8 +192,8 @@ function filled(text: string, values: Record<string, string>): string {
 const longest: Record<MessageChannel, number> = { mail: 5000, text: 480 };
 
 /**
- * What is wrong with a template; the database refuses the same (docs/error-codes.md).
- * @returns a sentence for each field in which something is wrong
+ * Returns the problems of a template; the database rejects the same (docs/error-codes.md).
+ * @returns a sentence for each invalid field
  */
 export function checkTemplate(
   { subject, body }: MessageTemplate,
@@ -213,7 +213,7 @@ export function checkTemplate(
 
 const lineProblem = (subject: string) => (/[\n\r]/.test(subject) ? 'A subject is one line' : undefined);
 
-/** A newsletter mail without its links could be neither confirmed nor ended. */
+/** Newsletter emails need both links, to confirm and to end the subscription. */
 function missingLink(body: string): string | undefined {
   const missing = ['{confirm_link}', '{unsubscribe_link}'].find((link) => !body.includes(link));
   return missing && `This message needs ${missing}`;

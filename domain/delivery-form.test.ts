@@ -3,7 +3,7 @@ import { checkDeliveryForm } from './delivery-form.ts';
 
 const good = { person: 'Joseph Otieno', phone: '0712 345 678', vehicle: 'Motorbike', notes: '' };
 
-test('a good form has no problem, notes or not', () => {
+test('accepts a valid form, with and without notes', () => {
   expect(checkDeliveryForm(good)).toBeNull();
   expect(checkDeliveryForm({ ...good, notes: 'Call at the gate' })).toBeNull();
 });
@@ -28,11 +28,11 @@ test('reports all problems at once', () => {
   });
 });
 
-test('surrounding spaces do not count, and a surrogate pair counts as one character', () => {
+test('ignores surrounding spaces, and counts a surrogate pair as one character', () => {
   expect(checkDeliveryForm({ ...good, person: ` ${'🛵'.repeat(120)} ` })).toBeNull();
 });
 
-test('a phone is taken however it is written', () => {
+test('accepts a phone number in any format', () => {
   for (const phone of ['+254712345678', '020 222 0000', '+256 772 123456']) {
     expect(checkDeliveryForm({ ...good, phone })).toBeNull();
   }

@@ -7,7 +7,7 @@ export interface DeliveryForm {
   notes: string;
 }
 
-/** What is wrong, by field; a field that is missing here is as it should be. */
+/** Problems by field; valid fields are absent. */
 export type DeliveryFormProblems = Partial<Record<keyof DeliveryForm, string>>;
 
 const required = {
@@ -27,14 +27,14 @@ const tooLong = {
 } as const;
 
 /**
- * Everything wrong with an assignment (specification §5, Admin delivery assignment form). A phone may be written in any
- * way, since riders have foreign numbers and land lines too.
+ * Returns all problems of an assignment (specification §5, Admin delivery assignment form). A phone may be written in any
+ * format, because riders also have foreign numbers and landlines.
  * @returns the problems by field, or null when the form may be sent
  */
 export function checkDeliveryForm(form: DeliveryForm): DeliveryFormProblems | null {
   const problems: DeliveryFormProblems = {};
   for (const field of ['person', 'phone', 'vehicle', 'notes'] as const) {
-    // The database counts characters, not their halves.
+    // The database counts characters, not UTF-16 code units.
     const length = [...form[field].trim()].length;
     if (length === 0 && field !== 'notes') problems[field] = required[field];
     if (length > deliveryFormLimits[field]) problems[field] = tooLong[field];

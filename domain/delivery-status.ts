@@ -10,11 +10,11 @@ export const deliveryStatuses = [
   'failed',
 ] as const;
 
-/** What staff may set once a rider is assigned: a delivery never returns to pending. */
+/** Statuses that staff may set once a rider is assigned: a delivery never returns to pending. */
 export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !== 'pending');
 
 /**
- * How long after its payment an order is late: the shop promises 15 to 60 minutes. `private.delivery_promise` in the
+ * Time after its payment from which an order is late: the shop promises 15 to 60 minutes. `private.delivery_promise` in the
  * database.
  */
 export const deliveryPromiseMinutes = 60;
@@ -22,7 +22,7 @@ export const deliveryPromiseMinutes = 60;
 /** Whether a paid order has waited longer than promised. */
 export function isOrderLate(
   order: { status: string; payment_status: string; created_at: string },
-  /** When its delivery was made, which is when it was paid; null where there is none. */
+  /** Creation time of its delivery, which is when it was paid; null without one. */
   paidAt: string | null,
   now: number,
 ): boolean {

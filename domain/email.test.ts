@@ -21,7 +21,7 @@ test.each([
   'amina@exam\u00a0ple.com',
 ])('refuses %j', (text) => expect(isEmail(text)).toBe(false));
 
-test('refuses an address of more than 254 characters', () => {
+test('rejects an address of more than 254 characters', () => {
   const longest = `${'a'.repeat(maxEmailLength - 6)}@b.com`;
   expect(isEmail(longest)).toBe(true);
   expect(isEmail(`a${longest}`)).toBe(false);

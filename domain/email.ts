@@ -5,8 +5,8 @@ export const maxEmailLength = 254;
 
 /**
  * Whether a text has the form of an e-mail address: text before one `@`, and after it a dot with text on both sides. Whether
- * the address exists, only a mail can show.
- * @param text without white space at its ends; of any length, as strangers write it
+ * the address exists, only an email can show.
+ * @param text without white space at its ends; of any length, because it is untrusted
  */
 export function isEmail(text: string): boolean {
   if (text.length > maxEmailLength || /[\s\p{Cc}]/u.test(text)) return false;
@@ -21,8 +21,8 @@ const frequentDomains = ['gmail.com', 'yahoo.com', 'hotmail.com', 'outlook.com',
 const similarDomains = ['mail.com', 'email.com', 'ymail.com', 'yahoo.co'];
 
 /**
- * The address that was probably meant where a domain looks mistyped. It may be right all the same, so this is for a question.
- * @returns null where nothing looks wrong
+ * Suggests the probable address where a domain looks mistyped. The given one may still be right, so ask the user.
+ * @returns null without a suggestion
  */
 export function suggestEmail(text: string): string | null {
   const at = text.lastIndexOf('@');
@@ -41,7 +41,7 @@ export function suggestEmail(text: string): string | null {
   return meant !== domain && isEmail(suggestion) ? suggestion : null;
 }
 
-/** One character more, less or other, or two that changed places. */
+/** One character added, removed or replaced, or two swapped. */
 function isOneEditAway(typed: string, meant: string): boolean {
   let start = 0;
   while (start < meant.length && typed[start] === meant[start]) start += 1;

@@ -1,4 +1,4 @@
-// What changed about an order between the moment its form was shown and the moment it was sent.
+// Changes of an order's price or fee between showing its form and sending it.
 import { formatKsh } from './money.ts';
 
 /** The figures a total is made of, in cents. */

@@ -1,6 +1,6 @@
-// When something happened, as a Kenyan clock shows it.
+// Formats dates and times in Kenyan time.
 
-// Made with the first order that is shown: a phone takes long for it.
+// Created on first use, because it takes long on a phone.
 let nairobi: Intl.DateTimeFormat | undefined;
 const longFormat: Intl.DateTimeFormatOptions = {
   timeZone: 'Africa/Nairobi',

@@ -1,6 +1,6 @@
-// Why an order could not be placed, in the words of the error catalogue.
+// Error messages for orders that could not be placed.
 
-// What the database says (the `details` of its error) about the customer's side of an order …
+// Error codes (the `details` of the database's error) about the order itself …
 const orderCodes = new Set([
   'idempotency_key_missing',
   'idempotency_key_reused',
@@ -17,7 +17,7 @@ const orderCodes = new Set([
   'too_many_unpaid_orders',
   'no_tracking_number',
 ]);
-// … and about the product that was ordered.
+// … and about the ordered product.
 const itemCodes = new Set([
   'product_unavailable',
   'out_of_stock',
@@ -29,7 +29,7 @@ const itemCodes = new Set([
 
 /**
  * The text of the 'Order Failed' toast (specification §8, Storefront).
- * @param error what the table API answered: `message` for people, `details` the code (docs/error-codes.md); null when it
+ * @param error the table API's error: `message` for people, `details` with the code (docs/error-codes.md); null when it
  *   answered without an order
  */
 export function describeOrderFailure(

@@ -11,7 +11,7 @@ const good = {
   notes: '',
 };
 
-test('a good form has no problem', () => expect(checkOrderForm(good)).toBeNull());
+test('accepts a valid form', () => expect(checkOrderForm(good)).toBeNull());
 
 test.each([
   [{ name: ' A ' }, 'Invalid Name', 'Please enter a valid name (at least 2 characters)'],

@@ -9,14 +9,14 @@ export interface OrderForm {
   location: string;
   building: string;
   unit: string;
-  /** For the rider, such as how to find the gate. May have several lines. */
+  /** For the rider, for example how to find the gate. May have several lines. */
   notes: string;
 }
 
-/** The most that one order can cost, in cents. */
+/** Maximum total of an order, in cents. */
 export const orderTotalLimit = 2_000_000_000;
 
-/** Characters that the database takes of each field. */
+/** Maximum characters of each field, as in the database. */
 export const orderFormLimits: Record<keyof OrderForm, number> = {
   name: 120,
   email: 254,
@@ -54,11 +54,11 @@ const problems = {
   },
 } as const satisfies Record<string, OrderFormProblem>;
 
-/** What there is to see of a text: some signs are invisible. */
+/** The visible part of a text: some characters are invisible. */
 const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
- * The first thing wrong with an order form (specification §5, Customer order form).
+ * Returns the first problem of an order form (specification §5, Customer order form).
  * @param isMissingTick whether the shop requires the box for age and terms, and it is not ticked
  * @returns the problem with its title and text, or null when the form may be sent
  */

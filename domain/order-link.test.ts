@@ -4,7 +4,7 @@ import { orderLink, readShortOrderLink, shortOrderLink } from './order-link.ts';
 const shop = 'https://jani.example';
 const number = 'JJ-20261121-1234';
 
-test('a link names the order and its key, one without a key only the order', () => {
+test('a link contains the order and its key, or the order only', () => {
   expect(orderLink(shop, number, 'ab12')).toBe(`${shop}/track-order/${number}?key=ab12`);
   expect(orderLink(shop, number, 'ab12', 'receipt')).toBe(`${shop}/track-order/${number}/receipt?key=ab12`);
   expect(orderLink(shop, number, null)).toBe(`${shop}/track-order/${number}`);
@@ -26,6 +26,6 @@ test('uses the full link without a short form', () => {
 });
 
 test.each(['', '20261121-1234', '20261121-1234-abc', '20261121-12-0123456789012345678901', '../../admin'])(
-  '%j is no short link',
+  'rejects the short link %j',
   (code) => expect(readShortOrderLink(code)).toBeNull(),
 );

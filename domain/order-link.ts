@@ -1,13 +1,13 @@
-// The addresses of an order's pages as customers are sent them: with the access key, and short where every sign costs.
+// URLs of an order's pages in messages to customers: with the access key, and a short form for text messages.
 import { isTrackingNumber } from './tracking-number.ts';
 
 export type OrderPage = 'tracking' | 'receipt';
 
 /**
- * The address of an order's page.
+ * The URL of an order's page.
  * @param publicUrl the shop's public URL without a trailing slash
  * @param trackingNumber `JJ-YYYYMMDD-NNNN`
- * @param accessKey shows the order's personal data; null where there is none
+ * @param accessKey gives access to the order's personal data; null without one
  */
 export function orderLink(
   publicUrl: string,
@@ -19,7 +19,7 @@ export function orderLink(
   return `${publicUrl}${path}${accessKey ? `?key=${encodeURIComponent(accessKey)}` : ''}`;
 }
 
-/** The same in two thirds of the signs, for text messages: `/t/YYYYMMDD-NNNN-` and 22 signs. */
+/** The short form, two thirds as long, for text messages: `/t/YYYYMMDD-NNNN-` and 22 characters. */
 export function shortOrderLink(
   publicUrl: string,
   trackingNumber: string,
@@ -39,7 +39,7 @@ export function shortOrderLink(
 
 /**
  * Reads the last part of a short link.
- * @returns null when it is none
+ * @returns null when it is not a short link
  */
 export function readShortOrderLink(code: string): { trackingNumber: string; accessKey: string } | null {
   const [, number, key] = /^(\d{8}-\d{4,6})-([A-Za-z0-9_-]{22})$/.exec(code) ?? [];

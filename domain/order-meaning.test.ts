@@ -123,11 +123,11 @@ describe('what the customer can do', () => {
   ])('%s', (_, change, expected) => expect(meaningOf(change)).toMatchObject(expected));
 });
 
-test('after payment the charge is shown, which is whole shillings', () => {
+test('shows the charge in whole shillings after payment', () => {
   const odd = { total: 100_050 };
   expect(meaningOf(odd).title).toBe('Payment due: KSh 1,001.00');
   expect(meaningOf({ ...odd, ...isPaid, paid: 100_100 }).text).toBe('We received KSh 1,001.00. Asante!');
-  // Without proof the charge is concluded from the total.
+  // Without proof the charge is calculated from the total.
   expect(meaningOf({ ...odd, ...isPaid, paid: null }).text).toBe('We received KSh 1,001.00. Asante!');
   expect(meaningOf({ ...odd, ...isPaid, paid: 150_000 }).text).toBe('We received KSh 1,500.00. Asante!');
   expect(meaningOf({ ...isPaid, total: null, paid: null }).text).toBe('We received your payment. Asante!');
@@ -136,7 +136,7 @@ test('after payment the charge is shown, which is whole shillings', () => {
   );
 });
 
-test('an order on hold says whether the amount or the stock is the reason', () => {
+test('shows whether the amount or the stock is the reason for a hold', () => {
   const held = { ...isPaid, paymentStatus: 'needs_review' };
   expect(meaningOf(held).text).toMatch(/^Your KSh 921\.00 reached us, but your drinks were sold/);
   expect(meaningOf({ ...held, paid: 142_100 }).text).toMatch(
@@ -145,20 +145,20 @@ test('an order on hold says whether the amount or the stock is the reason', () =
   expect(meaningOf({ ...held, paid: null }).text).toMatch(/^Your money reached us/);
 });
 
-test('money that came twice is said to go back', () => {
+test('announces the refund of a double payment', () => {
   expect(meaningOf({ ...isPaid, surplus: 92_100 }).text).toBe(
     'We received KSh 921.00. Asante! Another KSh 921.00 came for this order: it goes back to the phone that paid.',
   );
 });
 
-test('nothing that left the shop is called reserved', () => {
+test('never calls a shipped order reserved', () => {
   for (const status of ['processing', 'out_for_delivery', 'delivered']) {
     const { title, text, summary } = meaningOf({ status });
     expect(`${title} ${text} ${summary}`).not.toMatch(/reserved|fridge|sold to someone/);
   }
 });
 
-test('a cancelled order explains what happens to its payment', () => {
+test('explains what happens to the payment of a cancelled order', () => {
   expect(meaningOf(isOver)).toMatchObject({ title: 'Nothing to pay' });
   expect(meaningOf({ ...isOver, partPaid: 5000 }).text).toContain('KSh 50.00 reached us for it');
   for (const paymentCheck of ['review', 'goes_back', 'prompted', 'unresolved'] as const) {
@@ -169,7 +169,7 @@ test('a cancelled order explains what happens to its payment', () => {
   }
 });
 
-test('an amount that is not the total is named for what it is', () => {
+test('labels a payment that differs from the total', () => {
   const order = { paymentStatus: 'paid', total: 92_050, paid: null };
   expect(paidBesideTotal(order)).toEqual({ label: 'Charged, in whole shillings', cents: 92_100 });
   expect(paidBesideTotal({ ...order, paymentStatus: 'needs_review', paid: 120_000 })).toEqual({

@@ -2,7 +2,7 @@
 import { chargeCents, formatKsh } from './money.ts';
 import { formatOrderTime } from './order-date.ts';
 
-/** Of an unpaid order: the newest payment that is not over, or ended without a known result. */
+/** Of an unpaid order: the newest payment that is open or ended without a known result. */
 export type PaymentCheck = 'review' | 'goes_back' | 'prompted' | 'unresolved';
 
 export interface OrderFacts {
@@ -13,15 +13,15 @@ export interface OrderFacts {
   isRefunding: boolean;
   /** Null when it is not cancelled, or the reason is not known. */
   cancelledBecause: 'not_paid_in_time' | 'by_shop' | null;
-  /** Cents. Null where the order is too old to be shown without proof. */
+  /** Cents. Null when the order is too old to be shown without proof. */
   total: number | null;
-  /** Cents that were charged for it. Null without proof and while nothing was paid. */
+  /** Charged cents. Null without proof and before payment. */
   paid: number | null;
-  /** Cents that came under its number and are less than its charge. */
+  /** Received cents below the charge. */
   partPaid: number | null;
-  /** Cents that came beyond what was due and go back. Null without proof and where there are none. */
+  /** Received cents beyond the charge, which are refunded. Null without proof and when there are none. */
   surplus: number | null;
-  /** ISO date-times, both null without proof. Null when no units are held for it. */
+  /** ISO date-times, both null without proof. Null when no stock is reserved. */
   reservedUntil: string | null;
   expiresAt: string | null;
 }
@@ -47,12 +47,12 @@ export interface OrderMeaning {
   /** Heading and text about the money, for the tracking page and the payment dialog. */
   title: string;
   text: string;
-  /** Read out by screen readers when it has just become so. */
+  /** Announced by screen readers when the state is new. */
   announcement: string;
   /** For the receipt. */
   paymentLabel: { colour: 'green' | 'yellow' | 'grey'; text: string };
   canPay: boolean;
-  /** Whether units are held for it now, as far as is known without proof. */
+  /** Whether stock is reserved now, as far as is known without proof. */
   holdsUnits: boolean;
   canOrderAgain: boolean;
   hasReceipt: boolean;
@@ -75,7 +75,7 @@ export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
   };
 }
 
-/** What the order dialog shows before the server has answered: the order was refused as cancelled. */
+/** Shown by the order dialog when the order was refused as cancelled, before the server has returned its state. */
 export const cancelledFacts: OrderFacts = {
   status: 'cancelled',
   paymentStatus: 'unpaid',
@@ -163,15 +163,15 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
   }),
 };
 
-/** What M-PESA asks for. */
+/** The amount of the M-PESA prompt. */
 const charge = ({ total }: OrderFacts): string =>
   total === null ? 'your order' : formatKsh(chargeCents(total));
 
-/** What was charged for an order that was paid, in cents; null where that is hidden. Without proof it follows from the total. */
+/** The charge of a paid order in cents; null where it is hidden. Without proof it is calculated from the total. */
 const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
   paid ?? (total === null ? null : chargeCents(total));
 
-/** What was paid, for the line below the total; null where it is the total or not known. */
+/** The paid amount, for the line below the total; null when it equals the total or is unknown. */
 export function paidBesideTotal(
   facts: Pick<OrderFacts, 'paid' | 'paymentStatus' | 'total'>,
 ): { label: string; cents: number } | null {
@@ -181,7 +181,7 @@ export function paidBesideTotal(
   return { label: cents === chargeCents(total) ? 'Charged, in whole shillings' : 'Paid', cents };
 }
 
-/** Money that came in another amount, or for units that were given back in the meantime. */
+/** A payment with another amount, or for stock that was released in the meantime. */
 function whyOnHold({ paid, total }: OrderFacts): string {
   if (paid === null) return 'Your money reached us, but after your drinks were sold or in another amount.';
   const came = `Your ${formatKsh(paid)} reached us`;

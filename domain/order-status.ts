@@ -24,7 +24,7 @@ export function describeOrderStatus(status: string): { label: string; colour: Ba
 const raw = (status: string) => ({ label: status, colour: 'grey' as const });
 
 /**
- * How far along the four steps an order is.
+ * The progress of an order through the four steps.
  * @returns the index of the current step, -1 for a status outside the four, and the share of the bar that is filled, 0 to 1
  */
 export function trackingProgress(status: string): { index: number; filled: number } {

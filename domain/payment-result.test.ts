@@ -6,7 +6,7 @@ test('0 succeeded, as a number or as text', () => {
 });
 
 test.each([1, '1', 1001, 1019, 1025, 1032, 1037, 2001, 'SFC_IC0003'])(
-  '%j is a final failure wherever it comes from',
+  '%j is a final failure in callbacks and queries',
   (code) => {
     expect([judgeResultCode(code, 'callback'), judgeResultCode(code, 'query')]).toEqual(['failed', 'failed']);
   },
@@ -20,7 +20,7 @@ test('an unknown code ends a payment only in a callback', () => {
   expect([judgeResultCode(7777, 'callback'), judgeResultCode(7777, 'query')]).toEqual(['failed', 'pending']);
 });
 
-test('each code has its words, and any other the general ones', () => {
+test('each known code has its own message, others the general one', () => {
   expect(describePaymentFailure('1037')).toContain(
     'Customer not reachable. Please ensure phone is on and has network.',
   );

@@ -10,13 +10,13 @@ const messages: Record<string, string> = {
   '2001': 'Wrong M-PESA PIN entered. Please try again. 🔐',
   '1019': 'Transaction expired. Please try again. ⏰',
   '1001': 'Another transaction in progress. Please wait and try again. ⏳',
-  // Not in the specification. Who sees it may have paid a moment ago.
+  // Not in the specification. The customer may have paid a moment ago.
   '17': 'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again: we will see it. ⏳',
 };
 
 /**
- * For how long M-PESA fails whatever is tried again after this code, in seconds; 0 for a code after which one may try at
- * once. 17 is its rule against the same amount from the same phone within two minutes.
+ * Seconds during which M-PESA rejects every retry after this code; 0 for a code after which a retry is possible immediately.
+ * 17 is its rule against the same amount from the same phone within two minutes.
  */
 export const holdAfter = (code: string | null): number => (code === '17' ? 120 : 0);
 
@@ -29,7 +29,7 @@ export function describePaymentFailure(code: string | number | null | undefined)
   return (Object.hasOwn(messages, key) && messages[key]) || 'Payment failed. Please try again. ❌';
 }
 
-// Codes after which the attempt is over for good: M-PESA's published result codes of an STK prompt. 26 (system busy)
+// Codes of a final failure: M-PESA's published result codes of an STK prompt. 26 (system busy)
 // and 4999 (still processing) are missing on purpose.
 const finalFailures = new Set(
   '1 2 3 4 8 17 1001 1019 1025 1031 1032 1036 1037 1101 1102 2001 2006 2028 2029 8006 9999 SFC_IC0003'.split(

@@ -48,7 +48,7 @@ test('normalises every spelling of a number; M-PESA receives it without the plus
   );
 });
 
-test('a number is read in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));
+test('formats a number in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));
 
 test('masks the end of a number', () => expect(maskPhone('+254712345678')).toBe('0712 ••• •••'));
 

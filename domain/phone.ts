@@ -1,14 +1,14 @@
-// Phone numbers: written in many ways, stored in one.
+// Normalises and formats phone numbers.
 
 const specified = /^(\+254|0)[17]\d{8}$/;
-/** Characters of a number with all the signs people put around its digits. */
+/** Maximum characters of a typed number, punctuation included. */
 const maxWrittenLength = 60;
 
 /**
- * Brings the ways Kenyans write a mobile number into one: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
- * spaces, hyphens, dots, brackets, and the invisible signs that contacts and chats put around a number that is copied.
+ * Normalises a Kenyan mobile number: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
+ * spaces, hyphens, dots, brackets, and the invisible characters that contacts and chats add around a copied number.
  * @param input what was typed
- * @returns `+254` and nine digits, or null when it is no Kenyan mobile number (specification §5, Customer order form, 3)
+ * @returns `+254` and nine digits, or null when it is not a Kenyan mobile number (specification §5, Customer order form, 3)
  */
 export function normalisePhone(input: string): string | null {
   if (input.length > maxWrittenLength) return null;
@@ -21,9 +21,9 @@ export function normalisePhone(input: string): string | null {
 }
 
 /**
- * Brings a phone number of any country into international form. One that begins with 0 is Kenyan, landlines included.
+ * Normalises a phone number of any country to international form. One that begins with 0 is Kenyan, landlines included.
  * @param input what was typed
- * @returns `+` and 8 to 15 digits, or null when it is no number
+ * @returns `+` and 8 to 15 digits, or null when it is not a phone number
  */
 export function normaliseAnyPhone(input: string): string | null {
   if (input.length > maxWrittenLength) return null;
@@ -37,7 +37,7 @@ export function normaliseAnyPhone(input: string): string | null {
 }
 
 /**
- * The form M-PESA wants (Daraja, STK push, PartyA).
+ * Converts a number to the format of M-PESA (Daraja, STK push, PartyA).
  * @param phone a number as `normalisePhone` gives it
  * @returns `254` and nine digits
  */

@@ -29,12 +29,12 @@ const good: ProductForm = {
 };
 
 describe('checking the form', () => {
-  test('a well-filled form has no problem, without tagline and description too', () => {
+  test('accepts a valid form, also without tagline and description', () => {
     expect(checkProductForm(good)).toEqual({});
     expect(checkProductForm({ ...good, price: '0', stock: '0' })).toEqual({});
   });
 
-  test('an empty form names everything that is required', () => {
+  test('reports every required field of an empty form', () => {
     expect(checkProductForm({ ...emptyProductForm, stock: '' })).toEqual({
       name: 'Product name is required',
       slug: 'Product slug is required',
@@ -71,13 +71,13 @@ describe('checking the form', () => {
   });
 
   test.each(['Mango', 'mango juice', '-mango', 'mango-', 'man--go', 'mängo', 'mango/1'])(
-    'the slug %s is not taken',
+    'rejects the slug %s',
     (slug) => {
       expect(checkProductForm({ ...good, slug }).slug).toMatch(/small letters a-z and digits/);
     },
   );
 
-  test('the largest values the database holds are taken', () => {
+  test('accepts the largest values of the database', () => {
     const largest = { ...good, name: '🥭'.repeat(160), price: '10000000', stock: '2147483647' };
     expect(checkProductForm(largest)).toEqual({});
   });
@@ -107,7 +107,7 @@ describe('shillings', () => {
     expect(readShillings(text)).toBe(cents);
   });
 
-  test('every amount is read back as it was written', () => {
+  test('parses every amount that it formats', () => {
     fc.assert(
       fc.property(fc.integer({ min: -1_000_000_000, max: 1_000_000_000 }), (cents) => {
         expect(readShillings(writeShillings(cents))).toBe(cents);
@@ -142,7 +142,7 @@ test('converts a form to columns, trimmed and with null for empty fields, and ba
   expect(() => productValues({ ...good, price: 'dear' })).toThrow(RangeError);
 });
 
-test('fields that differ are named in their order, spaces at the ends aside', () => {
+test('lists changed fields in order, ignoring spaces at the ends', () => {
   expect(changedFields(good, { ...good, name: 'Embu Fresh Mango ' })).toEqual([]);
   expect(changedFields(good, { ...good, description: 'New', price: '900', name: 'New' })).toEqual([
     'name',
@@ -178,7 +178,7 @@ describe('slugs', () => {
     expect(slugFromName(name)).toBe(slug);
   });
 
-  test('whatever the name, the slug is one that the form takes, or none', () => {
+  test('generates a valid slug or none for any name', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (name) => {
         const slug = slugFromName(name);
@@ -227,7 +227,7 @@ describe('category names', () => {
     expect(tidyCategoryName(' Passion \n fruit ')).toBe('Passion fruit');
   });
 
-  test('must be there and not too long', () => {
+  test('are required and limited in length', () => {
     expect(checkCategoryName('  ', [])).toBe('Category name is required');
     expect(checkCategoryName('x'.repeat(81), [])).toBe('Category name is longer than 80 characters');
   });

@@ -29,7 +29,7 @@ export interface ProductValues {
 
 export type ProductProblems = Partial<Record<ProductField, string>>;
 
-/** What the database, and the addresses of product pages, can hold. */
+/** Limits of the database and of product URLs. */
 const productLimits = {
   nameLength: 160,
   slugLength: 200,
@@ -56,7 +56,7 @@ export const emptyProductForm: ProductForm = {
 const inWords = new Intl.NumberFormat('en-KE');
 
 /**
- * What is wrong with a product's form, per field (specification §5, Admin product form).
+ * Returns the problems of a product's form by field (specification §5, Admin product form).
  * @returns an empty object when it may be saved
  */
 export function checkProductForm(form: ProductForm): ProductProblems {
@@ -139,7 +139,7 @@ export function changedFields(before: ProductForm, after: ProductForm): ProductF
 }
 
 /**
- * What is saved when two members have changed one product: what this one changed, and the other's for all the rest.
+ * Merges concurrent edits of a product: this staff member's changed fields, and the other's version of all others.
  * @param before as both of them saw it
  */
 export function mergedForm(before: ProductForm, mine: ProductForm, theirs: ProductForm): ProductForm {
@@ -149,8 +149,8 @@ export function mergedForm(before: ProductForm, mine: ProductForm, theirs: Produ
 }
 
 /**
- * Typed shillings, in cents. Exact: no fraction of a cent is ever made or rounded away.
- * @returns null when it is no number, or has more than two decimals, or is too long to be counted
+ * Converts typed shillings to cents, exactly, without rounding.
+ * @returns null when it is not a number, has more than two decimals, or is too long
  */
 export function readShillings(text: string): number | null {
   const [, sign, whole = '', decimals = ''] = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text.trim()) ?? [];
@@ -175,7 +175,7 @@ function readWhole(text: string): number | null {
   return value === 0 ? 0 : value;
 }
 
-// Letters that no accent can be taken from.
+// Letters that Unicode normalisation does not decompose.
 const spelledOut: Record<string, string> = {
   æ: 'ae',
   œ: 'oe',
@@ -193,7 +193,7 @@ const spelledOut: Record<string, string> = {
  * A slug for a new product: lower-cased, other characters than letters, digits, spaces and hyphens removed, spaces to
  * hyphens, repeated hyphens collapsed (specification §5). Letters are written without accents and no hyphen is at an
  * end, since the database takes no others.
- * @returns '' when the name holds nothing a slug could be made of
+ * @returns '' when the name has no usable characters
  */
 export function slugFromName(name: string): string {
   return name
@@ -207,7 +207,7 @@ export function slugFromName(name: string): string {
 }
 
 /**
- * What is wrong with a category's name.
+ * Returns the problem of a category's name.
  * @param name as typed
  * @param others the names of the other categories
  * @returns null when it may be saved
@@ -229,7 +229,7 @@ export function tidyCategoryName(name: string): string {
 const notAbovePrice = 'The price before an offer must be above the price';
 const categoryTaken = 'There is a category of this name already';
 
-/** An answer of the table service that refuses a change. */
+/** An error of the table service for a rejected change. */
 interface Refusal {
   code?: string;
   message: string;
@@ -252,7 +252,7 @@ const brokenPromises: [string, ProductField, string][] = [
 
 /**
  * Returns the field of a database error, and its message.
- * @returns null when it is about none of them
+ * @returns null when it is about no field
  */
 export function productProblemOf(refusal: Refusal): { field: ProductField; text: string } | null {
   if (!refusal.code?.startsWith('23')) return null;
@@ -260,7 +260,7 @@ export function productProblemOf(refusal: Refusal): { field: ProductField; text:
   return found ? { field: found[1], text: found[2] } : null;
 }
 
-/** What to say beside a category's name when the database refuses it, or null when that is not about the name. */
+/** The message beside a category's name for an error of the database; null when the error is not about the name. */
 export function categoryProblemOf({ code, message }: Refusal): string | null {
   if (code === '23505' && message.includes('category names are unique')) return categoryTaken;
   if (code === '23514' && message.includes('a category has a name')) {

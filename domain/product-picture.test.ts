@@ -16,11 +16,11 @@ import {
 
 const file = (name: string, type: string, size = 1000) => ({ name, type, size });
 
-describe('a file that is to be a picture', () => {
+describe('an image file', () => {
   test.each(pictureTypes)('may be %s', (type) => {
     expect(checkPictureFile(file('a', type, largestPicture))).toBeNull();
   });
-  test('may be a photo of a phone, of any kind and size that phones have', () => {
+  test('may be a phone photo of any usual type and size', () => {
     expect(checkPictureFile(file('IMG_1.jpg', 'image/jpeg', largestPhoto))).toBeNull();
     expect(checkPictureFile(file('IMG_1.HEIC', 'image/heic', largestPhoto))).toBeNull();
     expect(checkPictureFile(file('IMG_1.HEIC', ''))).toBeNull();
@@ -82,13 +82,13 @@ function jpegTurned(orientation: number, order: 'II' | 'MM'): Uint8Array {
   return bytes;
 }
 
-describe('a photo that a phone has turned', () => {
+describe('the orientation of a photo', () => {
   test.each(['II', 'MM'] as const)('is found, in byte order %s', (order) => {
     expect(exifOrientation(jpegTurned(6, order))).toBe(6);
     expect(exifOrientation(jpegTurned(1, order))).toBe(1);
     expect(exifOrientation(jpegTurned(9, order))).toBe(1);
   });
-  test('is not found where there is none, however the file ends', () => {
+  test('is not found in a file without one, even if truncated', () => {
     const whole = jpegTurned(6, 'II');
     for (let length = 0; length < 38; length += 1) {
       expect(exifOrientation(whole.slice(0, length))).toBe(1);
@@ -96,7 +96,7 @@ describe('a photo that a phone has turned', () => {
     expect(exifOrientation(new TextEncoder().encode('GIF89a'))).toBe(1);
     expect(exifOrientation(new Uint8Array(64).fill(255))).toBe(1);
   });
-  test('is drawn again, and so is what is too large or HEIC; small pictures stay as they are', () => {
+  test('requires re-encoding, as do large size and HEIC; small images are uploaded unchanged', () => {
     const small = { width: 800, height: 600 };
     const start = new Uint8Array();
     const jpeg = file('a.jpg', 'image/jpeg');
@@ -114,8 +114,8 @@ describe('a photo that a phone has turned', () => {
 const here = '/storage/v1/object/public/product-images/products/r.png';
 const there = `https://abc.supabase.co${here}`;
 
-describe('addresses', () => {
-  test('a picture in storage has one for each size, here and in a project elsewhere', () => {
+describe('image URLs', () => {
+  test('exist for each size of an image in storage, here and in a hosted project', () => {
     const rendered =
       '/storage/v1/render/image/public/product-images/products/r.png?width=240&height=240&resize=cover';
     expect(renderedPicture(here, 240)).toBe(rendered);
@@ -132,7 +132,7 @@ describe('addresses', () => {
     expect(uploadedPictureName(address)).toBeNull();
   });
 
-  test('only what staff uploaded to the folder of products has a name to be removed by', () => {
+  test('have a removable name only for uploads in the folder of products', () => {
     expect(uploadedPictureName(here)).toBe('products/r.png');
     expect(uploadedPictureName(there)).toBe('products/r.png');
     expect(uploadedPictureName(null)).toBeNull();
@@ -141,7 +141,7 @@ describe('addresses', () => {
     expect(uploadedPictureName('/storage/v1/object/public/product-images/products/../logo.png')).toBeNull();
   });
 
-  test('the shop does not write its own name into its database', () => {
+  test('are stored without the shop’s own origin', () => {
     expect(keptPictureAddress(`http://localhost:3000${here}`, 'http://localhost:3000')).toBe(here);
     expect(keptPictureAddress(there, 'http://localhost:3000')).toBe(there);
   });

@@ -1,8 +1,8 @@
-// Addresses of product pictures: which may be shown, and in which sizes. Every page of the storefront loads this.
+// URLs of product images: which are allowed, and in which sizes. Every page of the storefront loads this module.
 
 /**
- * Whether an address may be shown as a picture: https, plain http on the same machine, or a path of this site. The
- * constraint on `products.image_url` holds the same rule.
+ * Whether a URL is allowed as an image: https, plain http on the same machine, or a path of this site. The
+ * constraint on `products.image_url` has the same rule.
  */
 export function isPictureAddress(address: string): boolean {
   return (
@@ -12,21 +12,21 @@ export function isPictureAddress(address: string): boolean {
   );
 }
 
-/** An address split into the services' origin and the bucket and name in storage, or null when it is no such address. */
+/** Splits a storage URL into the services' origin and the bucket and name; null for any other URL. */
 export function storedPicture(address: string): { origin: string; object: string } | null {
   const [, origin, object] =
     /^(https?:\/\/[^/?#]+)?\/storage\/v1\/object\/public\/([^?#]+)$/.exec(address) ?? [];
   return object ? { origin: origin ?? '', object } : null;
 }
 
-/** Sides in pixels of the square renderings that the shop's pages show, and the only ones that visitors may ask for. */
+/** Sides in pixels of the square renderings on the shop's pages, the only ones that visitors may request. */
 export const renderedSides: readonly number[] = [120, 240, 360, 480, 720, 960];
 
 /**
- * The address of a square rendering of a picture in storage; the format is the best the browser takes.
- * @param address the picture's public address, with or without an origin
+ * The URL of a square rendering of an image in storage, in the best format that the browser accepts.
+ * @param address the image's public URL, with or without an origin
  * @param side pixels; one of `renderedSides`
- * @returns null when the picture is not in storage
+ * @returns null when the image is not in storage
  */
 export function renderedPicture(address: string, side: number): string | null {
   const found = storedPicture(address);

@@ -16,7 +16,7 @@ test('distinguishes credentials by the text that came with the code', () => {
   expect(adviseOnResult('mpesa_unreachable', 'ECONNREFUSED').what).toMatch(/not be reached/);
 });
 
-test('the same code says something else of a refund', () => {
+test('the same code has another meaning for a refund', () => {
   expect(adviseOnResult('2001').what).toMatch(/PIN/);
   expect(adviseOnRefund('2001').what).toMatch(/initiator/);
   expect(adviseOnRefund('R000002').what).toMatch(/receipt/);

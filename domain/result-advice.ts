@@ -3,7 +3,7 @@
 export interface ResultAdvice {
   what: string;
   advice: string;
-  /** Whether it is about the shop's own settings or account: then no customer can pay. */
+  /** Whether the cause is the shop's settings or account, so that no customer can pay. */
   isOurs: boolean;
 }
 
@@ -82,7 +82,7 @@ const known: Record<string, ResultAdvice> = {
 };
 
 /**
- * A result or error code for staff.
+ * Explains a result or error code to staff.
  * @param code M-PESA's, Daraja's or ours; null when there is none
  * @param description M-PESA's description
  */
@@ -127,7 +127,7 @@ const ofReversals: Record<string, ResultAdvice> = {
   '8006': ours('The initiator is locked.', 'Unlock it in the M-PESA portal and set a new password.'),
 };
 
-/** The same of a refund, where some codes mean something else. */
+/** The same for a refund, where some codes have another meaning. */
 export function adviseOnRefund(code: string | null | undefined, description?: string | null): ResultAdvice {
   return (code && Object.hasOwn(ofReversals, code) && ofReversals[code]) || adviseOnResult(code, description);
 }

@@ -26,6 +26,6 @@ test.each(['vodka', '500ml', '7up', '🥭', 'o’brien', '%', '', '1 litre', 'bo
   },
 );
 
-test('reads no more than a search text can be long', () => {
+test('reads at most the maximum length of a search text', () => {
   expect(readSearchPurpose(`${'x '.repeat(200)}under 1000`)).toBeNull();
 });

@@ -1,4 +1,4 @@
-// What a shop search that finds no drink is probably about: an order or a price.
+// Guesses the purpose of a search without results: an order or a price.
 import { isTrackingNumber, normaliseTrackingNumber } from './tracking-number.ts';
 
 export type SearchPurpose = { kind: 'order'; trackingNumber: string | null } | { kind: 'price' };
@@ -8,7 +8,7 @@ const orderWords = /\b(?:track(?:ing)?|orders?|ord\W{0,3}\d{3,}|delivery status|
 const priceWords =
   /(?:\b(?:under|below|less than|up to|max(?:imum)?|from|over|above|about|around|chini ya|hadi|ksh?s?|kes|sh)\b|\bbob\b|\/[=-])/i;
 
-/** @returns null when the text may well name a drink */
+/** @returns null when the text may be the name of a drink */
 export function readSearchPurpose(search: string): SearchPurpose | null {
   const text = search.slice(0, longest);
   const number = normaliseTrackingNumber(text);

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { checkSynonym, foldWords, synonymProblemsOf } from './search-synonym.ts';
 
-test('words are folded as in the database', () => {
+test('normalises words as the database does', () => {
   expect(foldWords('  Sunset-Cups! ')).toBe('sunset cups');
   expect(foldWords("Mũthoni's")).toBe('muthonis');
 });
 
-test('a word of one to three words and a meaning of at most ten may be saved', () => {
+test('accepts a synonym of one to three words and a meaning of at most ten', () => {
   expect(checkSynonym({ word: 'Tikiti Maji', means: 'watermelon' }, ['embe'])).toEqual({});
   expect(checkSynonym({ word: 'kinywaji', means: '' }, [])).toEqual({});
 });
@@ -21,7 +21,7 @@ test.each([
   expect(checkSynonym(form, ['embe'])).toEqual(problems);
 });
 
-test('a refusal of the database is explained beside its field', () => {
+test('maps database errors to their fields', () => {
   expect(synonymProblemsOf({ code: '23505', message: '' })).toHaveProperty('word');
   expect(synonymProblemsOf({ code: '23514', message: '"a meaning is at most ten words"' })).toHaveProperty(
     'means',

@@ -7,7 +7,7 @@ export interface SynonymForm {
 }
 export type SynonymProblems = Partial<Record<keyof SynonymForm, string>>;
 
-/** What the database can hold. */
+/** Limits of the database. */
 export const synonymLimits = {
   wordLength: 60,
   wordWords: 3,
@@ -36,8 +36,8 @@ const wordTaken = 'This search word is listed already, in singular or plural';
 const tooMany = `There are ${synonymLimits.count} search words already: remove one first`;
 
 /**
- * What is wrong with a search word, per field.
- * @param others the words that are listed already
+ * Returns the problems of a synonym by field.
+ * @param others the existing words
  * @returns an empty object when it may be saved
  */
 export function checkSynonym(form: SynonymForm, others: readonly string[]): SynonymProblems {
@@ -50,7 +50,7 @@ export function checkSynonym(form: SynonymForm, others: readonly string[]): Syno
   return problems;
 }
 
-/** The problems that an answer of the database is about; null when it is about none of the fields. */
+/** The problems by field of a database error; null when it is about no field. */
 export function synonymProblemsOf({
   code,
   message,

@@ -32,7 +32,7 @@ const good: SettingsForm = {
   inquiries_months: '12',
 };
 
-test('a well-filled form has no problem and becomes columns', () => {
+test('accepts a valid form and converts it to columns', () => {
   expect(checkSettingsForm(good)).toEqual({});
   expect(settingsValues({ ...good, store_name: '  Jani Juice ', delivery_fee: '200.5' })).toEqual({
     ...good,
@@ -100,7 +100,7 @@ test.each<[SettingsField, string, RegExp]>([
 test('a till number is stored without spaces', () =>
   expect(settingsValues({ ...good, till_number: ' 512 34 56 ' }).till_number).toBe('5123456'));
 
-test('a fee of 0 is free and no problem', () => {
+test('accepts a fee of 0, which is free', () => {
   expect(checkSettingsForm({ ...good, delivery_fee: '0' })).toEqual({});
   expect(settingsValues({ ...good, delivery_fee: '0' }).delivery_fee).toBe(0);
 });
@@ -118,7 +118,7 @@ describe('columns', () => {
     expect(settingsValues(settingsFormOf(values))).toEqual(values);
   });
 
-  test('that the form does not hold stay out of it', () => {
+  test('without a form field are omitted', () => {
     const row = { ...settingsValues(good), id: true, updated_at: 'now' };
     expect(settingsFormOf(row)).not.toHaveProperty('id');
   });

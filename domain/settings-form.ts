@@ -2,7 +2,7 @@
 import { isEmail } from './email.ts';
 import { normaliseAnyPhone } from './phone.ts';
 
-/** What a field is called, in sentences as well as beside it; in the order of the form. */
+/** Labels of the fields, in the order of the form. */
 export const settingsLabels = {
   store_name: 'Store name',
   support_phone: 'Support phone',
@@ -31,7 +31,7 @@ export const settingsFields = Object.keys(settingsLabels) as SettingsField[];
 const amounts = ['delivery_fee', 'refund_approval_above'] as const;
 const phones = ['support_phone', 'chat_phone'] as const;
 const links = ['instagram_url', 'facebook_url', 'tiktok_url'] as const;
-/** Empty where customers cannot pay that way. */
+/** Empty when customers cannot pay that way. */
 const merchantNumbers = ['till_number', 'paybill_number'] as const;
 /** The range of each whole number, both ends included. */
 const wholeNumbers = {
@@ -67,7 +67,7 @@ export type SettingsProblems = Partial<Record<SettingsField, string>>;
 const limits = { nameLength: 80, linkLength: 300, amount: 100_000_000 } as const;
 
 /**
- * What is wrong with the form, per field.
+ * Returns the problems of the form by field.
  * @returns an empty object when it may be saved
  */
 export function checkSettingsForm(form: SettingsForm): SettingsProblems {
@@ -161,7 +161,7 @@ export function changedSettings(before: SettingsForm, after: SettingsForm): Sett
 }
 
 /**
- * What is saved when two members have changed the settings: what this one changed, and the other's for all the rest.
+ * Merges concurrent edits of the settings: this staff member's changed fields, and the other's version of all others.
  * @param before as both of them saw it
  */
 export function mergedSettings(before: SettingsForm, mine: SettingsForm, theirs: SettingsForm): SettingsForm {

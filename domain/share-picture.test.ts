@@ -3,7 +3,7 @@ import { sharePicturePath, sharePictureVersion } from './share-picture.ts';
 
 const mango = { slug: 'mango-can', name: 'Mango', price: 95_000, image_url: '/art/mango-can-960.webp' };
 
-test('the address stays while the picture does, and changes with whatever is on it', () => {
+test('the URL changes only with the content of the image', () => {
   const version = sharePictureVersion(mango, 'Jani Juice');
   expect(sharePictureVersion({ ...mango }, 'Jani Juice')).toBe(version);
   expect(sharePicturePath(mango, 'Jani Juice')).toBe(`/share/mango-can.jpg?v=${version}`);
@@ -16,5 +16,5 @@ test('the address stays while the picture does, and changes with whatever is on 
   expect(new Set([version, ...others]).size).toBe(5);
 });
 
-test("a product without a picture shows the shop's own", () =>
+test("a product without an image uses the shop's own", () =>
   expect(sharePicturePath({ ...mango, image_url: null }, 'Jani Juice')).toBe('/art/share.jpg'));

@@ -8,15 +8,15 @@ export interface SharedProduct {
   image_url: string | null;
 }
 
-/** Size in pixels, as the networks that show it want it. */
+/** Size in pixels that social networks expect. */
 export const sharePictureSize = { width: 1200, height: 630 } as const;
 
 /**
- * A short word that changes when the picture would look different.
+ * A short version string that changes with the content of the image.
  * @param storeName shown on the image
  */
 export function sharePictureVersion({ name, price, image_url }: SharedProduct, storeName: string): string {
-  // FNV-1a: nothing secret, only short.
+  // FNV-1a, because the version is short and not secret.
   let hash = 0x811c9dc5;
   for (const character of JSON.stringify([name, price, image_url, storeName])) {
     hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
@@ -25,8 +25,8 @@ export function sharePictureVersion({ name, price, image_url }: SharedProduct, s
 }
 
 /**
- * Path and query of a product's picture.
- * @returns the shop's own picture where the product has none to show
+ * Path and query of a product's share image.
+ * @returns the shop's own image for a product without one
  */
 export function sharePicturePath(product: SharedProduct, storeName: string): string {
   if (!product.image_url) return '/art/share.jpg';

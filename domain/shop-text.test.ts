@@ -11,7 +11,7 @@ const facts = {
   payment_messages_months: 18,
 };
 
-test('placeholders are filled with the settings', () => {
+test('replaces placeholders by settings', () => {
   expect(
     fillShopText(
       '{shop}: {delivery_fee}, {order_details_kept}, {inquiries_kept}, {payment_messages_kept}',
@@ -33,7 +33,7 @@ test('a value is plain text in Markdown', () => {
   );
 });
 
-test('an unknown placeholder stays as it is written', () => {
+test('does not change an unknown placeholder', () => {
   expect(fillShopText('{toString} {fee}', facts)).toBe('{toString} {fee}');
 });
 

@@ -53,18 +53,18 @@ export function fillShopText(body: string, facts: ShopTextFacts): string {
   );
 }
 
-/** A value without meaning in Markdown: any ASCII punctuation may be escaped there. */
+/** Escapes a value for Markdown, where any ASCII punctuation may be escaped. */
 const plain = (value: string): string => value.replace(/[!-/:-@[-`{-~]/g, '\\$&');
 
-/** Months as people say them, such as `18 months` or `2 years`. */
+/** Formats months, such as `18 months` or `2 years`. */
 export function describeMonths(months: number): string {
   const [count, unit] = months % 12 === 0 ? [months / 12, 'year'] : [months, 'month'];
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
 /**
- * What is wrong with a text.
- * @returns a sentence for each field in which something is wrong; an empty object when it may be saved
+ * Returns the problems of a text.
+ * @returns a sentence for each invalid field; an empty object when it may be saved
  */
 export function checkShopText({ title, body }: { title: string; body: string }): {
   title?: string;

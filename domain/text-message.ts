@@ -1,6 +1,6 @@
-// How long a text message is: networks send 160 signs of their own alphabet, or 70 of any other, and charge by the part.
+// Length of a text message: networks send 160 characters of the GSM alphabet or 70 of any other, and charge per part.
 
-// 3GPP TS 23.038, the default alphabet, and what takes two places in it.
+// 3GPP TS 23.038: the default alphabet, and the characters that take two positions.
 const basic = new Set(
   '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
 );
@@ -20,9 +20,9 @@ const plain: Record<string, string> = {
 };
 
 /**
- * Writes a text in the networks' alphabet where that loses nothing but an accent or a curl: `Wanjirũ` as `Wanjiru`.
- * @param text as it would be in a mail
- * @returns the text; signs that have no like stay, and make the message a long one
+ * Converts a text to the GSM alphabet where that only loses accents and typographic quotes: `Wanjirũ` as `Wanjiru`.
+ * @param text as in an email
+ * @returns the text; other characters are unchanged, and reduce the limit
  */
 export function plainText(text: string): string {
   return [...text.normalize('NFC')]
@@ -37,15 +37,15 @@ export function plainText(text: string): string {
 }
 
 export interface TextLength {
-  /** Places the text takes. */
+  /** Positions that the text takes. */
   places: number;
-  /** How many fit into one message: 160, or 70 when a sign is not of the networks' alphabet. */
+  /** Positions of one message: 160, or 70 with a character outside the GSM alphabet. */
   fit: 160 | 70;
-  /** Messages it is charged as. */
+  /** Number of charged messages. */
   parts: number;
 }
 
-/** Measures a text as it is charged (3GPP TS 23.038 and 23.040: parts of a longer text hold 153 or 67). */
+/** Measures a text as networks charge it (3GPP TS 23.038 and 23.040: parts of a longer text have 153 or 67 positions). */
 export function textLength(text: string): TextLength {
   const signs = [...text];
   const isPlain = signs.every((sign) => basic.has(sign) || extended.has(sign));

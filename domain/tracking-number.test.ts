@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { accountReference, describeOtherNumber, normaliseTrackingNumber } from './tracking-number.ts';
 
-test('a typed number is trimmed and put in capitals', () => {
+test('trims a typed number and converts it to upper case', () => {
   expect(normaliseTrackingNumber(' jj-20261121-1234\n')).toBe('JJ-20261121-1234');
   expect(normaliseTrackingNumber('   ')).toBe('');
   expect(normaliseTrackingNumber(' no number ')).toBe('NO NUMBER');
@@ -24,7 +24,7 @@ test.each([
 );
 
 test.each(['JJ-2026112-1234', 'JJ-20261121-123', 'XJJ-20261121-1234567', '0123456789abcdef0123456789abcdef'])(
-  '%j names no order',
+  'finds no tracking number in %j',
   (typed) => expect(normaliseTrackingNumber(typed)).toBe(typed.toUpperCase()),
 );
 
@@ -37,7 +37,7 @@ test.each([
   ['WATERMELON', null],
 ])('%j is recognised as another number: %j', (asked, text) => expect(describeOtherNumber(asked)).toBe(text));
 
-test('the reference M-PESA shows has at most twelve characters', () => {
+test('the account reference for M-PESA has at most twelve characters', () => {
   expect(accountReference('JJ-20261121-1234')).toBe('JJ2611211234');
   expect(accountReference('JJ-20261121-12345')).toBe('26112112345');
 });

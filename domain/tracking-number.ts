@@ -1,14 +1,14 @@
 // Tracking numbers: JJ-YYYYMMDD-NNNN.
 import { normalisePhone } from './phone.ts';
 
-// In a link, a message or a sentence too; without its hyphens or its JJ; never a part of something longer.
+// Also within a link, a message or a sentence; with or without hyphens and JJ; never as part of a longer number.
 const written = /(?<![A-Z0-9])(?:JJ[\W_]{0,3})?(\d{8})[\W_]{0,3}(\d{4,6})(?![0-9])/;
 /** The form of `accountReference`, which customers may copy from M-PESA's message. */
 const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
 
 /**
  * A tracking number as it is stored, from typed or pasted text.
- * @returns `JJ-YYYYMMDD-NNNN` where one can be read from it, else what it is, trimmed and in capitals; '' when blank
+ * @returns `JJ-YYYYMMDD-NNNN` if the text contains one, else the text, trimmed and in upper case; '' when blank
  */
 export function normaliseTrackingNumber(input: string): string {
   const typed = input
@@ -22,9 +22,9 @@ export function normaliseTrackingNumber(input: string): string {
 }
 
 /**
- * What a customer entered instead of the tracking number.
+ * Recognises what a customer entered instead of the tracking number.
  * @param asked as normalised
- * @returns null where it is nothing known
+ * @returns null when it is not recognised
  */
 export function describeOtherNumber(asked: string): string | null {
   if (/^ORD\W{0,3}\d+$/.test(asked)) return `${asked} is an order number.`;
@@ -37,7 +37,7 @@ export function describeOtherNumber(asked: string): string | null {
 export const isTrackingNumber = (text: string): boolean => /^JJ-\d{8}-\d{4,6}$/.test(text);
 
 /**
- * The form that fits M-PESA's AccountReference of at most 12 characters (Daraja, STK push).
+ * Shortens it for M-PESA's AccountReference of at most 12 characters (Daraja, STK push).
  * @param trackingNumber such as `JJ-20261121-1234`
  * @returns such as `JJ2611211234`; longer numbers of a busy day lose their hyphens and century and then their JJ
  */

@@ -1,13 +1,13 @@
 // Uploaded product images: accepted files, their conversion, and their names in storage.
 import { storedPicture } from './product-picture.ts';
 
-/** The bucket of products' pictures, and the folder in it that staff write to (specification §7, Admin management). */
+/** The bucket of product images, and its folder that staff write to (specification §7, Admin management). */
 export const pictureBucket = 'product-images';
 const folder = 'products/';
 
-/** The media types the bucket takes, for a file picker. */
+/** The media types that the bucket accepts, for a file picker. */
 export const pictureTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'] as const;
-/** Most bytes of a picture the bucket takes. */
+/** Maximum bytes of an image in the bucket. */
 export const largestPicture = 10 * 1024 * 1024;
 
 const extensions: Record<(typeof pictureTypes)[number], readonly string[]> = {
@@ -18,7 +18,7 @@ const extensions: Record<(typeof pictureTypes)[number], readonly string[]> = {
   'image/gif': ['gif'],
 };
 
-/** What is known of a file before it is sent: the browser's `File` is one. */
+/** A file before its upload, such as the browser's `File`. */
 export interface PictureFile {
   name: string;
   /** The media type as the browser reports it. */
@@ -27,7 +27,7 @@ export interface PictureFile {
   size: number;
 }
 
-/** Maximum bytes of a file that is picked: a phone's photo, which the browser then makes smaller. */
+/** Maximum bytes of a picked file, such as a phone's photo, which the browser then resizes. */
 export const largestPhoto = 25 * 1024 * 1024;
 
 /** Whether a file is an HEIC photo. Not every system reports its media type. */
@@ -35,7 +35,7 @@ export const isHeic = ({ name, type }: Pick<PictureFile, 'name' | 'type'>): bool
   /^image\/hei[cf]/.test(type) || (type === '' && /\.hei[cf]$/i.test(name));
 
 /**
- * What is wrong with a file as a picture, as far as its type and size say.
+ * Returns the problem of a file by its type and size.
  * @returns null when it may be prepared for the upload
  */
 export function checkPictureFile(file: PictureFile): string | null {
@@ -46,26 +46,26 @@ export function checkPictureFile(file: PictureFile): string | null {
       : 'This is not an image. Choose a JPEG, PNG, WebP, AVIF or GIF.';
   }
   if (size === 0) return 'The file is empty.';
-  // An animation would lose all but its first image.
+  // An animation would lose all frames but the first.
   return tooLarge(size, type === 'image/gif' ? largestPicture : largestPhoto);
 }
 
 /** @returns null when the size is within the limit */
 function tooLarge(size: number, limit: number): string | null {
   if (size <= limit) return null;
-  // Rounded up: a file that is barely too large must not read as if it fitted.
+  // Rounded up, so that a file barely above the limit is not shown as within it.
   const megabytes = (Math.ceil((size / 1024 / 1024) * 10) / 10).toLocaleString('en-KE');
   return `The image has ${megabytes} MB. At most ${limit / 1024 / 1024} MB are accepted.`;
 }
 
 /** Longer side of an uploaded image in pixels: twice the shop's largest rendering. */
 export const uploadedSide = 2000;
-/** A file up to this many bytes is uploaded as it is, unless it has to be turned or made smaller. */
+/** A file up to this many bytes is uploaded unchanged, unless it must be rotated or resized. */
 const largeFile = 2 * 1024 * 1024;
 
 /**
- * Whether a picture has to be drawn again before its upload.
- * @param size of the picture as it is shown, in pixels
+ * Whether an image must be re-encoded before its upload.
+ * @param size of the displayed image, in pixels
  * @param start the first bytes of the file
  */
 export function needsDrawing(
@@ -83,7 +83,7 @@ export function needsDrawing(
 }
 
 /**
- * How a JPEG says that it is to be turned: the EXIF tag Orientation, from 1 (as it is) to 8.
+ * Reads the EXIF tag Orientation of a JPEG, from 1 (not rotated) to 8.
  * @param start the first bytes of a file of any kind
  */
 export function exifOrientation(start: Uint8Array): number {
@@ -121,9 +121,9 @@ export function newPictureName({ name, type }: PictureFile, random: string): str
 }
 
 /**
- * The picture's name within the bucket, to remove it by.
+ * The image's name within the bucket, to remove it.
  * @param address a product's image_url
- * @returns null when it is none that staff have uploaded: the shop's own art, or a picture elsewhere
+ * @returns null for images that staff have not uploaded: the shop's own, or external ones
  */
 export function uploadedPictureName(address: string | null): string | null {
   const object = address ? storedPicture(address)?.object : undefined;
@@ -135,8 +135,8 @@ export function uploadedPictureName(address: string | null): string | null {
 const publicPath = '/storage/v1/object/public/';
 
 /**
- * A public address as it is kept in the database: without the origin where that is the shop's own, so that it stays
- * true when the shop is called by another name.
+ * A public URL as stored in the database: without the shop's own origin, so that it stays
+ * valid when the shop's host name changes.
  */
 export function keptPictureAddress(address: string, ownOrigin: string): string {
   return address.startsWith(`${ownOrigin}${publicPath}`) ? address.slice(ownOrigin.length) : address;

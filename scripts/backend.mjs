@@ -1,4 +1,4 @@
-// `npm run backend`: the services without the shop.
+// `npm run backend`: starts the standalone services, without the shop.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-// `npm run backup`: backs the shop up now, whether it runs or not.
+// `npm run backup`: makes a backup now, whether the shop runs or not.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-// `npm run build`: what `npm start` would build, without starting.
+// `npm run build`: builds what `npm start` needs, without starting.
 import { build, checkNode, installPackages } from './prepare.mjs';
 
 checkNode();

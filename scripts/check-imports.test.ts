@@ -6,14 +6,14 @@ import { describe, expect, test } from 'vitest';
 const root = join(import.meta.dirname, '..');
 
 /**
- * What a module may use besides its own files. A module is a folder; the longest name that fits a file counts.
+ * Allowed imports of a module besides its own files. A module is a folder; the longest matching name applies to a file.
  * An entry `x` allows the module `x` and those below it, `x/*` the files directly in the folder `x`, and a path that file or folder itself.
  */
 interface Rule {
   modules: readonly string[];
   /** `production`: any that package.json lists under dependencies; `any`: development ones too. */
   packages: readonly string[] | 'production' | 'any';
-  /** What its tests may use besides. Tests may use any listed package. */
+  /** Further modules for its tests. Tests may use any listed package. */
   inTests?: readonly string[];
 }
 
@@ -101,7 +101,7 @@ const rules: Record<string, Rule> = {
     ],
   },
   'web/storefront': {
-    // `root.tsx`: the type of what its loader gives to every page.
+    // `root.tsx`: the type of its loader data, which every page receives.
     modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
     packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router'],
   },
@@ -211,23 +211,23 @@ function isPackageAllowed({ from, to }: Import): boolean {
 const describeImport = ({ from, to }: Import) => `${from} uses ${to}`;
 
 describe('the import rules', () => {
-  test('see every file', () => {
+  test('cover every file', () => {
     expect(codeFiles.length).toBeGreaterThan(800);
     expect(imports.length).toBeGreaterThan(2_000);
     expect(readFiles.length).toBeGreaterThan(5);
   });
 
-  test('hold for modules and for files read by path', () => {
+  test('apply to modules and to files read by path', () => {
     const ours = [...imports.filter(isOurs).map(resolve), ...readFiles];
     expect(ours.filter((one) => !isAllowed(one)).map(describeImport)).toEqual([]);
   });
 
-  test('hold for packages', () => {
+  test('apply to packages', () => {
     const packages = imports.filter(({ to }) => /^[@\w]/.test(to));
     expect(packages.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
   });
 
-  test('reject what they forbid', () => {
+  test('reject forbidden imports', () => {
     const forbidden: [from: string, to: string][] = [
       ['domain/money.ts', 'web/lib/store.ts'],
       ['backend/data/sql.ts', 'backend/realtime/socket.ts'],
@@ -245,14 +245,14 @@ describe('the import rules', () => {
     expect(isPackageAllowed({ from: 'server/shop.ts', to: 'pino' })).toBe(true);
   });
 
-  test('cannot be passed by way of scripts/, which re-exports nothing', () => {
+  test('cannot be bypassed through scripts/, which re-exports nothing', () => {
     const reExports = codeFiles
       .filter((path) => path.startsWith('scripts/'))
       .filter((path) => /(?:^|\n)export\s(?:type\s)?(?:\*|\{[^}]*\})\s?(?:as \w+ )?from/.test(textOf(path)));
     expect(reExports).toEqual([]);
   });
 
-  test('keep the nouns of the shop out of the backend', () => {
+  test('keep shop terms out of the backend', () => {
     const nouns = /\b(product|order_item|tracking_number|juice|mpesa|m-pesa|daraja|shopper|inquir)/i;
     const backend = sourceFiles.filter((path) => path.startsWith('backend/'));
     expect(backend.filter((path) => nouns.test(textOf(path)))).toEqual([]);

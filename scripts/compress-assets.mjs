@@ -1,5 +1,5 @@
-// The last steps of a build: the storefront gets a list of routes of its own, without those of the staff area, and the text
-// files are compressed once, as hard as it goes, so that the server sends them as they lie.
+// The last steps of a build: creates the storefront's route manifest, without the routes of the staff area, and compresses the text
+// files once at the highest level, so that the server sends them as is.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';

@@ -64,7 +64,7 @@ describe.runIf(hasImages)('compose.yaml', () => {
       .replace('name: jani\n', `name: jani-test-${process.pid}\n`)
       .replaceAll('context: .', `context: ${root}`)
       .replaceAll(/image: (jani\S*)/g, 'image: $1-test')
-      // No certificate authority vouches for this name.
+      // No certificate authority issues certificates for this name.
       .replace(/\$\{SHOP_HOST\} \{\n/, '$&        tls internal\n')
       .replace(/ports: \[.*\]/, `ports: ["127.0.0.1:${port}:443"]`);
     writeFileSync(join(folder, 'compose.yaml'), text);
@@ -92,7 +92,7 @@ describe.runIf(hasImages)('compose.yaml', () => {
   }, minutes(5));
 
   test(
-    'opens the shop behind Caddy, and keeps it open when one of its processes is killed',
+    'serves the shop behind Caddy, also after one of its processes is killed',
     async () => {
       await until(answers, 'the shop is ready', minutes(5));
       expect((await read('/shop')).body).toContain('KSh');

@@ -67,7 +67,7 @@ test('compose.yaml declares what its services use', () => {
   }
   expect(compose.configs.caddy?.content).toContain('reverse_proxy shop-1:3000 shop-2:3000');
   expect(compose.configs.pgbouncer?.content).toContain('pool_mode = transaction');
-  // A newer server than pg_dump cannot be backed up.
+  // pg_dump cannot back up a newer server.
   const server = Number(compose.services.postgres?.image?.split(':')[1]);
   expect(Number(/postgresql-client-(\d+)/.exec(read('Dockerfile'))?.[1])).toBeGreaterThanOrEqual(server);
 });
@@ -80,20 +80,20 @@ test('the container runs as an unprivileged user on a supported Node, and its he
   expect(shop).toMatch(/\nUSER node\n/);
   expect(shop).toMatch(/\nHEALTHCHECK [^\n]*\\\n[^\n]*\/readyz/);
   expect(shop).toContain('CMD ["node", "scripts/start.mjs"]');
-  // It refuses a lockfile written on another platform, as this one is for most.
+  // `npm ci` rejects a lockfile written on another platform.
   expect(dockerfile).not.toMatch(/^RUN npm ci\b/m);
 });
 
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 if (!hasSystemd) console.warn('systemd-analyze is not installed: the unit is not verified.');
 
-test.runIf(hasSystemd)('systemd knows every line of the unit', () => {
+test.runIf(hasSystemd)('systemd accepts every line of the unit', () => {
   const unit = join(root, 'deploy/jani.service');
   const { stderr } = spawnSync('systemd-analyze', ['verify', unit], { encoding: 'utf8' });
   expect(stderr).not.toMatch(/Unknown|Failed to parse|Invalid/i);
 });
 
-test('the unit gives freed memory back, as the start does where Node can replace its process', () => {
+test('the unit returns freed memory to the system, with the same settings as the start', () => {
   const unit = read('deploy/jani.service');
   for (const [name, value] of Object.entries(allocatorSettings)) expect(unit).toContain(`${name}=${value}`);
   const module = JSON.stringify(new URL('allocator.mjs', import.meta.url).href);

@@ -45,7 +45,7 @@ test('writes functions, triggers, policies, indexes, comments and grants of the 
   await database.execute('rollback');
 });
 
-test('writes a new table whole', async () => {
+test('writes the whole statement of a new table', async () => {
   await database.execute('begin');
   await database.execute('drop table private.held_units cascade');
   const draft = draftMigration(await describeCatalogue(database), current, schemas);
@@ -54,7 +54,7 @@ test('writes a new table whole', async () => {
   await database.execute('rollback');
 });
 
-test('drops a table that is gone, and what belongs to it', async () => {
+test('drops a removed table with its objects', async () => {
   await database.execute('begin');
   await database.execute(`create table private.forgotten (id uuid primary key, constraint "x y" check (id is not null));
     create index forgotten_by_id on private.forgotten (id)`);
@@ -79,7 +79,7 @@ test('writes constraints and grants of a table that exists', async () => {
   await database.execute('rollback');
 });
 
-test('says what differs in a column', async () => {
+test('describes differences of columns', async () => {
   await database.execute('begin');
   await database.execute('alter table public.products alter column tagline set default $$new$$');
   const draft = draftMigration(await describeCatalogue(database), current, schemas);

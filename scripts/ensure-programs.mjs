@@ -1,12 +1,12 @@
-// Programs that the tests need besides npm packages: a browser and PostgreSQL servers. What the system lacks comes from the npm
-// packages in scripts/test-programs/; the browser rather from Debian's packages, where those can be installed.
+// Programs that the tests need besides npm packages: a browser and PostgreSQL servers. Missing ones come from the npm
+// packages in scripts/test-programs/; the browser preferably from Debian's packages, where those can be installed.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { root } from './prepare.mjs';
 
-// The shell without windows first: the same engine, and a quarter less work for the processor.
+// The headless shell first: the same engine with a quarter less CPU time.
 const browserNames = [
   'chromium-headless-shell',
   'chromium',
@@ -128,7 +128,7 @@ function unpackBrowser() {
   const launcher = join(folder, 'launch');
   if (!existsSync(launcher)) {
     mkdirSync(folder, { recursive: true });
-    // The package adds its libraries only where it takes the machine for Amazon's.
+    // The package adds its libraries only on AWS Lambda.
     const environment = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' };
     const program =
       'const { default: chromium } = await import(process.argv[1]); await chromium.executablePath()';

@@ -1,5 +1,5 @@
-// Makes the blank database that first starts begin with (backend/database/blank-pglite.ts), unless this version of PGlite has
-// made one. Nothing is in it: what a shop must not share with another, as the number of its installation, its own first start makes.
+// Creates the blank database from which new shops start (backend/database/blank-pglite.ts), unless the one of this version of PGlite
+// exists. It is empty: data unique to a shop, such as its installation id, is created by its own first start.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ if (!existsSync(file)) {
   await database.close();
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  // Whole or not at all.
+  // Renamed when complete, so that no process reads a part of it.
   const making = `${file}.${process.pid}`;
   writeFileSync(making, Buffer.from(await archive.arrayBuffer()));
   renameSync(making, file);

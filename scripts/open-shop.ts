@@ -28,8 +28,8 @@ export interface OpenShop {
 /**
  * Opens a shop.
  * @param environment further settings, such as DATABASE_URL
- * @param options.fromNothing its embedded database is made by its own first start, as every owner's is. It costs seconds:
- *   others find it made and migrated, and empty
+ * @param options.fromNothing creates the embedded database in its own first start, as for every owner. This takes seconds:
+ *   by default an empty, migrated database is copied
  * @param options.dataDir a folder that processes on one database share, and that is not thrown away here. Default: its own
  */
 export async function openShop(

@@ -11,7 +11,7 @@ function lockFile() {
   return join(folder, 'missing', 'lock');
 }
 
-test('the second waits until the first gives the lock back', async () => {
+test('a second process waits until the first releases the lock', async () => {
   const lock = lockFile();
   const onWait = vi.fn();
   const order: string[] = [];
@@ -29,7 +29,7 @@ test('the second waits until the first gives the lock back', async () => {
   expect(existsSync(lock)).toBe(false);
 });
 
-test('a lock of a process that has ended is taken over', async () => {
+test('takes over the lock of a process that has ended', async () => {
   const lock = lockFile();
   (await takeTurn(lock, () => {}))();
   const { pid } = spawnSync(process.execPath, ['--version']);

@@ -106,7 +106,7 @@ export async function startThrowawayPostgresql(
   };
 }
 
-/** Whether a PostgreSQL, or a pooler before it, accepts connections. */
+/** Whether a PostgreSQL server, or a pooler in front of it, accepts connections. */
 export async function answers(connectionString: string): Promise<boolean> {
   const client = new pg.Client({ connectionString });
   try {

@@ -14,13 +14,16 @@ const ART = `${PUBLIC}art/`;
 const PRODUCT_WIDTHS = [240, 360, 480, 720, 960];
 const HERO_WIDTHS: Record<Crop, readonly number[]> = { wide: [960, 1600], tall: [480, 720, 900] };
 
-/** How wide a phone shows the largest picture of a page, and the bytes it may have: two flights over a slow line, with the fonts. */
+/**
+ * Width at which a phone shows the largest image of a page, and its maximum bytes: two round trips over a slow connection, with the
+ * fonts.
+ */
 const PHONE = { width: 720, bytes: 17_100 };
 
 /** Width in a phone's list, of which a first visit loads ten. */
 const LIST_WIDTH = 360;
 
-/** AVIF as good as its width asks for; at a phone's width, as good as its bytes allow. */
+/** AVIF in the quality for its width; at a phone's width, in the best quality within its bytes. */
 async function avifOf(from: () => Sharp, width: number): Promise<Buffer> {
   if (width !== PHONE.width) {
     return from()
@@ -35,7 +38,7 @@ async function avifOf(from: () => Sharp, width: number): Promise<Buffer> {
   return avif;
 }
 
-/** Writes one picture at each width as AVIF and WebP; gives the bytes written. */
+/** Writes one image at each width as AVIF and WebP. Returns the bytes written. */
 async function writePicture(svg: string, name: string, widths: readonly number[]): Promise<number> {
   // Drawn once at twice the largest size: fine lines come out smoother than from a small drawing.
   const drawing = await sharp(Buffer.from(svg), { density: 144, limitInputPixels: false })

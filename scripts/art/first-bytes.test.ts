@@ -1,14 +1,13 @@
-// What the largest picture of a page and the two faces may weigh on a phone: scripts/art/draw-art.ts keeps to it, and so must what is
-// drawn.
+// Maximum bytes of a page's largest image and of the two fonts on a phone. scripts/art/draw-art.ts uses the same limits.
 import { readdirSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const art = new URL('../../web/public/art/', import.meta.url);
-/** Two flights over a slow line which two fonts share, with the answer's head. */
+/** Two round trips over a slow connection shared with two fonts, including response headers. */
 const most = 17_200;
 
-test('the largest picture of a page comes to a phone in two flights', () => {
-  // Of the scenes, those that a page begins with; the other slides come when it is nearly their turn.
+test('the largest image of a page reaches a phone in two round trips', () => {
+  // Only the scenes at the top of a page; other slides are loaded shortly before they are shown.
   const first = readdirSync(art).filter((name) => /^(?!hero-(?:khat|flavors)).*-720\.avif$/.test(name));
   expect(first).toContain('hero-energy-tall-720.avif');
   expect(first).toContain('mango-bottle-720.avif');
@@ -18,7 +17,7 @@ test('the largest picture of a page comes to a phone in two flights', () => {
   expect(heavy).toEqual([]);
 });
 
-test('each face comes in two flights of a line that four share', () => {
+test('each font arrives in two round trips of a connection that four responses share', () => {
   const fonts = new URL('../../web/public/fonts/', import.meta.url);
   const faces = readdirSync(fonts).filter((name) => name.endsWith('.woff2'));
   expect(faces).toHaveLength(2);
