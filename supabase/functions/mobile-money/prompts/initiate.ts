@@ -55,7 +55,8 @@ export async function initiatePayment(
   if (!begun.isNew && payment.status === 'review') {
     return {
       success: false,
-      error: 'M-PESA told us of another amount for this order. We are checking it: please do not pay again.',
+      error:
+        "M-PESA reported a different amount for this order. We're checking it, so please don't pay again.",
       code: 'payment_needs_review',
     };
   }
