@@ -1,4 +1,4 @@
-// Which callback addresses Daraja takes; it looks at them when the push is made.
+// Which callback URLs Daraja accepts. It checks them when it receives the push.
 
 const FORBIDDEN_WORDS = ['mpesa', 'm-pesa', 'safaricom', 'exe', 'cmd', 'sql', 'query'];
 
@@ -11,7 +11,7 @@ function isLoopback(hostname: string): boolean {
   );
 }
 
-/** Secure and public, or on this very machine; in lower-case; without the words Daraja forbids in any place. */
+/** HTTPS, or HTTP on this machine; host in lower case; none of the forbidden words anywhere. */
 export function isAcceptedCallbackUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);

@@ -1,4 +1,4 @@
-// Writes the callback about a decided prompt and delivers it over HTTP: once, unsigned, never repeated.
+// Sends the callback of a decided prompt over HTTP: once, unsigned, without retries.
 import type { SimulatorClock } from './clock.ts';
 import type { Ledger, Prompt } from './ledger.ts';
 import type { PlannedCallback, PushAccepted } from './ledger-entries.ts';
@@ -7,7 +7,7 @@ import type { ResultCode } from './outcomes.ts';
 import { describeResult } from './result-codes.ts';
 import type { ShopMessages } from './shop-messages.ts';
 
-/** The JSON of a callback, as observed: numbers with decimals, a Balance without a Value. */
+/** JSON of a callback, as observed at Daraja: numbers with decimals, a Balance without a Value. */
 export function writeCallbackBody(
   push: PushAccepted,
   decision: { at: number; resultCode: ResultCode; receipt: string | null },
@@ -43,7 +43,7 @@ export function writeCallbackBody(
 }
 
 export type CallbackDelivery = {
-  /** Resolves when the shop has answered (or has failed to) and the ledger has it. */
+  /** Resolves when the shop's response, or its absence, is in the ledger. */
   deliver(prompt: Prompt, callback: PlannedCallback): Promise<void>;
 };
 

@@ -1,8 +1,8 @@
-// The simulator's own pair of keys: what the shop encrypts its initiator's password with, and what opens it again. It is
-// no secret: only simulated money depends on it.
+// The simulator's key pair: the shop encrypts the initiator's password with the certificate, the private key decrypts it.
+// It is not secret, because it protects only simulated money.
 import { constants, privateDecrypt } from 'node:crypto';
 
-/** What a merchant downloads from the portal. */
+/** The file that a merchant downloads from the portal. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIDLTCCAhWgAwIBAgIUHDYZcef9RtPGc0iFE/tAmsYPzWgwDQYJKoZIhvcNAQEL
 BQAwJTEjMCEGA1UEAwwaUHJldGVuZCBNLVBFU0EgKHNpbXVsYXRvcikwIBcNMjYx
@@ -56,8 +56,8 @@ v+XVVFg3yEHpZjumM2/Dz/msZNPHfEO6wXWZHZfQE5ncdfRZoeFIQlGNEfK/MyA/
 `;
 
 /**
- * Opens a SecurityCredential: base64 of RSA with PKCS #1 v1.5 padding.
- * @returns null when it was not made with the certificate
+ * Decrypts a SecurityCredential: base64 of RSA with PKCS #1 v1.5 padding.
+ * @returns null when it was not encrypted with the certificate
  */
 export function openCredential(credential: string): string | null {
   try {

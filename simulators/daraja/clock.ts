@@ -1,72 +1,72 @@
-// The simulator's time: it runs like the real one, and can be moved forward by the control API.
+// The simulator's clock: runs in real time and can be advanced by the control API.
 
 export type SimulatorClock = {
   now(): number;
-  /** Runs the work once that moment has come; the returned function calls it off. */
+  /** Runs the work at that time; the returned function cancels it. */
   at(moment: number, work: () => void | Promise<void>): () => void;
-  /** Everything that becomes due by it runs at once, in order. */
+  /** Runs everything that becomes due at once, in order. */
   advance(byMs: number): void;
-  /** Back to the time it was given, with nothing left to do. */
+  /** Returns to the source's time and cancels all work. */
   reset(): void;
-  /** Nothing happens any more. */
+  /** Cancels all work, also future calls of `at`. */
   stop(): void;
 };
 
-type Appointment = { moment: number; work: () => void | Promise<void>; timer: NodeJS.Timeout | undefined };
+type ScheduledTask = { moment: number; work: () => void | Promise<void>; timer: NodeJS.Timeout | undefined };
 
-/** A timer cannot be set further ahead than this; a longer wait is made of several. */
+/** Maximum delay of `setTimeout`; longer waits use several timers. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export function startClock(source: { now(): number }): SimulatorClock {
-  const appointments = new Set<Appointment>();
+  const scheduled = new Set<ScheduledTask>();
   let advancedMs = 0;
   let isStopped = false;
 
   const now = () => source.now() + advancedMs;
 
-  function wait(appointment: Appointment): void {
-    clearTimeout(appointment.timer);
-    const waitMs = Math.min(Math.max(appointment.moment - now(), 0), LONGEST_TIMER_MS);
-    appointment.timer = setTimeout(() => {
-      if (now() < appointment.moment) {
-        wait(appointment);
+  function wait(task: ScheduledTask): void {
+    clearTimeout(task.timer);
+    const waitMs = Math.min(Math.max(task.moment - now(), 0), LONGEST_TIMER_MS);
+    task.timer = setTimeout(() => {
+      if (now() < task.moment) {
+        wait(task);
         return;
       }
-      appointments.delete(appointment);
+      scheduled.delete(task);
       Promise.resolve()
-        .then(appointment.work)
+        .then(task.work)
         .catch((problem: unknown) => console.error('daraja simulator:', problem));
     }, waitMs);
   }
 
-  function callAllOff(): void {
-    for (const appointment of appointments) clearTimeout(appointment.timer);
-    appointments.clear();
+  function cancelAll(): void {
+    for (const task of scheduled) clearTimeout(task.timer);
+    scheduled.clear();
   }
 
   return {
     now,
     at(moment, work) {
       if (isStopped) return () => undefined;
-      const appointment: Appointment = { moment, work, timer: undefined };
-      appointments.add(appointment);
-      wait(appointment);
+      const task: ScheduledTask = { moment, work, timer: undefined };
+      scheduled.add(task);
+      wait(task);
       return () => {
-        clearTimeout(appointment.timer);
-        appointments.delete(appointment);
+        clearTimeout(task.timer);
+        scheduled.delete(task);
       };
     },
     advance(byMs) {
       advancedMs += byMs;
-      for (const appointment of [...appointments].sort((a, b) => a.moment - b.moment)) wait(appointment);
+      for (const task of [...scheduled].sort((a, b) => a.moment - b.moment)) wait(task);
     },
     reset() {
       advancedMs = 0;
-      callAllOff();
+      cancelAll();
     },
     stop() {
       isStopped = true;
-      callAllOff();
+      cancelAll();
     },
   };
 }

@@ -7,7 +7,7 @@ import type { SimulatorSettings } from './settings.ts';
 
 type Confirmed = Omit<Transaction, 'checkoutRequestId' | 'reversal'>;
 
-/** The JSON of a confirmation; a validation is the same. Amounts are texts with decimals, the number is masked. */
+/** JSON of a confirmation or a validation. Amounts are strings with decimals, the phone number is masked. */
 export function writeConfirmation(payment: Confirmed, shortcode: string): string {
   const [firstName = '', lastName = ''] = payment.payerName.split(' ');
   return JSON.stringify({
@@ -33,8 +33,7 @@ function maskPhone(phone: string): string {
 }
 
 /**
- * Plans the confirmation of money that has just come in. Resolves when the ledger has it; does nothing while no address
- * is registered.
+ * Plans the confirmation of a payment. Resolves when it is in the ledger; does nothing while no URL is registered.
  */
 export async function confirm(
   payment: Confirmed,

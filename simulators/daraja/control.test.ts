@@ -1,4 +1,4 @@
-// Faults to order, and the way the simulator ends.
+// The control API: faults, clock, ledger, and closing the simulator.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startDarajaSimulator } from './simulator.ts';
 import { call, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
@@ -9,7 +9,7 @@ beforeEach(async () => {
 });
 afterEach(() => shop.close());
 
-test('the next pushes meet the firewall, then it works again', async () => {
+test('answers the next pushes with the firewall page, then as usual', async () => {
   await shop.control('faults', { pushes: { next: 2, kind: 'forbidden-html' } });
   for (const _ of [1, 2]) {
     const answer = await shop.push();
@@ -20,7 +20,7 @@ test('the next pushes meet the firewall, then it works again', async () => {
   await shop.accepted();
 });
 
-test('an endpoint can be unavailable, busy or break the connection before anything happens', async () => {
+test('injects unavailable, busy and dropped connections without an effect', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'unavailable' } });
   expect((await shop.push()).status).toBe(503);
   await shop.control('faults', { queries: { next: 1, kind: 'busy' } });
@@ -34,13 +34,13 @@ test('an endpoint can be unavailable, busy or break the connection before anythi
   expect((await shop.ledger()).prompts).toEqual([]);
 });
 
-test('a lost answer leaves a prompt behind that gets paid', async () => {
+test('pays a prompt whose response was lost', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'lose-answer' } });
   await expect(shop.push()).rejects.toThrow('fetch failed');
   expect((await shop.settled()).moneyMoved).toBe(951);
 });
 
-test('a delayed answer comes after the callback', async () => {
+test('sends a delayed response after the callback', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'delay', delayMs: 60_000 } });
   const answer = shop.push();
   await vi.waitFor(() => expect(shop.received).toHaveLength(1));
@@ -48,7 +48,7 @@ test('a delayed answer comes after the callback', async () => {
   expect((await answer).body.CheckoutRequestID).toBe(shop.received[0]?.callback.CheckoutRequestID);
 });
 
-test('callbacks can be dropped, duplicated and delayed', async () => {
+test('drops, duplicates and delays callbacks', async () => {
   await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });
   await shop.accepted();
   await shop.settled();
@@ -68,7 +68,7 @@ test('callbacks can be dropped, duplicated and delayed', async () => {
   expect(shop.received).toHaveLength(5);
 });
 
-test('a fault that makes no sense is refused with what would', async () => {
+test('rejects an invalid fault and names the valid ones', async () => {
   for (const body of [
     {},
     { pushes: { next: 1, kind: 'fire' } },
@@ -96,12 +96,12 @@ test('a fault that makes no sense is refused with what would', async () => {
   });
 });
 
-test('the clock goes forward only', async () => {
+test('advances the clock only forward', async () => {
   expect((await shop.control('clock', { advanceMs: -1 })).status).toBe(400);
   expect((await shop.control('clock', { advanceMs: 'a day' })).status).toBe(400);
 });
 
-test('the ledger can be asked about one phone or one reference', async () => {
+test('filters the ledger by phone and by reference', async () => {
   await shop.accepted({ AccountReference: 'JJ1' });
   await shop.accepted({ AccountReference: 'JJ2', PhoneNumber: phoneEndingIn('1111'), Amount: 10 });
   await shop.settled();
@@ -111,7 +111,7 @@ test('the ledger can be asked about one phone or one reference', async () => {
   expect(byReference.body).toMatchObject({ moneyMoved: 951, prompts: [{ accountReference: 'JJ1' }] });
 });
 
-test('a reset forgets prompts, tokens, faults and the advanced clock', async () => {
+test('clears prompts, tokens, faults and the clock on a reset', async () => {
   await shop.control('faults', { pushes: { next: 9, kind: 'unavailable' } });
   await shop.control('clock', { advanceMs: 3_600_000 });
   await shop.control('reset');
@@ -123,7 +123,7 @@ test('a reset forgets prompts, tokens, faults and the advanced clock', async () 
   expect(Math.abs(page.now - Date.now())).toBeLessThan(60_000);
 });
 
-test('a closed simulator answers no more and calls nobody back', async () => {
+test('neither answers nor sends callbacks after it is closed', async () => {
   const own = await openShop({ ...quick, decisionDelayMs: 60_000 });
   await own.accepted();
   const { url } = own;
@@ -134,7 +134,7 @@ test('a closed simulator answers no more and calls nobody back', async () => {
   expect(own.received).toHaveLength(0);
 });
 
-test('an address in use stops the start', async () => {
+test('does not start on a port in use', async () => {
   const { port } = new URL(shop.url);
   await expect(startDarajaSimulator({ ...quick, port: Number(port) })).rejects.toThrow('EADDRINUSE');
 });

@@ -1,17 +1,16 @@
-// The control API under /simulator/: what tests, tools and the phone page see of the ledger and do to it.
+// The control API under /simulator/, for tests, tools and the phone page.
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { certificate } from './certificate.ts';
 import type { SimulatorClock } from './clock.ts';
-import { readFaults } from './fault-orders.ts';
 import type { Faults } from './faults.ts';
 import {
+  currentDecision,
   type InitiatedRequest,
   type Ledger,
   type Notice,
   outstandingCallbacks,
   type Prompt,
-  standingDecision,
 } from './ledger.ts';
 import type { PromptDecided } from './ledger-entries.ts';
 import type { Notices } from './notices.ts';
@@ -19,6 +18,7 @@ import { payByHand, readPaymentWithoutPrompt } from './payments-by-hand.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import type { Prompts } from './prompts.ts';
 import type { QueryCounts } from './queries.ts';
+import { readFaults } from './read-faults.ts';
 import { readFields } from './request-fields.ts';
 import { describeResult } from './result-codes.ts';
 import type { Screens } from './screens.ts';
@@ -46,7 +46,7 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
   const { clock, ledger, prompts } = dependencies;
   const api = new Hono<{ Bindings: HttpBindings }>();
 
-  // A foreign web page can only send this type after a preflight, which is not answered here.
+  // A foreign web page can send this type only after a CORS preflight, which gets no answer here.
   api.post('*', async (c, next) => {
     const type = c.req.header('content-type') ?? '';
     return /^application\/json\b/i.test(type) ? next() : problem(c, 415, 'Send application/json.');
@@ -86,7 +86,7 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
     });
   });
 
-  // All money that came in and went back, and nothing else: short enough for ten thousands of payments.
+  // Only incoming and returned money: small enough for tens of thousands of payments.
   api.get('/transactions', (c) =>
     c.json({
       now: clock.now(),
@@ -101,7 +101,7 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
   api.get('/prompts', (c) => {
     const phone = readPhoneNumber(c.req.query('phone') ?? '');
     if (phone === null) return problem(c, 400, 'Name a Kenyan mobile number: ?phone=0712345678');
-    // Only a phone page makes prompts wait; a test that merely looks does not.
+    // Only a phone page makes prompts wait; other callers just read.
     if (c.req.query('screen') === 'open') dependencies.screens.seen(phone);
     const newestFirst = ledger.ofPhone(phone).slice(-SHOWN_PER_PHONE).reverse();
     const payments = ledger.transactions().filter((payment) => payment.phone === phone);
@@ -190,7 +190,7 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
 function viewPrompt(prompt: Prompt, { settings, queryCounts }: ControlDependencies) {
   const { push, decisions, deliveries } = prompt;
   const { kind: _, at, ...fields } = push;
-  const decision = standingDecision(prompt);
+  const decision = currentDecision(prompt);
   return {
     ...fields,
     at,

@@ -1,9 +1,9 @@
-// Checks the three fields by which a push or a query proves to come from the merchant.
+// Checks the three fields that authenticate the merchant's pushes and queries.
 import { badRequest, type DarajaError, noAnswer } from './daraja-errors.ts';
 import { isCompactTime } from './nairobi-time.ts';
 import { type Fields, fieldText } from './request-fields.ts';
 
-/** Password is base64 of shortcode, passkey and the very Timestamp that is sent with it. */
+/** Password is the base64 of shortcode, passkey and the request's Timestamp. */
 export function checkMerchant(
   fields: Fields,
   merchant: { shortcode: string; passkey: string },

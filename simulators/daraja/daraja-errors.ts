@@ -1,4 +1,4 @@
-// Daraja's error body, and the errors that more than one endpoint gives.
+// Daraja's error body, and errors that several endpoints return.
 import { randomBytes } from 'node:crypto';
 
 export type DarajaError = { status: 400 | 404 | 405 | 500; errorCode: string; errorMessage: string };
@@ -29,7 +29,7 @@ export const invalidPayload: DarajaError = {
   errorMessage: 'Invalid Request Payload',
 };
 
-/** 400.002.02 with the name of what is wrong. */
+/** 400.002.02 with the name of the invalid field. */
 export function badRequest(field: string): DarajaError {
   return { status: 400, errorCode: '400.002.02', errorMessage: `Bad Request - Invalid ${field}` };
 }

@@ -1,4 +1,4 @@
-// Trouble on demand: the control API can spoil the next N of something, or chosen ones of all that come (a script).
+// Fault injection: the control API sets faults for the next N occurrences of a target, or for chosen ones (a script).
 import { createHash } from 'node:crypto';
 
 const endpoints = [
@@ -12,34 +12,34 @@ const endpoints = [
 ] as const;
 export type Endpoint = (typeof endpoints)[number];
 
-/** What the simulator sends to the shop by itself. */
+/** Messages that the simulator sends to the shop. */
 const messages = ['callbacks', 'confirmations', 'results'] as const;
 export type Message = (typeof messages)[number];
 
-/** Answers of the shop's customers and of M-PESA's core that can be chosen. */
-const verdicts = ['reversalResults', 'statusResults'] as const;
-type Verdict = (typeof verdicts)[number];
+/** Results of requests that M-PESA executes later. */
+const resultTargets = ['reversalResults', 'statusResults'] as const;
+type ResultTarget = (typeof resultTargets)[number];
 
 const answerFaultKinds = [
-  /** The firewall's HTML instead of an answer (HTTP 403); nothing happens. */
+  /** The firewall's HTML page (HTTP 403); the request has no effect. */
   'forbidden-html',
-  /** HTTP 503 with HTML; nothing happens. */
+  /** HTTP 503 with HTML; no effect. */
   'unavailable',
-  /** HTTP 400 with no body at all; nothing happens. */
+  /** HTTP 400 without a body; no effect. */
   'empty-400',
-  /** HTTP 429 of the gateway, with Retry-After where `retryAfterS` is set; nothing happens. */
+  /** HTTP 429 from the gateway, with Retry-After if `retryAfterS` is set; no effect. */
   'too-many',
-  /** "Invalid Access Token", whatever the token; nothing happens. */
+  /** "Invalid Access Token" for any token; no effect. */
   'invalid-token',
-  /** The connection breaks before anything happens. */
+  /** The connection is closed before the request has an effect. */
   'drop-connection',
-  /** It happens, but the connection breaks before the answer. */
+  /** The request takes effect, but the connection is closed before the response. */
   'lose-answer',
-  /** It happens, but the answer is HTTP 500 with a web page. */
+  /** The request takes effect, but the response is HTTP 500 with a web page. */
   'spoil-answer',
-  /** It happens, and the answer takes `delayMs` longer. */
+  /** The request takes effect, and the response takes `delayMs` longer. */
   'delay',
-  /** HTTP 500 500.001.1001 "The transaction is being processed", the noise of real queries; nothing happens. */
+  /** HTTP 500 500.001.1001 "The transaction is being processed", as real queries often get; no effect. */
   'busy',
 ] as const;
 
@@ -52,8 +52,8 @@ const messageFaultKinds = [
   'delay',
 ] as const;
 
-const verdictFaultKinds = [
-  /** It ends with `resultCode`, and nothing is carried out. */
+const resultFaultKinds = [
+  /** The request ends with `resultCode` and has no effect. */
   'fail',
 ] as const;
 
@@ -65,22 +65,22 @@ type FaultDetails = {
 };
 type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
 type MessageFault = FaultDetails & { kind: (typeof messageFaultKinds)[number] };
-type VerdictFault = FaultDetails & { kind: (typeof verdictFaultKinds)[number] };
-export type Fault = AnswerFault | MessageFault | VerdictFault;
+type ResultFault = FaultDetails & { kind: (typeof resultFaultKinds)[number] };
+export type Fault = AnswerFault | MessageFault | ResultFault;
 
-export type FaultTarget = Endpoint | Message | Verdict;
-export const faultTargets: readonly FaultTarget[] = [...endpoints, ...messages, ...verdicts];
+export type FaultTarget = Endpoint | Message | ResultTarget;
+export const faultTargets: readonly FaultTarget[] = [...endpoints, ...messages, ...resultTargets];
 
-/** The kinds that make sense for a target. */
+/** The kinds that are valid for a target. */
 export function faultKindsOf(target: FaultTarget): readonly Fault['kind'][] {
   if ((endpoints as readonly string[]).includes(target)) return answerFaultKinds;
-  return (messages as readonly string[]).includes(target) ? messageFaultKinds : verdictFaultKinds;
+  return (messages as readonly string[]).includes(target) ? messageFaultKinds : resultFaultKinds;
 }
 
-/** The next `next` of a target. */
+/** A fault for the next `next` occurrences. */
 export type FaultOrder = Fault & { next: number };
 
-/** One line of a script: which of a target's occurrences, counted from 1 when the script was set, are spoilt. */
+/** One line of a script: the affected occurrences of a target, counted from 1 when the script was set. */
 export type ScriptedFault = Fault & {
   target: FaultTarget;
   occurrences: { among: readonly number[] } | { share: number; seed: number };
@@ -90,18 +90,20 @@ export type Faults = {
   order(orders: ReadonlyMap<FaultTarget, FaultOrder>): void;
   /** Replaces the script and counts from 1 again. */
   follow(script: readonly ScriptedFault[]): void;
-  /** The fault of the next answer, which is used up by asking. */
+  /** Returns the fault of the next answer and counts the occurrence. */
   takeAnswerFault(endpoint: Endpoint): AnswerFault | null;
   takeMessageFault(message: Message): MessageFault | null;
-  takeVerdictFault(verdict: Verdict): VerdictFault | null;
-  /** What is ordered and not used up, by target. */
+  takeResultFault(target: ResultTarget): ResultFault | null;
+  /** Remaining faults by target. */
   pending(): Record<FaultTarget, FaultOrder | null>;
   script(): readonly ScriptedFault[];
   reset(): void;
 };
 
 /** @param onFault called for each fault that takes effect */
-export function noFaults(onFault: (target: FaultTarget, fault: Fault, occurrence: number) => void): Faults {
+export function createFaults(
+  onFault: (target: FaultTarget, fault: Fault, occurrence: number) => void,
+): Faults {
   const orders = new Map<FaultTarget, FaultOrder>();
   const seen = new Map<FaultTarget, number>();
   let script: readonly ScriptedFault[] = [];
@@ -111,7 +113,7 @@ export function noFaults(onFault: (target: FaultTarget, fault: Fault, occurrence
     seen.set(target, occurrence);
     const fault =
       takeOrdered(target) ??
-      script.find((line) => line.target === target && isMeant(line, occurrence)) ??
+      script.find((line) => line.target === target && isAffected(line, occurrence)) ??
       null;
     if (fault) onFault(target, fault, occurrence);
     return fault;
@@ -134,7 +136,7 @@ export function noFaults(onFault: (target: FaultTarget, fault: Fault, occurrence
     },
     takeAnswerFault: (endpoint) => take(endpoint) as AnswerFault | null,
     takeMessageFault: (message) => take(message) as MessageFault | null,
-    takeVerdictFault: (verdict) => take(verdict) as VerdictFault | null,
+    takeResultFault: (target) => take(target) as ResultFault | null,
     pending() {
       const open = faultTargets.map((target) => {
         const fault = orders.get(target);
@@ -151,8 +153,8 @@ export function noFaults(onFault: (target: FaultTarget, fault: Fault, occurrence
   };
 }
 
-/** The same seed spoils the same occurrences, in every run. */
-function isMeant({ target, kind, occurrences }: ScriptedFault, occurrence: number): boolean {
+/** The same seed affects the same occurrences in every run. */
+function isAffected({ target, kind, occurrences }: ScriptedFault, occurrence: number): boolean {
   if ('among' in occurrences) return occurrences.among.includes(occurrence);
   const { seed, share } = occurrences;
   const drawn = createHash('sha256').update(`${seed} ${target} ${kind} ${occurrence}`).digest();

@@ -1,4 +1,4 @@
-// Money that people pay by hand: validated, booked, confirmed, and in the ledger whatever happens to the simulator.
+// Payments without a prompt: validated, recorded, confirmed, and in the ledger after restarts.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => shop.close());
 
-test('without registered addresses a payment is booked, and nobody is told', async () => {
+test('records a payment without a message while no URL is registered', async () => {
   const { status, body } = await shop.payByHand();
   expect(status).toBe(200);
   expect(body).toMatchObject({
@@ -24,13 +24,13 @@ test('without registered addresses a payment is booked, and nobody is told', asy
     reversal: null,
   });
   expect(await shop.ledger()).toMatchObject({ moneyMoved: 951, notices: [], transactions: [body] });
-  expect(shop.heard).toEqual([]);
+  expect(shop.shopMessages).toEqual([]);
 });
 
-test('a till takes no account', async () => {
+test('ignores the account of a till payment', async () => {
   await shop.registerUrls();
   await shop.payByHand({ number: defaultMerchant.tillNumber });
-  expect(await shop.hear('/confirmation')).toMatchObject([
+  expect(await shop.receivesAt('/confirmation')).toMatchObject([
     { TransactionType: 'Buy Goods', BillRefNumber: '', TransAmount: '951.00' },
   ]);
 });
@@ -50,7 +50,7 @@ test.each([
   expect((await shop.ledger()).moneyMoved).toBe(0);
 });
 
-describe('the shop is asked first', () => {
+describe('validation by the shop', () => {
   test.each([
     ['{"ResultCode":"C2B00011","ResultDesc":"Rejected"}', 'Completed', 409],
     ['{"ResultCode":0,"ResultDesc":"Accepted"}', 'Cancelled', 200],
@@ -63,22 +63,22 @@ describe('the shop is asked first', () => {
     expect((await shop.ledger()).moneyMoved).toBe(status === 200 ? 951 : 0);
   });
 
-  test('but not where M-PESA has not activated it', async () => {
+  test('is skipped while M-PESA has not activated it', async () => {
     const own = await openShop({ ...quick, asksValidation: false });
     await own.registerUrls();
     await own.payByHand();
-    await own.hear('/confirmation');
-    expect(own.heard.map(({ path }) => path)).toEqual(['/confirmation']);
+    await own.receivesAt('/confirmation');
+    expect(own.shopMessages.map(({ path }) => path)).toEqual(['/confirmation']);
     await own.close();
   });
 });
 
-test('a paid prompt is confirmed under the same receipt, a failed one is not', async () => {
+test('confirms a paid prompt under the same receipt, and no failed one', async () => {
   await shop.registerUrls();
   await shop.accepted();
   await shop.accepted({ PhoneNumber: phoneEndingIn('1032') });
   await shop.settled();
-  const [confirmation] = await shop.hear('/confirmation');
+  const [confirmation] = await shop.receivesAt('/confirmation');
   expect(confirmation).toMatchObject({
     TransID: shop.received
       .find(({ callback }) => callback.ResultCode === 0)
@@ -88,7 +88,7 @@ test('a paid prompt is confirmed under the same receipt, a failed one is not', a
   });
 });
 
-test('numbers whose callback is lost or wrong are not put right by a confirmation', async () => {
+test('sends no confirmation for numbers with a lost or wrong callback', async () => {
   await shop.registerUrls();
   for (const ending of ['9001', '9005']) await shop.accepted({ PhoneNumber: phoneEndingIn(ending) });
   await shop.settled();
@@ -97,7 +97,7 @@ test('numbers whose callback is lost or wrong are not put right by a confirmatio
   expect(notices.map(({ isDropped }: { isDropped: boolean }) => isDropped)).toEqual([true, true]);
 });
 
-test('confirmations can be dropped, doubled and delayed', async () => {
+test('drops, duplicates and delays confirmations', async () => {
   await shop.registerUrls();
   await shop.control('faults', {
     script: [
@@ -109,13 +109,13 @@ test('confirmations can be dropped, doubled and delayed', async () => {
   await shop.payByHand();
   const doubled = (await shop.payByHand()).body.receipt;
   const delayed = (await shop.payByHand()).body.receipt;
-  const three = await shop.hear('/confirmation', 3);
+  const three = await shop.receivesAt('/confirmation', 3);
   expect(three.map(({ TransID }) => TransID)).toEqual([doubled, doubled, doubled]);
   await shop.control('clock', { advanceMs: 60_000 });
-  expect((await shop.hear('/confirmation', 4))[3].TransID).toBe(delayed);
+  expect((await shop.receivesAt('/confirmation', 4))[3].TransID).toBe(delayed);
 });
 
-test('registered addresses, payments, reversals and what is still to be told outlast a restart', async () => {
+test('keeps registered URLs, payments, reversals and unsent messages over a restart', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'ledger-'));
   const own = await openShop({
     ...quick,
@@ -125,7 +125,7 @@ test('registered addresses, payments, reversals and what is still to be told out
   await own.registerUrls();
   const { receipt } = (await own.payByHand()).body;
   const reversal = await own.post('/mpesa/reversal/v1/request', {
-    Initiator: 'somebody',
+    Initiator: 'unknown',
     SecurityCredential: 'wrong',
     CommandID: 'TransactionReversal',
     TransactionID: receipt,
@@ -137,15 +137,15 @@ test('registered addresses, payments, reversals and what is still to be told out
     Remarks: 'Refund',
   });
   expect(reversal).toMatchObject({ status: 200, body: { ResponseCode: '0' } });
-  expect((await own.hear('/result'))[0].Result).toMatchObject({ ResultCode: 2001 });
+  expect((await own.receivesAt('/result'))[0].Result).toMatchObject({ ResultCode: 2001 });
   // A restart before the ledger records the delivery would send the result again.
   await expect
     .poll(async () => (await own.ledger()).notices)
     .toMatchObject([{ purpose: 'confirmation' }, { purpose: 'result', status: 200 }]);
   await own.restart();
-  expect(own.heard.map(({ path }) => path)).toEqual(['/validation', '/result']);
+  expect(own.shopMessages.map(({ path }) => path)).toEqual(['/validation', '/result']);
   await own.control('clock', { advanceMs: 60_000 });
-  expect(await own.hear('/confirmation')).toMatchObject([{ TransID: receipt }]);
+  expect(await own.receivesAt('/confirmation')).toMatchObject([{ TransID: receipt }]);
   expect(await own.ledger()).toMatchObject({
     moneyMoved: 951,
     moneyReturned: 0,
@@ -157,7 +157,7 @@ test('registered addresses, payments, reversals and what is still to be told out
   await rm(folder, { recursive: true });
 });
 
-test('the phone shows what it paid by hand', async () => {
+test('lists payments without a prompt for the phone page', async () => {
   await shop.payByHand({ amount: 70 });
   const { body } = await call(`${shop.url}/simulator/prompts?phone=${anyPhone}`);
   expect(body).toMatchObject({ prompts: [], payments: [{ amount: 70 }] });
@@ -185,7 +185,7 @@ test.each([
   },
 );
 
-test('a reversal is known by the misspelt field only', async () => {
+test('accepts a reversal only with the misspelt field', async () => {
   const answer = await shop.post('/mpesa/reversal/v1/request', {
     Initiator: 'a',
     SecurityCredential: 'b',

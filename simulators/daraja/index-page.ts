@@ -1,4 +1,4 @@
-// The page at /: what this service is, which number does what, and the way to the phone.
+// The page at /: describes the service and the outcomes by phone number, and links to the phone page.
 import { html } from 'hono/html';
 import { scriptedOutcomes } from './outcomes.ts';
 import { type Markup, pageResponse, pageStyle } from './page.ts';
@@ -24,7 +24,7 @@ function body({ shortcode, tillNumber }: SimulatorSettings): Markup {
   return html`<main>
 <p class="badge">Simulator: no money moves</p>
 <h1>A pretend M-PESA to try payments with</h1>
-<p>This service speaks the protocol of Safaricom’s Daraja (shortcode ${shortcode}): access tokens, STK push and query with their callbacks, payments by hand with their confirmations, statements, reversals and transaction status. It is not Safaricom, it reaches no phone, and every shilling in it is imaginary.</p>
+<p>This service speaks the protocol of Safaricom’s Daraja (shortcode ${shortcode}): access tokens, STK push and query with their callbacks, payments without a prompt with their confirmations, statements, reversals and transaction status. It is not Safaricom, it reaches no phone, and every shilling in it is imaginary.</p>
 
 <h2>Pay by hand</h2>
 <p>Open the page of a phone and keep it open: prompts to that number then wait there for a PIN. The phone can also pay the paybill ${shortcode} and the till ${tillNumber} by hand.</p>
@@ -40,14 +40,14 @@ function body({ shortcode, tillNumber }: SimulatorSettings): Markup {
 <thead><tr><th scope="col">Ends in</th><th scope="col">What happens</th></tr></thead>
 <tbody>
 ${scriptedOutcomes.map(
-  ({ ending, tells }) =>
-    html`<tr><th scope="row"><a href="phone?number=${exampleNumber(ending)}">${ending}</a></th><td>${tells}</td></tr>
+  ({ ending, description }) =>
+    html`<tr><th scope="row"><a href="phone?number=${exampleNumber(ending)}">${ending}</a></th><td>${description}</td></tr>
 `,
 )}<tr><th scope="row">anything else</th><td>Paid after about two seconds</td></tr>
 </tbody>
 </table>
 
 <h2>For tests and tools</h2>
-<p>The truth about every push is in the <a href="simulator/ledger">ledger</a>. The rest of the control API answers under <code>/simulator/</code>.</p>
+<p>Every push and its outcome are in the <a href="simulator/ledger">ledger</a>. The rest of the control API answers under <code>/simulator/</code>.</p>
 </main>`;
 }

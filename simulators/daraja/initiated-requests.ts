@@ -16,7 +16,7 @@ import { describeInitiatedResult } from './result-codes.ts';
 import type { SimulatorSettings } from './settings.ts';
 
 export type InitiatedRequests = {
-  /** Takes a request, or gives the first of Daraja's complaints about it. */
+  /** Accepts a request, or returns Daraja's first validation error. */
   take(api: RequestTaken['api'], fields: Fields): Promise<Response | DarajaError>;
   /** After a restart: decides open requests and sends unsent results. */
   resume(): void;
@@ -34,7 +34,7 @@ export function createInitiatedRequests(dependencies: {
   async function decide({ taken, decided }: InitiatedRequest): Promise<void> {
     if (decided) return;
     const at = clock.now();
-    const resultCode = judge(taken);
+    const resultCode = chooseResult(taken);
     const isReversed = taken.api === 'reversals' && resultCode === 0;
     const decision: RequestDecided = {
       kind: 'request decided',
@@ -45,19 +45,19 @@ export function createInitiatedRequests(dependencies: {
       moneyReturned: isReversed ? taken.amount : 0,
     };
     const written = ledger.write(decision);
-    const told = notices.plan({
+    const planned = notices.plan({
       purpose: 'result',
       about: taken.conversationId,
       url: taken.resultUrl,
       body: writeResult(taken, decision, ledger, settings),
       dueAt: at,
     });
-    await Promise.all([written, told]);
+    await Promise.all([written, planned]);
   }
 
-  function judge(taken: RequestTaken): ResultCode {
+  function chooseResult(taken: RequestTaken): ResultCode {
     const isReversal = taken.api === 'reversals';
-    const fault = faults.takeVerdictFault(isReversal ? 'reversalResults' : 'statusResults');
+    const fault = faults.takeResultFault(isReversal ? 'reversalResults' : 'statusResults');
     if (fault) return fault.resultCode;
     if (!taken.isInitiatorRight) return 2001;
     if (!isReversal) return findSubject(taken, ledger) ? 0 : 2032;
@@ -122,7 +122,7 @@ function findWrongField(
   if (![shortcode, tillNumber].includes(text(party))) return party;
   if (api === 'reversals') {
     if (!/^\d{1,6}$/.test(text('Amount')) || Number(text('Amount')) < 1) return 'Amount';
-    // The correct spelling is refused, as by the real one.
+    // Daraja accepts only this misspelling.
     if (text('RecieverIdentifierType') !== '11') return 'RecieverIdentifierType';
   } else if (!['1', '2', '4'].includes(text('IdentifierType'))) return 'IdentifierType';
   if (!isAcceptedCallbackUrl(text('ResultURL'))) return 'ResultURL';
@@ -140,7 +140,7 @@ function drawConversationId(at: number): string {
 
 type Subject = { transaction: Transaction; isReversal: boolean };
 
-/** What a status request asks about: money that came in, a reversal by its own receipt, or by its conversation. */
+/** Subject of a status request: a payment, or a reversal by its receipt or its conversation ID. */
 function findSubject({ receipt, originalConversationId }: RequestTaken, ledger: Ledger): Subject | null {
   const paid = ledger.transaction(receipt);
   if (paid) return { transaction: paid, isReversal: false };
@@ -202,7 +202,7 @@ function writeResult(
       ResultDesc: describeInitiatedResult(resultCode),
       OriginatorConversationID: taken.originatorConversationId,
       ConversationID: taken.conversationId,
-      // Also a failure names an id, of an attempt in which nothing moved.
+      // A failure has an ID, too, although no money moved.
       TransactionID: receipt ?? '0000000000',
       ...(parameters
         ? {

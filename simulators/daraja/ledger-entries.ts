@@ -1,4 +1,4 @@
-// What the ledger writes down: one entry per thing that happened, never changed afterwards. Times are epoch ms.
+// Ledger entries: one per event, append-only. Times are epoch milliseconds.
 import type { FaultTarget } from './faults.ts';
 import type { ResultCode } from './outcomes.ts';
 import type { PushRequest } from './push-request.ts';
@@ -27,7 +27,7 @@ export type PlannedCallback = {
   dueAt: number;
   /** The JSON exactly as it is sent. */
   body: string;
-  /** True for a callback that is lost on the way. */
+  /** True for a callback that is never sent. */
   isDropped: boolean;
 };
 
@@ -36,12 +36,12 @@ export type PromptDecided = {
   at: number;
   checkoutRequestId: string;
   resultCode: ResultCode;
-  decidedBy: 'script' | 'person' | 'nobody';
+  decidedBy: 'script' | 'person' | 'timeout';
   /** Set exactly when money moved. */
   receipt: string | null;
   /** Whole shillings. */
   moneyMoved: number;
-  /** When a success follows this failure. */
+  /** Time of the success that follows this failure. */
   lateSuccessAt: number | null;
   callbacks: PlannedCallback[];
 };
@@ -51,19 +51,19 @@ export type CallbackDelivered = {
   at: number;
   checkoutRequestId: string;
   ordinal: number;
-  /** The HTTP status the shop answered, or null when it gave no answer. */
+  /** HTTP status of the shop's response; null without a response. */
   status: number | null;
   error: string | null;
 };
 
 type ClockAdvanced = { kind: 'clock advanced'; byMs: number };
 
-/** The shop's URLs for validation and confirmation; the newest counts. */
+/** The shop's URLs for validation and confirmation; the newest entry applies. */
 export type UrlsRegistered = {
   kind: 'urls registered';
   at: number;
   shortcode: string;
-  /** What becomes of a payment when the validation does not answer. */
+  /** Outcome of a payment when the validation does not answer. */
   responseType: 'Completed' | 'Cancelled';
   confirmationUrl: string;
   validationUrl: string;
@@ -93,7 +93,7 @@ export type PaymentMade = {
   reference: string;
 };
 
-/** The shop's validation, or its missing answer, refused a payment without a prompt: no money moved. */
+/** The shop's validation, or its missing response, declined a payment without a prompt: no money moved. */
 export type PaymentDeclined = {
   kind: 'payment declined';
   at: number;
@@ -104,21 +104,21 @@ export type PaymentDeclined = {
   resultCode: string;
 };
 
-/** A reversal or a status request that Daraja has taken; its result comes later. */
+/** A reversal or a status request that Daraja accepted; its result is sent later. */
 export type RequestTaken = {
   kind: 'request taken';
   at: number;
   api: 'reversals' | 'statuses';
   conversationId: string;
   originatorConversationId: string;
-  /** Empty when the question is about a conversation. */
+  /** Empty when the request names a conversation. */
   receipt: string;
   originalConversationId: string;
   /** Whole shillings; 0 for a status request. */
   amount: number;
   resultUrl: string;
   timeoutUrl: string;
-  /** False: the result will say that the initiator's name or password is wrong. */
+  /** False: the result reports a wrong initiator name or password. */
   isInitiatorRight: boolean;
 };
 
@@ -129,11 +129,11 @@ export type RequestDecided = {
   resultCode: ResultCode;
   /** M-PESA's receipt of the reversal; null when nothing was reversed. */
   receipt: string | null;
-  /** Whole shillings that went back. */
+  /** Returned whole shillings. */
   moneyReturned: number;
 };
 
-/** A confirmation or a result that is to be sent to the shop. */
+/** A confirmation or a result to send to the shop. */
 export type NoticePlanned = {
   kind: 'notice planned';
   id: string;
@@ -145,7 +145,7 @@ export type NoticePlanned = {
   /** The JSON exactly as it is sent. */
   body: string;
   dueAt: number;
-  /** True for one that is lost on the way. */
+  /** True for a message that is never sent. */
   isDropped: boolean;
 };
 
@@ -157,7 +157,7 @@ export type NoticeDelivered = {
   error: string | null;
 };
 
-/** A request other than a push that Daraja turned away. */
+/** A request other than a push that Daraja rejected. */
 export type RequestRefused = {
   kind: 'request refused';
   at: number;
@@ -178,7 +178,7 @@ export type MaintenanceSet = {
 /** Its value is not stored. */
 type TokenMade = { kind: 'token made'; at: number; expiresAt: number };
 
-/** Ordered or scripted trouble that took effect. */
+/** An injected fault that took effect. */
 export type FaultStruck = {
   kind: 'fault struck';
   at: number;
@@ -227,7 +227,7 @@ const kinds: LedgerEntry['kind'][] = [
   'fault struck',
 ];
 
-/** One line of the ledger file; null when it is not one that this simulator wrote. */
+/** Parses a line of the ledger file; null when it is not an entry. */
 export function readEntry(line: string): LedgerEntry | null {
   try {
     const entry = JSON.parse(line) as LedgerEntry | null;

@@ -10,10 +10,10 @@ export type LedgerFile = {
   close(): Promise<void>;
 };
 
-/** Opens (or makes) the file and gives what it holds. Throws when a line before the last one is damaged. */
+/** Opens or creates the file and reads its entries. Throws when a line before the last one is damaged. */
 export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; entries: LedgerEntry[] }> {
   await mkdir(dirname(path), { recursive: true });
-  const { entries, intactBytes } = await readWhatIsThere(path);
+  const { entries, intactBytes } = await readExisting(path);
   const handle = await open(path, 'a');
   await handle.truncate(intactBytes);
 
@@ -49,7 +49,7 @@ export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; 
   return { file, entries };
 }
 
-async function readWhatIsThere(path: string): Promise<ReturnType<typeof readEntries>> {
+async function readExisting(path: string): Promise<ReturnType<typeof readEntries>> {
   const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return Buffer.alloc(0);
     throw error;
@@ -58,7 +58,7 @@ async function readWhatIsThere(path: string): Promise<ReturnType<typeof readEntr
 }
 
 function readEntries(path: string, bytes: Buffer): { entries: LedgerEntry[]; intactBytes: number } {
-  // A kill in the middle of a write leaves a last line without its end; it was never acknowledged.
+  // A kill during a write leaves an incomplete last line, which was never acknowledged.
   const intactBytes = bytes.lastIndexOf('\n') + 1;
   const lines = bytes.subarray(0, intactBytes).toString('utf8').split('\n').slice(0, -1);
   const entries = lines.map((line, index) => {

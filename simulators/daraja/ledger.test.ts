@@ -1,4 +1,4 @@
-// The ledger outlives the process that wrote it.
+// The ledger file survives restarts and kills.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test('a restarted simulator knows what was pushed, refused, decided, delivered and paid', async () => {
+test('restores pushes, refusals, decisions, deliveries and payments after a restart', async () => {
   shop = await openShop({ ...quick, ledgerFile });
   await shop.accepted();
   await shop.accepted({ PhoneNumber: phoneEndingIn('1032') });
@@ -35,7 +35,7 @@ test('a restarted simulator knows what was pushed, refused, decided, delivered a
   expect(shop.received).toHaveLength(2);
 });
 
-test('a prompt that was undecided when the simulator stopped is decided after its restart', async () => {
+test('decides an open prompt after a restart', async () => {
   const options = { ...quick, ledgerFile, decisionDelayMs: 60_000 };
   shop = await openShop(options);
   const checkoutRequestId = await shop.accepted();
@@ -45,7 +45,7 @@ test('a prompt that was undecided when the simulator stopped is decided after it
   expect(shop.received).toHaveLength(1);
 });
 
-test('a late success and a callback that were still to come come after a restart, and only once', async () => {
+test('sends a pending late success and callback once after a restart', async () => {
   const options = { ...quick, ledgerFile, lateSuccessDelayMs: 60_000 };
   shop = await openShop(options);
   await shop.control('faults', { callbacks: { next: 1, kind: 'delay', delayMs: 60_000 } });
@@ -63,14 +63,14 @@ test('a late success and a callback that were still to come come after a restart
   expect(shop.received).toHaveLength(2);
 });
 
-test('time that was advanced stays advanced', async () => {
+test('keeps the advanced clock over a restart', async () => {
   shop = await openShop({ ...quick, ledgerFile });
   await shop.control('clock', { advanceMs: 3_600_000 });
   await shop.restart();
   expect((await shop.ledger()).now - Date.now()).toBeGreaterThan(3_500_000);
 });
 
-test('half a line at the end, left by a kill, is cut off', async () => {
+test('removes an incomplete last line', async () => {
   shop = await openShop({ ...quick, ledgerFile });
   await shop.accepted();
   await shop.settled();
@@ -83,7 +83,7 @@ test('half a line at the end, left by a kill, is cut off', async () => {
   expect((await readFile(ledgerFile, 'utf8')).endsWith('}\n')).toBe(true);
 });
 
-test('a damaged line further up stops the start with one sentence', async () => {
+test('does not start with a damaged line in the middle', async () => {
   const damaged = join(folder, 'damaged.jsonl');
   await writeFile(damaged, 'not json\n{"kind":"clock advanced","byMs":1}\n');
   await expect(startDarajaSimulator({ ledgerFile: damaged })).rejects.toThrow(
@@ -91,7 +91,7 @@ test('a damaged line further up stops the start with one sentence', async () => 
   );
 });
 
-test('a reset empties the ledger on disk too', async () => {
+test('empties the ledger file on a reset', async () => {
   shop = await openShop({ ...quick, ledgerFile });
   await shop.accepted();
   await shop.settled();
@@ -100,7 +100,7 @@ test('a reset empties the ledger on disk too', async () => {
   expect(await readFile(ledgerFile, 'utf8')).toBe('');
 });
 
-test('a simulator run alone and killed after accepting a push decides it when started again', async () => {
+test('decides an accepted push after a kill and a restart of the standalone process', async () => {
   const env = { ...process.env, DARAJA_PORT: '0', DARAJA_LEDGER_FILE: ledgerFile };
   const run = async (decisionDelayMs: number) => {
     const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'main.ts')], {

@@ -1,4 +1,4 @@
-// The truth of the simulator: every push, its decisions, the messages about it, and all money that came and went.
+// The simulator's state: every push, its decisions and messages, and all incoming and returned money.
 import type {
   CallbackDelivered,
   FaultStruck,
@@ -40,7 +40,7 @@ export type Transaction = {
   /** The till or paybill it went to. */
   number: string;
   reference: string;
-  /** Of a prompt; null for payments without one. */
+  /** Null for payments without a prompt. */
   checkoutRequestId: string | null;
   reversal: { receipt: string; at: number; amount: number } | null;
 };
@@ -49,14 +49,14 @@ export type InitiatedRequest = { taken: RequestTaken; decided: RequestDecided | 
 export type Notice = { planned: NoticePlanned; delivered: NoticeDelivered | null };
 
 export type Ledger = {
-  /** The entry counts at once; the promise resolves when it is durable. */
+  /** Applies the entry at once; resolves when it is durable. */
   write(entry: LedgerEntry): Promise<void>;
   find(checkoutRequestId: string): Prompt | undefined;
   /** All prompts of a phone, oldest first. */
   ofPhone(phone: string): readonly Prompt[];
   prompts(): Iterable<Prompt>;
   refusals(): readonly PushRefused[];
-  /** All money that came in, oldest first. */
+  /** All incoming money, oldest first. */
   transactions(): readonly Transaction[];
   transaction(receipt: string): Transaction | undefined;
   payments(): readonly PaymentMade[];
@@ -80,7 +80,7 @@ export type Ledger = {
   close(): Promise<void>;
 };
 
-/** Opens the ledger in this file, or one in memory only. */
+/** Opens the ledger in this file, or in memory when the path is null. */
 export async function openLedger(path: string | null): Promise<Ledger> {
   const prompts = new Map<string, Prompt>();
   const promptsByPhone = new Map<string, Prompt[]>();
@@ -277,12 +277,12 @@ function transactionOfPrompt(push: PushAccepted, decided: PromptDecided, receipt
   };
 }
 
-/** What counts about a prompt: its success if there is one, else its last decision, else nothing yet. */
-export function standingDecision(prompt: Prompt): PromptDecided | undefined {
+/** The decision that counts: a success if there is one, otherwise the last one. */
+export function currentDecision(prompt: Prompt): PromptDecided | undefined {
   return prompt.decisions.find((decision) => decision.resultCode === 0) ?? prompt.decisions.at(-1);
 }
 
-/** Callbacks that are planned but neither delivered nor lost. */
+/** Planned callbacks that are neither delivered nor dropped. */
 export function outstandingCallbacks(prompt: Prompt): PlannedCallback[] {
   const delivered = new Set(prompt.deliveries.map((delivery) => delivery.ordinal));
   return prompt.decisions

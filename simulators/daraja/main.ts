@@ -1,4 +1,4 @@
-// Runs the simulator alone, set up by environment variables.
+// Runs the simulator as its own process, configured by environment variables.
 
 import type { SimulatorOptions } from './settings.ts';
 import { startDarajaSimulator } from './simulator.ts';
@@ -53,7 +53,7 @@ function readOptions(): SimulatorOptions {
 try {
   const simulator = await startDarajaSimulator(readOptions());
   process.stdout.write(
-    `Pretend Daraja on ${simulator.url} (no money moves). Phone: ${simulator.url}/phone\n`,
+    `Simulated Daraja on ${simulator.url} (no money moves). Phone: ${simulator.url}/phone\n`,
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void simulator.close());

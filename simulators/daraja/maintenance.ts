@@ -1,9 +1,9 @@
-// A window in which Daraja answers nothing but web pages, as when M-PESA is being worked on.
+// A maintenance window, in which Daraja answers every request with a web page.
 import type { SimulatorClock } from './clock.ts';
+import { forbiddenPage, unavailablePage } from './endpoint-faults.ts';
 import type { Ledger } from './ledger.ts';
-import { forbiddenPage, unavailablePage } from './spoiled-answers.ts';
 
-/** The page that answers everything at this moment; null outside the window. */
+/** The response to every request during the window; null outside it. */
 export function maintenancePage(clock: SimulatorClock, ledger: Ledger): Response | null {
   const window = ledger.maintenance();
   const now = clock.now();

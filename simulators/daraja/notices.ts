@@ -1,4 +1,4 @@
-// Confirmations of payments and results of requests: planned in the ledger, sent once, unsigned, never repeated.
+// Confirmations of payments and results of requests: planned in the ledger, then sent once, unsigned, without retries.
 import { randomUUID } from 'node:crypto';
 import type { SimulatorClock } from './clock.ts';
 import type { Faults, Message } from './faults.ts';
@@ -8,7 +8,7 @@ import type { ShopMessages } from './shop-messages.ts';
 
 type NoticeToSend = {
   purpose: NoticePlanned['purpose'];
-  /** Its receipt or conversation id. */
+  /** Receipt or conversation ID. */
   about: string;
   url: string;
   body: string;
@@ -17,9 +17,9 @@ type NoticeToSend = {
 };
 
 export type Notices = {
-  /** Records it, and sends it when it is due; resolves when the ledger has it. */
+  /** Records the message and sends it when due. Resolves when it is in the ledger. */
   plan(notice: NoticeToSend): Promise<void>;
-  /** After a restart: sends unsent ones. */
+  /** After a restart: sends unsent messages. */
   resume(): void;
 };
 

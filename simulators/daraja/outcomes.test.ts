@@ -1,4 +1,4 @@
-// What becomes of a push: each scripted ending, through real callbacks.
+// Outcomes of pushes: each scripted ending, with real callbacks.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { compactNairobiTime } from './nairobi-time.ts';
 import { receiptDatePrefix } from './receipt.ts';
@@ -14,7 +14,7 @@ afterEach(() => shop.close());
 const item = (name: string, from = 0) =>
   shop.received[from]?.callback.CallbackMetadata?.Item.find(({ Name }) => Name === name)?.Value;
 
-test('an ordinary number pays, and the shop is told once in the words of Daraja', async () => {
+test('pays for an ordinary number and sends one callback in the format of Daraja', async () => {
   const checkoutRequestId = await shop.accepted();
   const { prompts, moneyMoved } = await shop.settled();
   expect(moneyMoved).toBe(951);
@@ -55,13 +55,13 @@ test('an ordinary number pays, and the shop is told once in the words of Daraja'
   expect(prompts[0].receipt.slice(0, 3)).toBe(receiptDatePrefix(Date.now()));
 });
 
-test('a receipt begins with year, month and day on a Nairobi clock', () => {
+test('starts a receipt with the Nairobi date', () => {
   expect(receiptDatePrefix(Date.parse('2019-12-19T10:00:00Z'))).toBe('NLJ');
   expect(receiptDatePrefix(Date.parse('2026-01-08T23:30:00Z'))).toBe('UA9');
   expect(receiptDatePrefix(Date.parse('2026-10-31T12:00:00Z'))).toBe('UJV');
 });
 
-describe('a failure brings its code without metadata, and moves no money', () => {
+describe('a failure has its code without metadata and moves no money', () => {
   test.each([
     ['0001', 1],
     ['1001', 1001],
@@ -83,7 +83,7 @@ describe('a failure brings its code without metadata, and moves no money', () =>
   });
 });
 
-test('9001: paid, but only a query tells', async () => {
+test('9001: paid, and only a query reports it', async () => {
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9001') });
   expect(await shop.settled()).toMatchObject({
     moneyMoved: 951,
@@ -95,33 +95,33 @@ test('9001: paid, but only a query tells', async () => {
   expect(shop.received).toHaveLength(0);
 });
 
-test('9002: paid once, told three times in the same words', async () => {
+test('9002: paid once, with three identical callbacks', async () => {
   await shop.accepted({ PhoneNumber: phoneEndingIn('9002') });
   expect((await shop.settled()).moneyMoved).toBe(951);
   expect(shop.received).toHaveLength(3);
   expect(new Set(shop.received.map(({ raw }) => raw)).size).toBe(1);
 });
 
-test('9003: the callback has been answered before the push is', async () => {
+test('9003: the callback is answered before the push', async () => {
   shop.answerCallbacksWith(200, 80);
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9003') });
   expect(shop.received.map(({ callback }) => callback.CheckoutRequestID)).toEqual([checkoutRequestId]);
   expect((await shop.ledger()).prompts[0]).toMatchObject({ moneyMoved: 951, callbacks: [{ status: 200 }] });
 });
 
-test('9004: paid and told, but the push is never answered', async () => {
+test('9004: paid with a callback, but without a response to the push', async () => {
   await expect(shop.push({ PhoneNumber: phoneEndingIn('9004') })).rejects.toThrow('fetch failed');
   expect(await shop.settled()).toMatchObject({ moneyMoved: 951 });
   expect(shop.received).toMatchObject([{ path: '/notice/1', callback: { ResultCode: 0 } }]);
 });
 
-test('9005: the callback names another amount than the one that moved', async () => {
+test('9005: the callback has another amount than was paid', async () => {
   await shop.accepted({ PhoneNumber: phoneEndingIn('9005') });
   expect((await shop.settled()).moneyMoved).toBe(951);
   expect(item('Amount')).toBe(950);
 });
 
-test('9006: first unreachable, later paid after all', async () => {
+test('9006: first unreachable, later paid', async () => {
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9006') });
   await vi.waitFor(() => expect(shop.received).toHaveLength(2));
   expect(shop.received.map(({ callback }) => callback.ResultCode)).toEqual([1037, 0]);
@@ -132,7 +132,7 @@ test('9006: first unreachable, later paid after all', async () => {
   expect((await shop.query(checkoutRequestId)).body.ResultCode).toBe('0');
 });
 
-test('9007: the push is refused and nothing was prompted', async () => {
+test('9007: refuses the push without a prompt', async () => {
   expect(await shop.push({ PhoneNumber: phoneEndingIn('9007') })).toMatchObject({
     status: 500,
     body: { errorCode: '500.001.1001' },
@@ -143,20 +143,20 @@ test('9007: the push is refused and nothing was prompted', async () => {
   });
 });
 
-test('a paybill push to another receiver fails with a code that is a string', async () => {
+test('fails a paybill push to another receiver with a string code', async () => {
   await shop.accepted({ PartyB: '600000' });
   expect((await shop.settled()).moneyMoved).toBe(0);
   expect(shop.received[0]?.callback.ResultCode).toBe('SFC_IC0003');
 });
 
-test('a till is paid under its own number, which is not the shortcode, and no other', async () => {
+test('pays a till only under its own number', async () => {
   await shop.accepted({ TransactionType: 'CustomerBuyGoodsOnline', PartyB: defaultMerchant.tillNumber });
   expect((await shop.settled()).moneyMoved).toBe(951);
   await shop.accepted({ TransactionType: 'CustomerBuyGoodsOnline', PartyB: '600000' });
   expect((await shop.settled()).moneyMoved).toBe(951);
 });
 
-test('a phone with an open prompt can also fail a second one late, the first goes on', async () => {
+test('fails a second prompt for a phone late and leaves the first one open', async () => {
   const own = await openShop({ ...quick, locksLate: true, decisionDelayMs: 60_000 });
   const first = await own.accepted();
   const second = await own.accepted();
@@ -168,7 +168,7 @@ test('a phone with an open prompt can also fail a second one late, the first goe
   await own.close();
 });
 
-test('as a sandbox it lets one phone pay and refuses every other', async () => {
+test('lets only one phone pay in sandbox mode', async () => {
   const own = await openShop({ ...quick, onlyPhone: '254708374149' });
   await own.accepted();
   await own.accepted({ PhoneNumber: '254708374149' });
@@ -177,14 +177,14 @@ test('as a sandbox it lets one phone pay and refuses every other', async () => {
   await own.close();
 });
 
-test('the same reference twice is two payments', async () => {
+test('treats two pushes with one reference as two payments', async () => {
   await shop.accepted();
   await shop.settled();
   await shop.accepted();
   expect((await shop.settled()).moneyMoved).toBe(1902);
 });
 
-test('a callback that the shop answers with an error, or not at all, is not repeated', async () => {
+test('does not repeat a callback after an error or without a response', async () => {
   shop.answerCallbacksWith(500);
   await shop.accepted();
   await shop.settled();
@@ -195,7 +195,7 @@ test('a callback that the shop answers with an error, or not at all, is not repe
   expect(shop.received).toHaveLength(1);
 });
 
-test('with the repeat rule on, the same amount from the same phone fails with 17 until its time is over', async () => {
+test('fails a repeated amount from one phone with 17 within the time of the repeat rule', async () => {
   await shop.close();
   shop = await openShop({ ...quick, repeatRuleMs: 120_000 });
   await shop.accepted();

@@ -1,4 +1,4 @@
-// The frame of the simulator's two pages: one self-contained document under a strict content security policy.
+// The layout of the simulator's two pages: a self-contained document with a strict content security policy.
 import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 
@@ -26,7 +26,7 @@ button,input{font:inherit;color:inherit}
 code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.92em}
 `;
 
-/** A whole page as a response. Style and script are let through by their hashes alone. */
+/** A whole page as a response. The policy allows its style and script by hash. */
 export async function pageResponse(page: {
   title: string;
   style: string;

@@ -1,4 +1,4 @@
-// Payer names: always the same one for a phone number.
+// Payer names, derived from the phone number.
 
 const firstNames = [
   'Wanjiru',
@@ -25,7 +25,7 @@ const lastNames = [
   'Kariuki',
 ];
 
-/** Of a phone written as 254 and nine digits. */
+/** @param phone 254 and nine digits */
 export function payerNameOf(phone: string): string {
   const digits = Number(phone.slice(-4)) || 0;
   return `${firstNames[digits % 10]} ${lastNames[Math.floor(digits / 10) % 10]}`;

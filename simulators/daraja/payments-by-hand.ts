@@ -25,7 +25,7 @@ const LARGEST_AMOUNT = 250_000;
 
 /**
  * Parses a payment from a phone: `{phone, number, amount, reference?}`.
- * @returns a sentence when it is none
+ * @returns a sentence when the body is invalid
  */
 export function readPaymentWithoutPrompt(
   fields: Fields | null,
@@ -48,8 +48,8 @@ export function readPaymentWithoutPrompt(
 }
 
 /**
- * Makes the payment, unless the shop's validation turns it away. Resolves when the ledger has it.
- * @returns what was booked, or the code with which it was turned away
+ * Makes the payment unless the shop's validation declines it. Resolves when it is in the ledger.
+ * @returns the recorded payment, or the result code of the validation
  */
 export async function payByHand(
   payment: PaymentWithoutPrompt,
@@ -65,7 +65,7 @@ export async function payByHand(
     method: payment.number === settings.shortcode ? 'paybill' : 'till',
     ...payment,
   };
-  const declined = await askShop(made, dependencies);
+  const declined = await validateWithShop(made, dependencies);
   if (declined !== null) {
     await ledger.write({ kind: 'payment declined', at, ...payment, resultCode: declined });
     return { declined };
@@ -75,8 +75,8 @@ export async function payByHand(
   return made;
 }
 
-/** The validation's refusal; null when the payment may go on. */
-async function askShop(
+/** The validation's result code if it declines; null when the payment may proceed. */
+async function validateWithShop(
   made: PaymentMade,
   { settings, ledger, messages }: PaymentDependencies,
 ): Promise<string | null> {
@@ -84,7 +84,7 @@ async function askShop(
   if (!urls || !settings.asksValidation) return null;
   const { status, text } = await messages.post(urls.validationUrl, writeConfirmation(made, urls.shortcode));
   const code = status !== null && status < 300 ? readResultCode(text) : null;
-  // An answer that cannot be read counts as none.
+  // An unreadable response counts as no response.
   if (code === null) return urls.responseType === 'Completed' ? null : 'no answer';
   return code === '0' ? null : code;
 }

@@ -1,4 +1,4 @@
-// The phone in a person's hand: its page, and prompts that wait for it.
+// The phone page, and prompts that wait for it.
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { anyPhone, call, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
@@ -32,12 +32,12 @@ async function promptOnOpenPhone(phone = anyPhone): Promise<string> {
 const noticeFor = (checkoutRequestId: string) =>
   vi.waitFor(() => {
     const found = shop.received.find(({ callback }) => callback.CheckoutRequestID === checkoutRequestId);
-    if (!found) throw new Error('not told yet');
+    if (!found) throw new Error('no callback yet');
     return found.callback;
   });
 
-describe('a prompt on an open phone waits for its person', () => {
-  test('any PIN pays', async () => {
+describe('a prompt on an open phone page waits for the person', () => {
+  test('pays with any PIN', async () => {
     const id = await promptOnOpenPhone();
     const answer = await shop.control(`prompts/${id}/pin`, { pin: '1234' });
     expect(answer).toMatchObject({
@@ -47,35 +47,35 @@ describe('a prompt on an open phone waits for its person', () => {
     expect((await noticeFor(id)).ResultCode).toBe(0);
   });
 
-  test('0000 is a wrong PIN', async () => {
+  test('treats 0000 as a wrong PIN', async () => {
     const id = await promptOnOpenPhone();
     await shop.control(`prompts/${id}/pin`, { pin: '0000' });
     expect((await noticeFor(id)).ResultCode).toBe(2001);
   });
 
-  test('a declined prompt is cancelled', async () => {
+  test('cancels a declined prompt', async () => {
     const id = await promptOnOpenPhone();
     await shop.control(`prompts/${id}/decline`);
     expect((await noticeFor(id)).ResultCode).toBe(1032);
   });
 
-  test('without an answer in time nobody was reached', async () => {
+  test('ends as unreachable without an answer in time', async () => {
     const id = await promptOnOpenPhone();
     await shop.control('clock', { advanceMs: 59_000 });
     expect(await look(anyPhone)).toMatchObject([{ state: 'open' }]);
     await shop.control('clock', { advanceMs: 1_000 });
     expect((await noticeFor(id)).ResultCode).toBe(1037);
-    expect(await look(anyPhone)).toMatchObject([{ decisions: [{ decidedBy: 'nobody' }], moneyMoved: 0 }]);
+    expect(await look(anyPhone)).toMatchObject([{ decisions: [{ decidedBy: 'timeout' }], moneyMoved: 0 }]);
   });
 
-  test('a scripted number keeps to its script', async () => {
+  test('follows the script of a scripted number', async () => {
     const id = await promptOnOpenPhone(phoneEndingIn('0001'));
     await shop.control(`prompts/${id}/pin`, { pin: '1234' });
     expect((await noticeFor(id)).ResultCode).toBe(1);
   });
 });
 
-test('of two answers to one prompt the first counts', async () => {
+test('accepts only the first of two answers to a prompt', async () => {
   const id = await promptOnOpenPhone();
   const answers = await Promise.all([
     shop.control(`prompts/${id}/pin`, { pin: '1234' }),
@@ -87,7 +87,7 @@ test('of two answers to one prompt the first counts', async () => {
   expect(prompts[0].decisions).toHaveLength(1);
 });
 
-test('once the page has not asked for a while, prompts decide themselves again', async () => {
+test('decides prompts by script again after the page stopped polling', async () => {
   await shop.close();
   shop = await openShop({ ...quick, screenOpenMs: 1 });
   await look(anyPhone);
@@ -95,13 +95,13 @@ test('once the page has not asked for a while, prompts decide themselves again',
   expect((await shop.settled()).prompts[0].decisions[0].decidedBy).toBe('script');
 });
 
-test('merely looking at the prompts of a phone does not make them wait', async () => {
+test('does not make prompts wait for a caller that only reads them', async () => {
   await call(`${shop.url}/simulator/prompts?phone=0712345678`);
   await shop.accepted();
   expect((await shop.settled()).moneyMoved).toBe(951);
 });
 
-test('a PIN that is none, an unknown prompt and an unknown phone are told apart', async () => {
+test('distinguishes an invalid PIN, an unknown prompt and an unknown phone', async () => {
   const id = await promptOnOpenPhone();
   for (const pin of ['12', 'abcd', 1234, undefined]) {
     expect((await shop.control(`prompts/${id}/pin`, { pin })).status).toBe(400);
@@ -110,7 +110,7 @@ test('a PIN that is none, an unknown prompt and an unknown phone are told apart'
   expect((await call(`${shop.url}/simulator/prompts?phone=hello`)).status).toBe(400);
 });
 
-test('a foreign form cannot answer a prompt', async () => {
+test('rejects an answer from a foreign form', async () => {
   const id = await promptOnOpenPhone();
   const answer = await call(`${shop.url}/simulator/prompts/${id}/decline`, {
     method: 'POST',
@@ -133,7 +133,7 @@ describe('the pages', () => {
     },
   );
 
-  test('ask for a number when there is none, and again when it is none', async () => {
+  test('ask for a number when it is missing or invalid', async () => {
     expect(await call(`${shop.url}/phone`)).toMatchObject({ status: 200 });
     const wrong = await call(`${shop.url}/phone?number=${encodeURIComponent('"><script>alert(1)</script>')}`);
     expect(wrong.status).toBe(400);
@@ -141,18 +141,18 @@ describe('the pages', () => {
     expect(wrong.text).not.toContain('<script>alert');
   });
 
-  test('say on a scripted number what it does', async () => {
+  test('describe the script of a scripted number', async () => {
     const { text } = await call(`${shop.url}/phone?number=0712349002`);
-    expect(text).toContain('Paid, and the callback comes three times');
+    expect(text).toContain('Paid, and the callback is sent three times');
   });
 
-  test('list every ending on the first page', async () => {
+  test('list every ending on the index page', async () => {
     const { text } = await call(`${shop.url}/`);
     const endings = '0001 1001 1019 1025 1032 1037 2001 9001 9002 9003 9004 9005 9006 9007'.split(' ');
     for (const ending of endings) expect(text).toContain(`>${ending}</a>`);
   });
 
-  test('let through only their own style and script', async () => {
+  test('allow only their own style and script', async () => {
     const response = await fetch(`${shop.url}/phone?number=0712345678`);
     const policy = response.headers.get('content-security-policy');
     const text = await response.text();

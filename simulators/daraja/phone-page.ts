@@ -50,7 +50,7 @@ function phoneBody(phone: string, settings: SimulatorSettings): Markup {
 <header>
 <p class="badge">Simulator: no money moves</p>
 <h1>This is the phone <span class="number">${writePhoneNumber(phone)}</span></h1>
-<p>Pay in the shop with this number and keep this page open: the <span class="number">M-PESA</span> prompt appears on the phone, and waits for you.</p>
+<p>Pay in the shop with this number and keep this page open: the <span class="number">M-PESA</span> prompt appears on the phone, and waits for your PIN.</p>
 </header>
 <div class="phone">
 <div class="screen">
@@ -94,7 +94,7 @@ function phoneBody(phone: string, settings: SimulatorSettings): Markup {
 <li><strong>0000</strong> is a wrong PIN.</li>
 <li><strong>Cancel</strong> declines.</li>
 </ul>
-${scripted ? html`<p class="script">This number follows a script, whatever PIN you enter: ${scripted.tells}.</p>` : ''}
+${scripted ? html`<p class="script">This number follows a script for any PIN: ${scripted.description}.</p>` : ''}
 <p><a href="./">What each number does</a></p>
 </div>
 <noscript><p class="problem">The phone needs JavaScript to receive prompts.</p></noscript>

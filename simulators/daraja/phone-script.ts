@@ -1,4 +1,4 @@
-// What the phone page does in the browser: asks for prompts every second, sends what the person answers, pays by hand.
+// Script of the phone page: polls for prompts every second, sends the person's answers, pays without a prompt.
 
 export const phoneScript = `
 'use strict';
@@ -8,7 +8,7 @@ export const phoneScript = `
   const dialog = byId('prompt'), form = byId('pin-form'), pin = byId('pin'), problem = byId('pin-problem');
   const connection = byId('connection'), messages = byId('messages'), decline = byId('decline');
   const plainTitle = document.title, quietText = connection.textContent;
-  const told = new Map();
+  const shownMessages = new Map();
   let shownId = null, isSending = false;
 
   const money = (amount) => 'KES ' + amount.toLocaleString('en-KE');
@@ -19,12 +19,12 @@ export const phoneScript = `
     2001: 'You entered a wrong PIN.',
   };
 
-  function say(element, text) {
+  function setText(element, text) {
     if (element.textContent !== text) element.textContent = text;
   }
 
   function setProblem(text) {
-    say(problem, text);
+    setText(problem, text);
     if (text) pin.setAttribute('aria-invalid', 'true');
     else pin.removeAttribute('aria-invalid');
   }
@@ -40,10 +40,10 @@ export const phoneScript = `
       return;
     }
     const seconds = Math.max(0, Math.round((prompt.expiresAt - now) / 1000));
-    say(byId('left'), seconds + ' s left to answer.');
+    setText(byId('left'), seconds + ' s left to answer.');
     if (prompt.checkoutRequestId === shownId) return;
     shownId = prompt.checkoutRequestId;
-    say(byId('question'), 'Do you want to pay ' + money(prompt.amount) + ' to ' + merchant +
+    setText(byId('question'), 'Do you want to pay ' + money(prompt.amount) + ' to ' + merchant +
       ', Account ' + prompt.accountReference + '?');
     pin.value = '';
     setProblem('');
@@ -78,8 +78,8 @@ export const phoneScript = `
     return [method === 'prompt' ? null : paid, back].filter(Boolean);
   }
 
-  function tell({ id, state, isPaid, text }) {
-    const known = told.get(id);
+  function showMessage({ id, state, isPaid, text }) {
+    const known = shownMessages.get(id);
     if (known && known.state === state) return;
     const item = document.createElement('li');
     item.className = isPaid ? 'paid' : 'unpaid';
@@ -88,15 +88,15 @@ export const phoneScript = `
     item.append(sender, text);
     if (known) known.item.remove();
     messages.prepend(item);
-    told.set(id, { state, item });
+    shownMessages.set(id, { state, item });
   }
 
-  function forgetAllBut(texts) {
+  function removeOtherMessages(texts) {
     const kept = new Set(texts.map((text) => text.id));
-    for (const [id, { item }] of told) {
+    for (const [id, { item }] of shownMessages) {
       if (kept.has(id)) continue;
       item.remove();
-      told.delete(id);
+      shownMessages.delete(id);
     }
   }
 
@@ -105,17 +105,17 @@ export const phoneScript = `
       const response = await fetch('simulator/prompts?screen=open&phone=' + phone, { cache: 'no-store' });
       if (!response.ok) throw new Error('status ' + response.status);
       const { now, prompts, payments } = await response.json();
-      say(byId('time'), new Date(now).toLocaleTimeString('en-GB', {
+      setText(byId('time'), new Date(now).toLocaleTimeString('en-GB', {
         hour: '2-digit', minute: '2-digit', timeZone: 'Africa/Nairobi',
       }));
       const decided = prompts.filter((prompt) => prompt.state === 'decided');
       const texts = [...decided.map(promptMessage), ...payments.flatMap(paymentMessages)];
-      forgetAllBut(texts);
-      for (const text of texts.sort((one, other) => one.at - other.at)) tell(text);
+      removeOtherMessages(texts);
+      for (const text of texts.sort((one, other) => one.at - other.at)) showMessage(text);
       show(prompts.find((prompt) => prompt.state === 'open'), now);
-      say(connection, quietText);
+      setText(connection, quietText);
     } catch {
-      say(connection, 'The simulator does not answer. Trying again…');
+      setText(connection, 'The simulator does not answer. Trying again…');
     }
   }
 
@@ -168,7 +168,7 @@ export const phoneScript = `
     const button = handForm.querySelector('button');
     if (button.disabled) return;
     button.disabled = true;
-    say(handProblem, '');
+    setText(handProblem, '');
     try {
       const response = await fetch('simulator/payments', {
         method: 'POST',
@@ -184,24 +184,24 @@ export const phoneScript = `
         byId('hand').open = false;
         await look();
       } else if (answer.declined) {
-        say(handProblem, 'The shop does not take this payment (' + answer.declined + ').');
+        setText(handProblem, 'The shop does not take this payment (' + answer.declined + ').');
       } else {
-        say(handProblem, /^amount/.test(answer.error)
+        setText(handProblem, /^amount/.test(answer.error)
           ? 'The amount is a whole number of shillings.'
           : 'A paybill takes an account of at most 20 characters.');
         (/^amount/.test(answer.error) ? handAmount : handReference).focus();
       }
     } catch {
-      say(handProblem, 'The simulator does not answer. Please try again.');
+      setText(handProblem, 'The simulator does not answer. Please try again.');
     } finally {
       button.disabled = false;
     }
   });
 
-  async function keepLooking() {
+  async function poll() {
     await look();
-    setTimeout(keepLooking, 1000);
+    setTimeout(poll, 1000);
   }
-  keepLooking();
+  poll();
 })();
 `;

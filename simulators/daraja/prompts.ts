@@ -18,18 +18,18 @@ import type { SimulatorSettings } from './settings.ts';
 const WRONG_PIN = '0000';
 
 export type Prompts = {
-  /** Opens a prompt and resolves when the ledger has it. Nothing decides it until `leaveToTime` or `decideNow`. */
+  /** Opens a prompt and resolves when it is in the ledger. It stays undecided until `scheduleDecision` or `decideNow`. */
   open(push: PushRequest): Promise<Prompt>;
-  /** The one undecided prompt of a phone. */
+  /** The undecided prompt of a phone; there is at most one. */
   openPromptOf(phone: string): Prompt | undefined;
   /** The script decides after the delay, unless a phone page is open. */
-  leaveToTime(prompt: Prompt): void;
+  scheduleDecision(prompt: Prompt): void;
   /** The script decides at once; resolves when its callbacks have been answered. */
   decideNow(prompt: Prompt): Promise<void>;
   /** The person enters a PIN or declines; resolves to the decision, or null when the prompt was no longer open. */
   enterPin(prompt: Prompt, pin: string): Promise<PromptDecided | null>;
   decline(prompt: Prompt): Promise<PromptDecided | null>;
-  /** After a restart: decides what was open and sends what was not sent. */
+  /** After a restart: decides open prompts and sends unsent callbacks. */
   resume(): void;
   reset(): void;
 };
@@ -37,7 +37,7 @@ export type Prompts = {
 type Decision = {
   resultCode: ResultCode;
   decidedBy: PromptDecided['decidedBy'];
-  /** Whether the phone's own script (late success, lost callbacks …) goes on from here. */
+  /** Whether the rest of the phone's script (late success, lost callbacks …) applies. */
   followsScript: boolean;
 };
 
@@ -51,15 +51,15 @@ export function createPrompts(dependencies: {
   notices: Notices;
 }): Prompts {
   const { settings, clock, ledger, faults, screens, delivery } = dependencies;
-  const appointments = new Map<string, () => void>();
+  const scheduled = new Map<string, () => void>();
 
-  function appoint(prompt: Prompt, moment: number, work: () => void | Promise<void>): void {
+  function schedule(prompt: Prompt, moment: number, work: () => void | Promise<void>): void {
     const id = prompt.push.checkoutRequestId;
-    appointments.get(id)?.();
-    appointments.set(id, clock.at(moment, work));
+    scheduled.get(id)?.();
+    scheduled.set(id, clock.at(moment, work));
   }
 
-  /** Writes the decision down; null when the prompt had been decided before. */
+  /** Records the decision; null when the prompt is already decided. */
   async function decide(prompt: Prompt, decision: Decision): Promise<PromptDecided | null> {
     if (prompt.decisions.length > 0) return null;
     const { succeedsLate } = outcomeFor(prompt.push.phone);
@@ -88,13 +88,13 @@ export function createPrompts(dependencies: {
       lateSuccessAt,
       callbacks: planCallbacks(prompt, { at, resultCode, receipt }),
     };
-    appointments.get(push.checkoutRequestId)?.();
-    appointments.delete(push.checkoutRequestId);
+    scheduled.get(push.checkoutRequestId)?.();
+    scheduled.delete(push.checkoutRequestId);
     const written = ledger.write(decided);
     const transaction = ledger.transaction(receipt ?? '');
     const isConfirmed = outcomeFor(push.phone).isConfirmed;
     await Promise.all([written, transaction && confirm(transaction, dependencies, !isConfirmed)]);
-    if (lateSuccessAt !== null) appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
+    if (lateSuccessAt !== null) schedule(prompt, lateSuccessAt, () => succeedLate(prompt));
     return decided;
   }
 
@@ -123,7 +123,7 @@ export function createPrompts(dependencies: {
     }));
   }
 
-  async function tell(prompt: Prompt, callbacks: PlannedCallback[]): Promise<void> {
+  async function sendCallbacks(prompt: Prompt, callbacks: PlannedCallback[]): Promise<void> {
     const deliveries = callbacks
       .filter((callback) => !callback.isDropped)
       .map((callback) => {
@@ -134,14 +134,14 @@ export function createPrompts(dependencies: {
     await Promise.all(deliveries);
   }
 
-  async function decideAndTell(prompt: Prompt, decision: Decision): Promise<void> {
+  async function decideAndSend(prompt: Prompt, decision: Decision): Promise<void> {
     const decided = await decide(prompt, decision);
-    if (decided) await tell(prompt, decided.callbacks);
+    if (decided) await sendCallbacks(prompt, decided.callbacks);
   }
 
   async function succeedLate(prompt: Prompt): Promise<void> {
     const decided = await record(prompt, { resultCode: 0, decidedBy: 'script', followsScript: true }, null);
-    await tell(prompt, decided.callbacks);
+    await sendCallbacks(prompt, decided.callbacks);
   }
 
   function scriptedDecision({ push }: Prompt): Decision {
@@ -153,7 +153,7 @@ export function createPrompts(dependencies: {
     };
   }
 
-  /** What M-PESA itself finds wrong, whatever the phone would say. */
+  /** Errors that M-PESA reports whatever the phone's script is. */
   function overrulingCode(push: PushAccepted): ResultCode | null {
     const older = ledger.ofPhone(push.phone).find((prompt) => prompt.decisions.length === 0);
     if (isWrongReceiver(push, settings)) return 'SFC_IC0003';
@@ -173,18 +173,18 @@ export function createPrompts(dependencies: {
       );
   }
 
-  /** At the end of the delay: the script decides, or the person whose phone page is open gets the time-out. */
+  /** After the delay: the script decides, or an open phone page gets the rest of the timeout. */
   function decideOrWait(prompt: Prompt): Promise<void> | undefined {
-    if (!screens.isOpen(prompt.push.phone)) return decideAndTell(prompt, scriptedDecision(prompt));
-    appoint(prompt, prompt.push.at + settings.promptTimeoutMs, () =>
-      decideAndTell(prompt, { resultCode: 1037, decidedBy: 'nobody', followsScript: false }),
+    if (!screens.isOpen(prompt.push.phone)) return decideAndSend(prompt, scriptedDecision(prompt));
+    schedule(prompt, prompt.push.at + settings.promptTimeoutMs, () =>
+      decideAndSend(prompt, { resultCode: 1037, decidedBy: 'timeout', followsScript: false }),
     );
     return undefined;
   }
 
   async function decideByPerson(prompt: Prompt, decision: Decision): Promise<PromptDecided | null> {
     const decided = await decide(prompt, decision);
-    if (decided) tell(prompt, decided.callbacks).catch((problem: unknown) => console.error(problem));
+    if (decided) sendCallbacks(prompt, decided.callbacks).catch((problem: unknown) => console.error(problem));
     return decided;
   }
 
@@ -205,10 +205,10 @@ export function createPrompts(dependencies: {
       return prompt;
     },
     openPromptOf: (phone) => ledger.ofPhone(phone).find((prompt) => prompt.decisions.length === 0),
-    leaveToTime(prompt) {
-      appoint(prompt, prompt.push.at + settings.decisionDelayMs, () => decideOrWait(prompt));
+    scheduleDecision(prompt) {
+      schedule(prompt, prompt.push.at + settings.decisionDelayMs, () => decideOrWait(prompt));
     },
-    decideNow: (prompt) => decideAndTell(prompt, scriptedDecision(prompt)),
+    decideNow: (prompt) => decideAndSend(prompt, scriptedDecision(prompt)),
     enterPin(prompt, pin) {
       const decision: Decision =
         pin === WRONG_PIN
@@ -222,10 +222,10 @@ export function createPrompts(dependencies: {
       for (const prompt of ledger.prompts()) {
         const lateSuccessAt = prompt.decisions.length === 1 ? prompt.decisions[0]?.lateSuccessAt : null;
         if (prompt.decisions.length === 0) {
-          // An open phone page needs a moment to find the simulator again.
-          appoint(prompt, clock.now() + settings.decisionDelayMs, () => decideOrWait(prompt));
+          // An open phone page needs a moment to reconnect.
+          schedule(prompt, clock.now() + settings.decisionDelayMs, () => decideOrWait(prompt));
         } else if (typeof lateSuccessAt === 'number') {
-          appoint(prompt, lateSuccessAt, () => succeedLate(prompt));
+          schedule(prompt, lateSuccessAt, () => succeedLate(prompt));
         }
         for (const callback of outstandingCallbacks(prompt)) {
           clock.at(callback.dueAt, () => delivery.deliver(prompt, callback));
@@ -233,13 +233,13 @@ export function createPrompts(dependencies: {
       }
     },
     reset() {
-      for (const callOff of appointments.values()) callOff();
-      appointments.clear();
+      for (const cancel of scheduled.values()) cancel();
+      scheduled.clear();
     },
   };
 }
 
-/** A paybill is both the shortcode and PartyB; a till is PartyB, and the sandbox takes its shortcode for one as well. */
+/** PartyB is the shortcode for a paybill, and the till's number for a till; the sandbox also accepts the shortcode for a till. */
 function isWrongReceiver({ transactionType, partyB, shortcode }: PushAccepted, settings: SimulatorSettings) {
   const isTill = transactionType === 'CustomerBuyGoodsOnline' && partyB === settings.tillNumber;
   return partyB !== shortcode && !isTill;

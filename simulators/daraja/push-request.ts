@@ -18,7 +18,7 @@ export type PushRequest = {
 
 const LARGEST_AMOUNT = 250_000;
 
-/** The push in this body, or the first of Daraja's complaints about it. */
+/** Parses a push, or returns Daraja's first validation error. */
 export function readPushRequest(
   fields: Fields,
   merchant: { shortcode: string; passkey: string },

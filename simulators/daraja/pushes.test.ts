@@ -1,4 +1,4 @@
-// What a push is answered, before anything is decided.
+// Responses to pushes, before a decision.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { anyPhone, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
 
@@ -8,7 +8,7 @@ beforeEach(async () => {
 });
 afterEach(() => shop.close());
 
-test('an accepted push gives ids in the shapes of Daraja', async () => {
+test('returns ids in the format of Daraja for an accepted push', async () => {
   const { status, body } = await shop.push();
   expect(status).toBe(200);
   expect(body).toEqual({
@@ -20,7 +20,7 @@ test('an accepted push gives ids in the shapes of Daraja', async () => {
   });
 });
 
-test('numbers are as good as strings, and the other way round', async () => {
+test('accepts numbers and strings alike', async () => {
   await shop.accepted({
     BusinessShortCode: 174379,
     Amount: '951',
@@ -30,7 +30,7 @@ test('numbers are as good as strings, and the other way round', async () => {
   });
 });
 
-describe('what is wrong is named', () => {
+describe('names the invalid field', () => {
   const notice = (url: string) => ({ CallBackURL: url });
   test.each<[string, Record<string, unknown>, string]>([
     ['an amount with cents', { Amount: 951.5 }, 'Amount'],
@@ -68,13 +68,13 @@ describe('what is wrong is named', () => {
   });
 });
 
-test('an encrypted public callback address is taken', async () => {
+test('accepts a public HTTPS callback URL', async () => {
   await shop.accepted({
     CallBackURL: `https://shop.example/functions/notice/${'0123456789abcdef'.repeat(4)}`,
   });
 });
 
-test('a password for another timestamp, and another shortcode, are refused by 500.001.1001', async () => {
+test('refuses a password for another timestamp, and another shortcode, with 500.001.1001', async () => {
   const { Password } = shop.merchant('20260101000000');
   expect(await shop.push({ Password })).toMatchObject({
     status: 500,
@@ -93,11 +93,11 @@ test.each(['', '[]', '{"Amount":', 'null'])('the body %j is an invalid payload',
   });
 });
 
-test('a body beyond 64 KiB is refused', async () => {
+test('refuses a body above 64 KiB', async () => {
   expect((await shop.push({ TransactionDesc: 'x'.repeat(70_000) })).body.errorCode).toBe('400.002.05');
 });
 
-test('of many pushes to one phone at the same time one opens a prompt, the others cannot lock the subscriber', async () => {
+test('opens one prompt for concurrent pushes to a phone and refuses the others', async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => shop.push()));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
   for (const refused of answers.filter(({ status }) => status !== 200)) {
@@ -114,7 +114,7 @@ test('of many pushes to one phone at the same time one opens a prompt, the other
   await shop.accepted({ PhoneNumber: phoneEndingIn('1111') });
 });
 
-test('pushes to different phones in the same millisecond have different ids', async () => {
+test('gives different ids to pushes within one millisecond', async () => {
   const phones = Array.from({ length: 20 }, (_, index) => phoneEndingIn(String(5000 + index)));
   const ids = await Promise.all(phones.map((PhoneNumber) => shop.accepted({ PhoneNumber })));
   expect(new Set(ids).size).toBe(20);

@@ -1,13 +1,13 @@
-// Answers POST /mpesa/stkpush/v1/processrequest: opens a prompt on a phone, or says why not.
+// Answers POST /mpesa/stkpush/v1/processrequest: opens a prompt on a phone, or returns an error.
 import type { SimulatorClock } from './clock.ts';
 import { type DarajaError, errorResponse, invalidPayload, subscriberLocked } from './daraja-errors.ts';
+import { breakConnection, type SimulatorContext } from './endpoint-faults.ts';
 import type { Ledger, Prompt } from './ledger.ts';
 import { outcomeFor } from './outcomes.ts';
 import type { Prompts } from './prompts.ts';
 import { type PushRequest, readPushRequest } from './push-request.ts';
 import { type Fields, fieldText, readFields } from './request-fields.ts';
 import type { SimulatorSettings } from './settings.ts';
-import { breakConnection, type SimulatorContext } from './spoiled-answers.ts';
 import type { Tokens } from './tokens.ts';
 
 export type PushDependencies = {
@@ -55,7 +55,7 @@ async function refuse(
 async function answerAccepted(c: SimulatorContext, prompt: Prompt, prompts: Prompts): Promise<Response> {
   const { pushAnswer } = outcomeFor(prompt.push.phone);
   if (pushAnswer === 'before') await prompts.decideNow(prompt);
-  else prompts.leaveToTime(prompt);
+  else prompts.scheduleDecision(prompt);
   if (pushAnswer === 'lost') return breakConnection(c);
   return c.json({
     MerchantRequestID: prompt.push.merchantRequestId,

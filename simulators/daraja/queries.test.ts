@@ -1,4 +1,4 @@
-// What a query is answered while a prompt is open, and how queries are limited.
+// Responses to queries, and their rate limit.
 import { afterEach, expect, test } from 'vitest';
 import { openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
 
@@ -6,7 +6,7 @@ let shop: TestShop;
 afterEach(() => shop.close());
 const undecided = { ...quick, decisionDelayMs: 60_000 };
 
-test('an open prompt is told in two dialects by turns, and its result as a string', async () => {
+test('alternates between two pending responses, then returns the result as a string', async () => {
   shop = await openShop(undecided);
   const checkoutRequestId = await shop.accepted();
   const is4999 = {
@@ -36,7 +36,7 @@ test('an open prompt is told in two dialects by turns, and its result as a strin
   });
 });
 
-test('straight after its push a CheckoutRequestID is called invalid', async () => {
+test('rejects a CheckoutRequestID as invalid right after its push', async () => {
   shop = await openShop({ ...undecided, tooEarlyMs: 1_000 });
   const checkoutRequestId = await shop.accepted();
   expect(await shop.query(checkoutRequestId)).toMatchObject({
@@ -47,7 +47,7 @@ test('straight after its push a CheckoutRequestID is called invalid', async () =
   expect((await shop.query(checkoutRequestId)).body.ResultCode).toBe('4999');
 });
 
-test('query and callback word the same result differently', async () => {
+test('describes one result differently in query and callback', async () => {
   shop = await openShop();
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('1037') });
   await shop.settled();
@@ -55,7 +55,7 @@ test('query and callback word the same result differently', async () => {
   expect(shop.received[0]?.callback.ResultDesc).toBe('No response from user.');
 });
 
-test('an unknown transaction, a missing id and wrong credentials are told apart', async () => {
+test('distinguishes an unknown transaction, a missing id and wrong credentials', async () => {
   shop = await openShop();
   expect(await shop.query('ws_CO_03112023191535369729993680')).toMatchObject({
     status: 500,
@@ -65,7 +65,7 @@ test('an unknown transaction, a missing id and wrong credentials are told apart'
   expect((await shop.query('x', { Password: 'x' })).body.errorMessage).toBe('Wrong credentials');
 });
 
-test('the sixth query of a shortcode within a minute gets the answer of the gateway', async () => {
+test('answers the sixth query within a minute with the gateway error', async () => {
   shop = await openShop({ ...undecided, queryLimit: { requests: 5, perMs: 60_000 } });
   const first = await shop.accepted();
   const second = await shop.accepted({ PhoneNumber: phoneEndingIn('1111') });
@@ -80,7 +80,7 @@ test('the sixth query of a shortcode within a minute gets the answer of the gate
   expect((await shop.query(second)).status).not.toBe(429);
 });
 
-test('spread evenly, queries pass one by one', async () => {
+test('admits evenly spread queries one by one', async () => {
   shop = await openShop({ ...undecided, queryLimit: { requests: 5, perMs: 60_000, evenly: true } });
   const id = await shop.accepted();
   expect((await shop.query(id)).status).toBe(200);

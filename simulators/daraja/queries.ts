@@ -1,13 +1,13 @@
-// Answers POST /mpesa/stkpushquery/v1/query: what became of a prompt, if it can be had.
+// Answers POST /mpesa/stkpushquery/v1/query: the result of a prompt.
 import type { SimulatorClock } from './clock.ts';
 import { checkMerchant } from './credentials.ts';
 import { badRequest, errorResponse, invalidPayload, noAnswer } from './daraja-errors.ts';
-import { type Ledger, type Prompt, standingDecision } from './ledger.ts';
+import type { SimulatorContext } from './endpoint-faults.ts';
+import { currentDecision, type Ledger, type Prompt } from './ledger.ts';
 import { fieldText, readFields } from './request-fields.ts';
 import { describeResult } from './result-codes.ts';
 import type { SimulatorSettings } from './settings.ts';
 import { type SpikeArrest, spikeArrestResponse } from './spike-arrest.ts';
-import type { SimulatorContext } from './spoiled-answers.ts';
 import type { Tokens } from './tokens.ts';
 
 export type QueryDependencies = {
@@ -21,7 +21,7 @@ export type QueryDependencies = {
 
 /** Number of queries per prompt, and of queries above the rate limit. */
 export type QueryCounts = {
-  ofPrompt: Map<string, { asked: number; toldPending: number }>;
+  ofPrompt: Map<string, { asked: number; pendingAnswers: number }>;
   turnedAway: number;
 };
 
@@ -50,24 +50,24 @@ export async function answerQuery(c: SimulatorContext, dependencies: QueryDepend
   if (checkoutRequestId === '') return errorResponse(badRequest('CheckoutRequestID'));
   const prompt = ledger.find(checkoutRequestId);
   if (!prompt) return errorResponse(noAnswer('The transaction does not Exist'));
-  const count = queryCounts.ofPrompt.get(checkoutRequestId) ?? { asked: 0, toldPending: 0 };
+  const count = queryCounts.ofPrompt.get(checkoutRequestId) ?? { asked: 0, pendingAnswers: 0 };
   queryCounts.ofPrompt.set(checkoutRequestId, count);
   count.asked += 1;
   if (clock.now() - prompt.push.at < settings.tooEarlyMs) {
     return errorResponse(badRequest('CheckoutRequestID'));
   }
-  const decision = standingDecision(prompt);
+  const decision = currentDecision(prompt);
   if (decision) {
     const { resultCode } = decision;
     return c.json(queryAnswer(prompt, String(resultCode), describeResult(resultCode, 'query')));
   }
-  count.toldPending += 1;
-  return tellPending(c, prompt, count.toldPending);
+  count.pendingAnswers += 1;
+  return answerPending(c, prompt, count.pendingAnswers);
 }
 
-/** Daraja has two ways to say "not yet"; a prompt alternates between them. */
-function tellPending(c: SimulatorContext, prompt: Prompt, timesTold: number): Response {
-  return timesTold % 2 === 1
+/** Daraja reports a pending transaction in two ways; the answers for a prompt alternate between them. */
+function answerPending(c: SimulatorContext, prompt: Prompt, ordinal: number): Response {
+  return ordinal % 2 === 1
     ? c.json(queryAnswer(prompt, '4999', 'The transaction is still under processing'))
     : errorResponse(noAnswer('The transaction is being processed'));
 }

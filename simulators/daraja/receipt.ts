@@ -1,4 +1,4 @@
-// Draws M-PESA receipt numbers: ten characters, the first three of which are the Nairobi date.
+// Generates M-PESA receipt numbers: ten characters, the first three of which are the Nairobi date.
 import { randomInt } from 'node:crypto';
 import { nairobiTime } from './nairobi-time.ts';
 
@@ -16,7 +16,7 @@ export function receiptDatePrefix(epochMs: number): string {
   );
 }
 
-/** A receipt number for this moment that `isTaken` does not know yet. */
+/** An unused receipt number for this time. */
 export function drawReceipt(epochMs: number, isTaken: (receipt: string) => boolean): string {
   for (;;) {
     let receipt = receiptDatePrefix(epochMs);

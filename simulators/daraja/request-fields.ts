@@ -1,8 +1,8 @@
-// Reads Daraja's JSON bodies, in which samples and clients mix numbers and strings freely.
+// Parses Daraja's JSON bodies, in which clients mix numbers and strings.
 
 export type Fields = Record<string, unknown>;
 
-/** The body as an object, or null when it is none. */
+/** The body as an object; null when it is something else. */
 export async function readFields(request: { text(): Promise<string> }): Promise<Fields | null> {
   try {
     const body: unknown = JSON.parse(await request.text());
@@ -12,7 +12,7 @@ export async function readFields(request: { text(): Promise<string> }): Promise<
   }
 }
 
-/** A string or finite number as trimmed text; anything else as an empty text. */
+/** A string or finite number as trimmed text; anything else as an empty string. */
 export function fieldText(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === 'string') return value.trim();

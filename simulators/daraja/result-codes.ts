@@ -1,4 +1,4 @@
-// What Daraja says about a result. Callback and query word the same code differently, as observed.
+// Daraja's descriptions of results. Callback and query describe the same code differently, as observed.
 import type { ResultCode } from './outcomes.ts';
 
 type Wording = { callback: string; query?: string };
@@ -45,7 +45,7 @@ const initiatedWordings: Record<string, string> = {
   R000002: 'The OriginalTransactionID is invalid.',
 };
 
-/** What M-PESA says about the result of a reversal or a status request. */
+/** M-PESA's description of the result of a reversal or a status request. */
 export function describeInitiatedResult(resultCode: ResultCode): string {
   return initiatedWordings[String(resultCode)] ?? 'Unknown result';
 }

@@ -1,14 +1,14 @@
-// Which phone pages are open, by the time of their last request.
+// Tracks which phone pages are open by the time of their last request.
 
 export type Screens = {
-  /** A page with this phone has just sent a request. */
+  /** Records a request of this phone's page. */
   seen(phone: string): void;
   isOpen(phone: string): boolean;
   reset(): void;
 };
 
 export function watchScreens(openForMs: number): Screens {
-  // A page polls in real time, whatever the simulated clock does.
+  // Pages poll in real time, so the simulated clock does not apply.
   const lastSeen = new Map<string, number>();
   return {
     seen(phone) {

@@ -1,33 +1,33 @@
-// What can be set on a simulator, and the values it has when nothing is set.
+// The simulator's settings and their defaults.
 
 export type QueryLimit = {
-  /** Answered queries per shortcode within `perMs`; the next one gets HTTP 429. */
+  /** Maximum queries per shortcode within `perMs`; further ones get HTTP 429. */
   requests: number;
   perMs: number;
-  /** True spreads them as Daraja's sandbox does (burst 1): none closer together than `perMs / requests`. */
+  /** True: at least `perMs / requests` between two queries (burst 1), as in Daraja's sandbox. Default: false. */
   evenly?: boolean;
 };
 
 export type SimulatorOptions = {
-  /** 0 (default) takes any free port. */
+  /** Default: 0, any free port. */
   port?: number;
   host?: string;
-  /** A file of JSON lines that survives a kill of this process; without it the ledger lives in memory. */
+  /** Ledger file (JSON lines), which survives a kill of the process. Default: in memory only. */
   ledgerFile?: string;
   consumerKey?: string;
   consumerSecret?: string;
   shortcode?: string;
   passkey?: string;
-  /** The merchant's till: PartyB of CustomerBuyGoodsOnline; also payable without a prompt. */
+  /** The merchant's till: PartyB of CustomerBuyGoodsOnline, and payable without a prompt. */
   tillNumber?: string;
-  /** Who may reverse payments and ask about them. */
+  /** API user that may reverse payments and query them. */
   initiatorName?: string;
   initiatorPassword?: string;
   /** The shop's name in the prompt on the phone. */
   merchantName?: string;
   /** Delay from a push to the decision of a prompt without an open phone page. */
   decisionDelayMs?: number;
-  /** From the first 1037 to the late success of numbers ending in 9006. */
+  /** Delay from the first 1037 to the late success of numbers ending in 9006. */
   lateSuccessDelayMs?: number;
   /** A query within this time after its push gets the error "invalid CheckoutRequestID". */
   tooEarlyMs?: number;
@@ -36,25 +36,25 @@ export type SimulatorOptions = {
   promptTimeoutMs?: number;
   /** A phone page counts as open for this long after its last request. */
   screenOpenMs?: number;
-  /** Result 17 for the same paid amount from the same phone within this time; 0 (default) switches the rule off. */
+  /** Result 17 for the same paid amount from the same phone within this time; 0 disables the rule. Default: 0. */
   repeatRuleMs?: number;
-  /** True: a push to a phone with an open prompt is taken and fails later (result 1001); false: it is refused at once. */
+  /** True: a push to a phone with an open prompt is accepted and fails later (result 1001). False: it is refused at once. */
   locksLate?: boolean;
-  /** The only phone that pays, as in Daraja's sandbox: every other one ends with E3008. Null (default): every phone pays. */
+  /** The only phone that can pay, as in Daraja's sandbox; others end with E3008. Default: null, every phone. */
   onlyPhone?: string | null;
-  /** How long an answer to a callback is waited for. */
+  /** Timeout of a callback request. */
   callbackTimeoutMs?: number;
-  /** From a payment to its confirmation. */
+  /** Delay from a payment to its confirmation. */
   confirmationDelayMs?: number;
-  /** From a reversal or a status request to its result. */
+  /** Delay from a reversal or a status request to its result. */
   resultDelayMs?: number;
-  /** Whether payments without a prompt are validated by the shop (M-PESA activates it on request). */
+  /** Whether the shop validates payments without a prompt (M-PESA activates this on request). */
   asksValidation?: boolean;
-  /** True: a second registration of addresses is refused, as in production; false replaces them, as in the sandbox. */
+  /** True: a second URL registration is refused, as in production. False: it replaces the first, as in the sandbox. */
   registersUrlsOnce?: boolean;
-  /** Lines on a page of the statement. */
+  /** Lines per page of the statement. */
   statementPageSize?: number;
-  /** Where the time comes from; the control API advances it from there. */
+  /** Source of the time; the control API adds its offset to it. */
   clock?: { now(): number };
 };
 
@@ -62,7 +62,7 @@ export type SimulatorSettings = Required<Omit<SimulatorOptions, 'ledgerFile'>> &
   ledgerFile: string | null;
 };
 
-/** The till, the registered phone and the initiator of a simulator's merchant by default. */
+/** Default till, registered phone and initiator of the merchant. */
 export const defaultMerchant = {
   tillNumber: '5550174',
   nominatedNumber: '254700000174',
@@ -70,7 +70,7 @@ export const defaultMerchant = {
   initiatorPassword: 'Pretend123!',
 };
 
-/** The credentials a simulator accepts by default: sandbox shortcode and public test passkey of Safaricom's portal. */
+/** Default credentials: sandbox shortcode and public test passkey of Safaricom's portal. */
 export const defaultCredentials = {
   consumerKey: 'simulator-consumer-key',
   consumerSecret: 'simulator-consumer-secret',

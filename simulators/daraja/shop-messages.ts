@@ -1,18 +1,18 @@
-// Posts JSON to the shop and says what came back. What is under way can be given up.
+// Posts JSON to the shop and returns the response. Pending requests can be abandoned.
 
 type Delivery = {
-  /** The HTTP status the shop answered, or null when it gave no answer. */
+  /** HTTP status of the shop's response; null without a response. */
   status: number | null;
   error: string | null;
-  /** The answer's text; empty when there was none. */
+  /** Body of the response; empty without one. */
   text: string;
-  /** True when it was given up, so that nothing is known. */
+  /** True when the request was abandoned, so that its outcome is unknown. */
   isAbandoned: boolean;
 };
 
 export type ShopMessages = {
   post(url: string, body: string, headers?: Record<string, string>): Promise<Delivery>;
-  /** Gives up what is under way. */
+  /** Abandons pending requests. */
   abandon(): void;
 };
 

@@ -1,4 +1,4 @@
-// A simulator of Safaricom's Daraja as a separate HTTP service: the wire protocol, a ledger, a phone to pay with.
+// Simulates Safaricom's Daraja as a separate HTTP service: protocol, ledger, phone page.
 
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,8 @@ import {
   methodNotAllowed,
   resourceNotFound,
 } from './daraja-errors.ts';
-import { type Endpoint, noFaults } from './faults.ts';
+import { answerWithFaults, type SimulatorContext } from './endpoint-faults.ts';
+import { createFaults, type Endpoint } from './faults.ts';
 import { indexPage } from './index-page.ts';
 import { createInitiatedRequests } from './initiated-requests.ts';
 import { openLedger } from './ledger.ts';
@@ -29,16 +30,15 @@ import { type Fields, readFields } from './request-fields.ts';
 import { watchScreens } from './screens.ts';
 import { type SimulatorOptions, withDefaults } from './settings.ts';
 import { shopMessages } from './shop-messages.ts';
-import { arrestSpikes } from './spike-arrest.ts';
-import { answerDespiteFaults, type SimulatorContext } from './spoiled-answers.ts';
+import { createSpikeArrest } from './spike-arrest.ts';
 import { answerStatement, registerForStatements } from './statements.ts';
 import { registerUrls } from './till-urls.ts';
 import { issueTokens } from './tokens.ts';
 
 export type DarajaSimulator = {
-  /** Where it listens, without a slash at the end. */
+  /** Base URL without a trailing slash. */
   url: string;
-  /** Stops it at once. What was acknowledged is in the ledger file; what was under way goes on after a restart. */
+  /** Stops at once. Acknowledged events are in the ledger file; pending work resumes after a restart. */
   close(): Promise<void>;
 };
 
@@ -54,13 +54,13 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const ledger = await openLedger(settings.ledgerFile);
   const clock = startClock(settings.clock);
   clock.advance(ledger.clockAdvancedMs());
-  const faults = noFaults((target, fault, occurrence) => {
+  const faults = createFaults((target, fault, occurrence) => {
     const struck = { kind: 'fault struck', at: clock.now(), target, fault: fault.kind, occurrence } as const;
     void ledger.write(struck);
   });
   const screens = watchScreens(settings.screenOpenMs);
   const tokens = issueTokens(settings, clock, ledger);
-  const spikeArrest = arrestSpikes(settings.queryLimit, clock);
+  const spikeArrest = createSpikeArrest(settings.queryLimit, clock);
   const queryCounts: QueryCounts = { ofPrompt: new Map(), turnedAway: 0 };
   const messages = shopMessages(settings.callbackTimeoutMs);
   const delivery = callbackDelivery({ clock, ledger, messages });
@@ -125,8 +125,8 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
       (c) => answerRequest(c, 'statuses', (fields) => initiatedRequests.take('statuses', fields)),
     ],
   };
-  const despiteFaults = async (c: SimulatorContext, endpoint: Endpoint, answer: () => Promise<Response>) =>
-    maintenancePage(clock, ledger) ?? answerDespiteFaults(c, { faults, clock, endpoint }, answer);
+  const withFaults = async (c: SimulatorContext, endpoint: Endpoint, answer: () => Promise<Response>) =>
+    maintenancePage(clock, ledger) ?? answerWithFaults(c, { faults, clock, endpoint }, answer);
 
   const app = new Hono<{ Bindings: HttpBindings }>();
   const refuseLarge = () => errorResponse(invalidPayload);
@@ -134,13 +134,11 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const limitControlBody = bodyLimit({ maxSize: LARGEST_CONTROL_BODY_BYTES, onError: refuseLarge });
   app.use((c, next) => (c.req.path.startsWith('/simulator/') ? limitControlBody : limitBody)(c, next));
   app.get(TOKEN_PATH, (c) =>
-    despiteFaults(c, 'tokens', () =>
-      tokens.generate(c.req.header('authorization'), c.req.query('grant_type')),
-    ),
+    withFaults(c, 'tokens', () => tokens.generate(c.req.header('authorization'), c.req.query('grant_type'))),
   );
   app.all(TOKEN_PATH, () => errorResponse(methodNotAllowed));
   for (const [path, [endpoint, answer]] of Object.entries(darajaPaths)) {
-    app.post(path, (c) => despiteFaults(c, endpoint, () => answer(c)));
+    app.post(path, (c) => withFaults(c, endpoint, () => answer(c)));
     app.all(path, () => errorResponse(methodNotAllowed));
   }
   app.route(
@@ -171,7 +169,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     });
   });
 
-  // The shop may share this process; its Request and Response stay what they are.
+  // The shop may run in this process, so its global Request and Response must stay.
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server;
   try {
     await listen(server, settings.port, settings.host);
@@ -191,7 +189,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     close() {
       closing ??= (async () => {
         clock.stop();
-        // What was not delivered is sent again by the next start.
+        // The next start sends undelivered messages again.
         messages.abandon();
         await new Promise<void>((resolve) => {
           server.close(() => resolve());

@@ -1,14 +1,14 @@
-// Limits queries per shortcode the way the gateway in front of Daraja does.
+// Limits queries per shortcode as the gateway in front of Daraja does ("spike arrest").
 import type { SimulatorClock } from './clock.ts';
 import type { QueryLimit } from './settings.ts';
 
 export type SpikeArrest = {
-  /** Whether this query may pass; one that may not does not count. */
+  /** Whether this query is admitted; rejected queries do not count. */
   admits(shortcode: string): boolean;
   reset(): void;
 };
 
-export function arrestSpikes(limit: QueryLimit, clock: SimulatorClock): SpikeArrest {
+export function createSpikeArrest(limit: QueryLimit, clock: SimulatorClock): SpikeArrest {
   const admittedAt = new Map<string, number[]>();
 
   return {
@@ -28,7 +28,7 @@ export function arrestSpikes(limit: QueryLimit, clock: SimulatorClock): SpikeArr
   };
 }
 
-/** The gateway's own answer, which has nothing of Daraja's error shape. */
+/** The gateway's own error, in another format than Daraja's. */
 export function spikeArrestResponse(limit: QueryLimit, retryAfterS: number | null = null): Response {
   const rate = `messagesPerPeriod=${limit.requests}, periodInMicroseconds=${limit.perMs * 1000}, maxBurstMessageCount=1.0`;
   return Response.json(

@@ -1,4 +1,4 @@
-// Answers the Pull Transactions API: the money that came in within the last 48 hours, page by page.
+// Answers the Pull Transactions API: incoming money of the last 48 hours, in pages.
 import { isAcceptedCallbackUrl } from './callback-url.ts';
 import type { SimulatorClock } from './clock.ts';
 import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';
@@ -56,7 +56,7 @@ export async function answerStatement(
   const offset = Number(offsetText);
   const page = ledger
     .transactions()
-    // Whole seconds, as both ends are named.
+    // Both ends are whole seconds and inclusive.
     .filter(({ at }) => at >= earliest && at < to + 1000)
     .slice(offset, offset + settings.statementPageSize);
   return Response.json({
@@ -67,7 +67,7 @@ export async function answerStatement(
   });
 }
 
-/** The API's own spelling: lower-case keys, a number for the phone, a text for the amount. */
+/** The API's own format: lower-case keys, the phone as a number, the amount as a string. */
 function writeLine(transaction: Transaction, { merchantName }: SimulatorSettings) {
   return {
     transactionId: transaction.receipt,

@@ -1,4 +1,4 @@
-// For the tests: a little shop that speaks to a simulator over HTTP and receives its callbacks.
+// Test kit: a minimal shop that calls a simulator over HTTP and receives its messages.
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, vi } from 'vitest';
@@ -21,14 +21,14 @@ type ReceivedCallback = {
 };
 /** A validation, a confirmation or a result. */
 // biome-ignore lint/suspicious/noExplicitAny: the tests read messages of many shapes.
-export type Heard = { path: string; fields: any };
+export type ShopMessage = { path: string; fields: any };
 // biome-ignore lint/suspicious/noExplicitAny: the tests read answers of many shapes.
 export type Answer = { status: number; body: any; text: string };
 
 export const phoneEndingIn = (ending: string) => `25471234${ending}`;
 export const anyPhone = phoneEndingIn('5678');
 
-/** Delays that keep a test short and still leave the order of things to be seen. */
+/** Short delays that still keep events in a visible order. */
 export const quick: SimulatorOptions = {
   decisionDelayMs: 30,
   lateSuccessDelayMs: 60,
@@ -47,10 +47,10 @@ export async function call(url: string, init?: RequestInit): Promise<Answer> {
 
 export type TestShop = Awaited<ReturnType<typeof openShop>>;
 
-/** A shop with its own simulator; `close` ends both. */
+/** A shop with its own simulator; `close` stops both. */
 export async function openShop(options: SimulatorOptions = quick) {
   const received: ReceivedCallback[] = [];
-  const heard: Heard[] = [];
+  const shopMessages: ShopMessage[] = [];
   let validationAnswer = '{"ResultCode":"0","ResultDesc":"Accepted"}';
   let callbackStatus = 200;
   let callbackAnswerMs = 0;
@@ -59,7 +59,7 @@ export async function openShop(options: SimulatorOptions = quick) {
     for await (const chunk of request) raw += chunk;
     const fields = JSON.parse(raw);
     if (!fields.Body) {
-      heard.push({ path: request.url ?? '', fields });
+      shopMessages.push({ path: request.url ?? '', fields });
       response.end(validationAnswer);
       return;
     }
@@ -145,7 +145,7 @@ export async function openShop(options: SimulatorOptions = quick) {
   return {
     receiverUrl,
     received,
-    heard,
+    shopMessages,
     authorize,
     takeToken,
     merchant,
@@ -182,21 +182,21 @@ export async function openShop(options: SimulatorOptions = quick) {
         ...changes,
       });
     },
-    /** Waits until as many messages came to a path, and gives them. */
-    hear(path: string, count = 1): Promise<Heard['fields'][]> {
+    /** Waits for this number of messages at a path and returns them. */
+    receivesAt(path: string, count = 1): Promise<ShopMessage['fields'][]> {
       return vi.waitFor(() => {
-        const found = heard.filter((message) => message.path === path);
+        const found = shopMessages.filter((message) => message.path === path);
         expect(found).toHaveLength(count);
         return found.map(({ fields }) => fields);
       }, 5_000);
     },
-    /** Pushes and gives the CheckoutRequestID. */
+    /** Pushes and returns the CheckoutRequestID. */
     async accepted(changes: Record<string, unknown> = {}): Promise<string> {
       const answer = await push(changes);
       expect(answer, answer.text).toMatchObject({ status: 200, body: { ResponseCode: '0' } });
       return answer.body.CheckoutRequestID;
     },
-    /** Waits until the ledger shows nothing that is still to be decided or sent. */
+    /** Waits until the ledger has no open prompt and no unsent callback. */
     async settled(): Promise<Answer['body']> {
       return vi.waitFor(async () => {
         const page = await ledger();

@@ -24,7 +24,7 @@ export async function registerUrls(
   if (responseType !== 'Completed' && responseType !== 'Cancelled') return badRequest('ResponseType');
   if (!isAcceptedCallbackUrl(confirmationUrl)) return badRequest('ConfirmationURL');
   if (!isAcceptedCallbackUrl(validationUrl)) return badRequest('ValidationURL');
-  // The sandbox lets them be replaced, production does not.
+  // The sandbox allows replacing them, production does not.
   if (settings.registersUrlsOnce && ledger.urls()) return alreadyRegistered;
   await ledger.write({
     kind: 'urls registered',

@@ -10,13 +10,13 @@ beforeAll(async () => {
 });
 afterAll(() => shop.close());
 
-test('a token has 28 characters and says as a string that it lives 3599 seconds', async () => {
+test('issues a token of 28 characters with a lifetime of 3599 seconds as a string', async () => {
   const answer = await shop.authorize(ownUser);
   expect(answer.status).toBe(200);
   expect(answer.body).toEqual({ access_token: expect.stringMatching(/^\w{28}$/), expires_in: '3599' });
 });
 
-test('a newer token invalidates the one before', async () => {
+test('invalidates a token when a new one is issued', async () => {
   const older = await shop.takeToken();
   const newer = await shop.takeToken();
   expect(await shop.push({}, older)).toMatchObject({
@@ -28,7 +28,7 @@ test('a newer token invalidates the one before', async () => {
   );
 });
 
-test('a token is refused once its hour is over', async () => {
+test('refuses a token after an hour', async () => {
   await shop.takeToken();
   await shop.control('clock', { advanceMs: 3_598_000 });
   expect((await shop.query('')).body.errorCode).toBe('400.002.02');
@@ -36,11 +36,11 @@ test('a token is refused once its hour is over', async () => {
   expect((await shop.query('')).body.errorCode).toBe('404.001.03');
 });
 
-test('wrong credentials are answered with 400 and no body', async () => {
+test('answers wrong credentials with 400 and no body', async () => {
   expect(await shop.authorize('someone:else')).toEqual({ status: 400, body: null, text: '' });
 });
 
-test('a wrong authentication type and a wrong grant type have codes of their own', async () => {
+test('has separate codes for a wrong authentication type and a wrong grant type', async () => {
   expect(await shop.authorize(ownUser, 'client_credentials', 'Bearer')).toMatchObject({
     status: 400,
     body: { errorCode: '400.008.01' },
@@ -52,7 +52,7 @@ test('a wrong authentication type and a wrong grant type have codes of their own
   });
 });
 
-test('a missing Authorization header and an unknown path are told apart', async () => {
+test('distinguishes a missing Authorization header from an unknown path', async () => {
   const push = await call(`${shop.url}/mpesa/stkpush/v1/processrequest`, { method: 'POST', body: '{}' });
   expect(push.body.errorCode).toBe('404.001.04');
   expect(await call(`${shop.url}/mpesa/nothing`)).toMatchObject({

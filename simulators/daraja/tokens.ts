@@ -1,4 +1,4 @@
-// Gives out access tokens. Only the newest one is valid, and only for an hour.
+// Issues access tokens. Only the newest one is valid, for an hour.
 import { randomInt, timingSafeEqual } from 'node:crypto';
 import type { SimulatorClock } from './clock.ts';
 import {
@@ -16,7 +16,7 @@ const ALPHANUMERICS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 export type Tokens = {
   /** The answer of GET /oauth/v1/generate. */
   generate(authorization: string | undefined, grantType: string | undefined): Promise<Response>;
-  /** Why this Authorization header does not open the other endpoints; null when it does. */
+  /** The error for an invalid Authorization header; null when it is valid. */
   refuse(authorization: string | undefined): DarajaError | null;
   /** As if another client requested a token: only the newest one is valid. */
   invalidate(): void;
@@ -44,7 +44,7 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock, 
           errorMessage: 'Invalid grant type passed',
         });
       }
-      // As in production: wrong credentials are answered with no body at all.
+      // As in production: wrong credentials get a response without a body.
       if (!isSame(Buffer.from(basic, 'base64').toString('utf8'), ownCredentials)) {
         return new Response(null, { status: 400 });
       }

@@ -1,4 +1,4 @@
-// Trouble on demand: fault scripts, maintenance windows, spike arrest, tokens made invalid.
+// Injected faults: scripts, maintenance windows, spike arrest, invalidated tokens.
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openShop, type TestShop } from './test-shop.ts';
 
@@ -8,7 +8,7 @@ beforeEach(async () => {
 });
 afterEach(() => shop.close());
 
-test('a script spoils the occurrences it names and no others', async () => {
+test('affects only the occurrences that a script names', async () => {
   await shop.control('faults', {
     script: [
       { target: 'queries', kind: 'busy', occurrences: [2] },
@@ -27,7 +27,7 @@ test('a script spoils the occurrences it names and no others', async () => {
   ]);
 });
 
-test('a share with a seed spoils the same occurrences in every run, about as many as it says', async () => {
+test('affects the same share of occurrences in every run with one seed', async () => {
   const run = async () => {
     await shop.control('faults', {
       script: [{ target: 'queries', kind: 'unavailable', share: 0.3, seed: 7 }],
@@ -55,7 +55,7 @@ test.each([
   expect(answer.body.error).toContain(words);
 });
 
-test('during maintenance everything is a web page, and nothing happens', async () => {
+test('answers every request with a web page during maintenance, without effects', async () => {
   await shop.control('maintenance', { inMs: 60_000, forMs: 60_000 });
   await shop.accepted();
   await shop.control('clock', { advanceMs: 60_000 });
@@ -72,7 +72,7 @@ test('during maintenance everything is a web page, and nothing happens', async (
   expect((await shop.control('maintenance', { forMs: 'long' })).status).toBe(400);
 });
 
-test('a gateway that has too many says so with or without the time to wait', async () => {
+test('answers 429 with and without Retry-After', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'too-many', retryAfterS: 7 } });
   const limited = await fetch(`${shop.url}/mpesa/stkpush/v1/processrequest`, { method: 'POST' });
   expect([limited.status, limited.headers.get('retry-after')]).toEqual([429, '7']);
@@ -82,13 +82,13 @@ test('a gateway that has too many says so with or without the time to wait', asy
   expect([other.status, other.headers.get('retry-after')]).toEqual([429, null]);
 });
 
-test('an answer can be spoilt although the prompt was sent', async () => {
+test('breaks a response although the prompt was sent', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'spoil-answer' } });
   expect(await shop.push()).toMatchObject({ status: 500, body: null });
   expect((await shop.settled()).moneyMoved).toBe(951);
 });
 
-test('a token can be made invalid as if somebody else had asked for one', async () => {
+test('invalidates the token through the control API', async () => {
   await shop.control('tokens/invalidate');
   expect((await shop.push()).body.errorCode).toBe('404.001.03');
   await shop.takeToken();

@@ -1,4 +1,4 @@
-// Reads the faults that the control API is sent.
+// Parses the faults that the control API receives.
 import {
   type Fault,
   type FaultOrder,
@@ -11,14 +11,14 @@ import type { Fields } from './request-fields.ts';
 
 export type ReadFaults = {
   orders: ReadonlyMap<FaultTarget, FaultOrder>;
-  /** Null when the body names none, so that the script stays. */
+  /** Null when the body has none: the current script stays. */
   script: ScriptedFault[] | null;
 };
 
 /**
- * The faults of a body like `{"pushes": {"next": 2, "kind": "unavailable"}}` or
+ * Parses a body such as `{"pushes": {"next": 2, "kind": "unavailable"}}` or
  * `{"script": [{"target": "callbacks", "kind": "drop", "share": 0.2, "seed": 7}, {"target": "pushes", "kind": "busy", "occurrences": [3]}]}`,
- * or a sentence on what is wrong.
+ * @returns a sentence when the body is invalid
  */
 export function readFaults(fields: Fields | null): ReadFaults | string {
   const names = Object.keys(fields ?? {});

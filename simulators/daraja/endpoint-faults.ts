@@ -1,4 +1,4 @@
-// Carries out the faults that were ordered for an endpoint's answers.
+// Applies injected faults to an endpoint's responses.
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context } from 'hono';
@@ -26,14 +26,14 @@ export function unavailablePage(): Response {
   });
 }
 
-/** Breaks the connection of this request, so that its client never learns the answer. */
+/** Closes the connection of this request, so that the client gets no response. */
 export function breakConnection(c: SimulatorContext): Response {
   c.env.incoming.socket.destroy();
   return RESPONSE_ALREADY_SENT;
 }
 
-/** The endpoint's own answer, or what a pending fault makes of it. */
-export async function answerDespiteFaults(
+/** The endpoint's own response, changed by a pending fault if there is one. */
+export async function answerWithFaults(
   c: SimulatorContext,
   dependencies: { faults: Faults; clock: SimulatorClock; endpoint: Endpoint },
   answer: () => Promise<Response>,
