@@ -1,8 +1,8 @@
-// What must be true of orders, payments and stock after anything whatsoever.
+// Invariants of orders, payments and stock.
 import { expect } from 'vitest';
 import type { Database, Session } from '../../backend/database/database.ts';
 
-/** The days whose figures are not what their rows add up to. */
+/** Days whose figures differ from the sums of their rows. */
 export const wrongFigures = `
   select 'the figures of a day are those of its orders, payments and refunds', day::text
   from (
@@ -19,7 +19,7 @@ export const wrongFigures = `
   group by day
   having sum(orders) <> 0 or sum(revenue_cents) <> 0 or sum(received_cents) <> 0`;
 
-// Each part gives the rows that break one promise.
+// Each part returns the rows that violate one invariant.
 const brokenPromises = `
   select 'stock, sold and reserved units add up to what there was' as promise, p.id::text as subject
   from unnest($1::uuid[], $2::integer[]) as was (product_id, units)
@@ -186,8 +186,8 @@ const brokenPromises = `
   from public.payments where next_query_at is not null and status <> 'processing'
 `;
 
-// The embedded database takes several times as long to plan this as to read it, and is asked after every step of some
-// tests: a function keeps its plan there.
+// The embedded database takes several times as long to plan this as to run it, and some tests run it after every
+// step: a function caches its plan.
 const plannedOnce = `
   create schema tests;
   create function tests.broken_promises(products uuid[], units integer[])
@@ -205,9 +205,9 @@ async function questionFor(database: Database): Promise<string> {
 }
 
 /**
- * Expects every promise to hold.
- * @param units what each product had before anything was ordered
- * @param session where to look, when not at what is committed: the books of this database must have been asked before, since the
+ * Expects every invariant to hold.
+ * @param units stock of each product before the first order
+ * @param session reads uncommitted changes of this session. This function must have run on the database before, because the
  * embedded database does nothing else while a transaction is open
  */
 export async function expectBalancedBooks(

@@ -1,4 +1,4 @@
-// Staff edit the catalogue at the same time as each other and as customers who order.
+// Staff edit the catalogue concurrently with each other and with customers who order.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -74,8 +74,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     return rows[0]?.told ?? '';
   };
 
-  describe('two members edit one product', () => {
-    test('a save changes nothing if another member has changed the row', async () => {
+  describe('two staff members edit one product', () => {
+    test('a save changes nothing if another staff member has changed the row', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
       const save = (name: string, at: string) =>
@@ -91,7 +91,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await save('Yours', await editedAt(product))).rowCount).toBe(1);
     });
 
-    test('two edits at once: one of them wins and the other one learns of it', async () => {
+    test('one of two concurrent edits succeeds and the other fails', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
       const saved = await Promise.all(
@@ -173,8 +173,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('stock is compared on its own', () => {
-    test('an order and its expiry leave the date of the edit alone', async () => {
+  describe('stock is compared separately', () => {
+    test('an order and its expiry do not change the edit date', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
       const order = await place(product, 2);
@@ -274,7 +274,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await orderNow(order.id)).toMatchObject({ payment_status: 'needs_review' });
     });
 
-    test('ordering and deleting at once: the order is whole, or it is refused', async () => {
+    test('a concurrent order is complete or rejected', async () => {
       for (let round = 0; round < 6; round += 1) {
         const product = await makeProduct(database, 5);
         const [placed, removed] = await Promise.allSettled([place(product), remove(product)]);
@@ -316,7 +316,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ({ rows }) => rows[0] as { id: string; name: string },
       );
 
-    test('products follow a rename, and an open form of one of them learns of it', async () => {
+    test('a rename changes its products, and a stale form of one of them is rejected', async () => {
       const { id } = await add('Baobab');
       const product = await makeProduct(database, 5);
       await database.query(`update public.products set category = 'Baobab' where id = $1`, [product]);
@@ -344,7 +344,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ name: 'Cane Sugar' }]);
     });
 
-    test('a name taken in another case or with other spaces is refused, an empty one too', async () => {
+    test('rejects an empty name, and a taken one in another case or with other spaces', async () => {
       await add('Lime Leaf');
       for (const name of ['Lime Leaf', 'LIME leaf', ' lime  Leaf ']) {
         await expect(add(name)).rejects.toMatchObject({ code: '23505' });

@@ -1,4 +1,4 @@
-// What the dashboard reads: page views, figures, backups, the state of the machinery.
+// Data of the dashboard: page views, figures, backups and system state.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -37,7 +37,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return Object.fromEntries(rows.map(({ path, views }) => [path, views]));
   };
 
-  test('views are added up per page; tracking numbers are cut off, staff screens left out, strange addresses put together', async () => {
+  test('counts views per page, without tracking numbers and staff screens, and unknown paths together', async () => {
     const { rows } = await database.query<{ slug: string }>(
       'select slug from public.products order by slug limit 1',
     );
@@ -73,7 +73,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('the figures are those of all orders and of the money that arrived, less refunds', async () => {
+  test('the figures include all orders, and received money less refunds', async () => {
     const before = (await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()'))[0];
     const product = await makeProduct(database, 10);
     await call(database, 'visitor', 'place_order', orderForm(product));
@@ -108,7 +108,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       inquiries: (before?.inquiries ?? 0) + 1,
       revenue: (before?.revenue ?? 0) + 2 * 95_100,
       received: (before?.received ?? 0) + 32_100,
-      // The refund of today is of money that came before this week.
+      // Today's refund is of a payment from before this week.
       received_this_week: (before?.received_this_week ?? 0) + 30_100 + (isMonday ? 0 : 2000) - 400_000,
       received_today: (before?.received_today ?? 0) + 100 + (isMonday ? 30_000 : 0) - 400_000,
     });
@@ -117,10 +117,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(now?.products).toBe(before?.products);
   });
 
-  test('days without anything are there as well, today is the last, and a day is one of Nairobi', async () => {
+  test('lists days in Nairobi time up to today, including days without orders', async () => {
     const product = await makeProduct(database, 10);
     const order = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
-    // 21:30 in London is half past midnight of the next day in Nairobi.
+    // 21:30 UTC is half past midnight of the next day in Nairobi.
     await database.query(
       `update public.orders set created_at = ((now() at time zone 'Africa/Nairobi')::date - 10)::timestamp at time zone 'UTC' + interval '21 hours 30 minutes'
        where id = $1`,
@@ -164,7 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('the state names the last good backup and the last attempt, however that went', async () => {
+  test('the state contains the last successful backup and the last attempt', async () => {
     const status = async () =>
       (await rowsOf<Record<string, unknown>>(database, 'staff', 'system_status()'))[0];
     expect(await status()).toMatchObject({ last_backup_at: null, last_attempt_at: null });
@@ -233,7 +233,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await change('delivery_fee = 20000', moved)).toBeDefined();
     });
 
-    test('an edit that changes nothing, or sets the clock back, does not look like another', async () => {
+    test('an edit without changes, or with a clock set back, is not a concurrent edit', async () => {
       const first = await change('delivery_fee = 300');
       expect(await change('delivery_fee = 300')).toBe(first);
       const second = await change(`delivery_fee = 400, updated_at = '2020-01-01'`);

@@ -1,4 +1,4 @@
-// What a database consists of, as lines that can be compared: tables, columns, constraints, indexes, functions, triggers, policies,
+// Describes a database as comparable lines: tables, columns, constraints, indexes, functions, triggers, policies,
 // grants, comments and publications of the shop.
 import type { Database } from '../../backend/database/database.ts';
 
@@ -11,7 +11,7 @@ export async function describeCatalogue(database: Database): Promise<Map<string,
   return new Map(rows.map(({ object, definition }) => [object, definition]));
 }
 
-/** Grants that nobody wrote down are the defaults: both forms give the same text. */
+/** Absent grants are the defaults: both forms return the same text. */
 const grants = (acl: string, kind: string, owner: string) =>
   `(select coalesce(string_agg(a::text, ' ' order by a::text), '') from unnest(coalesce(${acl}, acldefault('${kind}', ${owner}))) as a)`;
 

@@ -79,7 +79,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
 
   describe('assigning', () => {
-    test('fills the delivery that the payment made', async () => {
+    test('fills the delivery that the payment created', async () => {
       const order = await makePaidOrder();
       const before = await deliveryOf(order);
       await assign(order, { ...joseph, delivery_notes: '  ' });
@@ -93,7 +93,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('makes a delivery where the order has none yet', async () => {
+    test('creates a delivery for an order without one', async () => {
       const order = await makeOrder('pending');
       await assign(order, { ...joseph, delivery_notes: 'Call at the gate' });
       expect(await deliveryOf(order)).toMatchObject({
@@ -116,11 +116,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await deliveryOf(order)).toEqual(before);
     });
 
-    test('an unknown order is refused', async () => {
+    test('rejects an unknown order', async () => {
       await expectRefusal(assign(randomUUID(), joseph), 404, 'order_not_found');
     });
 
-    test("another member's assignment stays, and the error names the member", async () => {
+    test("does not replace another staff member's assignment, and the error names the staff member", async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const before = await deliveryOf(order);
@@ -129,7 +129,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await deliveryOf(order)).toEqual(before);
     });
 
-    test('the same again is the same assignment', async () => {
+    test('a repeated assignment changes nothing', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const before = await deliveryOf(order);
@@ -180,7 +180,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
     });
 
-    test('texts that are too long are refused on the table too', async () => {
+    test('the table rejects texts that are too long, too', async () => {
       const order = await makePaidOrder();
       const attempt = rows('update public.deliveries set delivery_person = $2 where order_id = $1', [
         order,
@@ -191,7 +191,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the times', () => {
-    test('are the database’s, whatever clock a device has', async () => {
+    test('are those of the database, not of a device', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const long_ago = '2001-01-01T00:00:00Z';
@@ -224,7 +224,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('that a step back undoes are taken back', async () => {
+    test('are cleared by a step back', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const seen: unknown[] = [];
@@ -245,7 +245,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('of two changes are never the same', async () => {
+    test('of two changes always differ', async () => {
       const order = await makePaidOrder();
       await database.query(`alter table public.deliveries disable trigger deliveries_before_change`);
       await database.query(
@@ -261,7 +261,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the order', () => {
-    test('follows its delivery, forth and back', async () => {
+    test('follows its delivery forward and back', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       const followed: unknown[] = [];
@@ -294,7 +294,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('is moved by a delivery that is new and on its way already', async () => {
+    test('follows a new delivery that is already on its way', async () => {
       const order = await makeOrder();
       await rows(
         `insert into public.deliveries (order_id, delivery_status, delivery_person) values ($1, 'in_transit', 'Kamau')`,
@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await statusOf(order)).toBe('out_for_delivery');
     });
 
-    test('that staff shipped or delivered by hand comes back with a failed delivery; one that waits stays', async () => {
+    test('set to shipped or delivered by staff returns when its delivery fails; a waiting one does not change', async () => {
       const [shipped, delivered, pending] = [
         await makePaidOrder(),
         await makePaidOrder(),
@@ -325,7 +325,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await statusOf(pending)).toBe('pending');
     });
 
-    test('is not moved by a change of anything but the status', async () => {
+    test('does not change when other columns of the delivery change', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       await move(order, 'picked_up');
@@ -337,7 +337,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await statusOf(order)).toBe('delivered');
     });
 
-    test('takes its delivery along, whatever staff set it to; it keeps their word, and each is told once', async () => {
+    test('changes its delivery with the status that staff set, and each change is recorded once', async () => {
       const order = await makePaidOrder();
       const seen: unknown[] = [];
       for (const status of [
@@ -361,7 +361,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ['cancelled', 'failed', false, false],
         ['pending', 'pending', false, false],
         ['shipped', 'in_transit', false, false],
-        // Who is on the way is not back by it.
+        // A rider who is on the way is not recorded as back.
         ['cancelled', 'in_transit', false, false],
       ]);
       const happened = await rows<{ told: string }>(
@@ -387,7 +387,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('that was delivered before it was paid, or is cancelled with a rider named, has a delivery that says so', async () => {
+    test('delivered before payment, or cancelled with a rider assigned, has a delivery with that status', async () => {
       const early = await makeOrder('delivered');
       await database.query('select private.create_delivery($1)', [early]);
       expect(await deliveryOf(early)).toMatchObject({ delivery_status: 'delivered' });
@@ -399,7 +399,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await deliveryOf(named)).toMatchObject({ delivery_status: 'assigned' });
     });
 
-    test('that is cancelled stays so: its delivery can fail, and nothing else', async () => {
+    test('cancelled stays cancelled: its delivery can only fail', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       await move(order, 'in_transit');
@@ -415,14 +415,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await statusOf(order)).toBe('delivered');
     });
 
-    test('that is cancelled cannot be assigned, whether it has a delivery or not', async () => {
+    test('cancelled cannot be assigned, with or without a delivery', async () => {
       for (const order of [await makePaidOrder(), await makeOrder()]) {
         await setOrder(order, 'cancelled');
         await expectRefusal(assign(order, joseph), 409, 'delivery_of_cancelled_order');
       }
     });
 
-    test('and its delivery wait for each other in one order: moved and assigned at once, none is stuck', async () => {
+    test('and its delivery are locked in one order: concurrent changes do not deadlock', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       for (let round = 0; round < 5; round += 1) {
@@ -448,14 +448,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    // The embedded database lets one transaction after the other in.
+    // The embedded database runs one transaction after another.
     test.runIf(kind === 'postgresql').each([
       ['delivered', 'assigned', 'delivered'],
       ['delivered', 'picked_up', 'out_for_delivery'],
       ['shipped', 'failed', 'shipped'],
       ['cancelled', 'picked_up', 'cancelled'],
     ])(
-      'that becomes %s while somebody sets its delivery to %s ends as %s, and the two agree',
+      'that becomes %s while its delivery is set to %s ends as %s, and both agree',
       async (status, delivery, end) => {
         const order = await makePaidOrder();
         let moved: Promise<unknown> = Promise.resolve();
@@ -491,7 +491,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await move(order, 'picked_up');
       let moved: Promise<unknown> = Promise.resolve();
       await database.transaction(async (session) => {
-        // As a payment or a decision does, which hold the order and then make sure of its delivery.
+        // As a payment or a review does: it locks the order, then its delivery.
         await session.query('select from public.orders where id = $1 for update', [order]);
         moved = move(order, 'failed').catch((error: unknown) => error);
         await expect

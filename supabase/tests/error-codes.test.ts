@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const folder = new URL('../schemas/', import.meta.url);
 
-/** `status code sentence` of every refusal written in the schemas. */
+/** `status code sentence` of every error in the schemas. */
 async function refusals(): Promise<string[]> {
   const found = new Set<string>();
   for (const file of await readdir(folder)) {
@@ -15,7 +15,7 @@ async function refusals(): Promise<string[]> {
     for (const [, status, code, sentence = ''] of calls) {
       found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
     }
-    // Refusals given as values; those that pass a caught refusal on begin with sqlstate.
+    // Errors returned as values; those that rethrow a caught error begin with sqlstate.
     const answers = /private\.refusal_answer\(\s*'PT(\d{3})',\s*'((?:[^']|'')*)',\s*'([a-z_]+)'/g;
     for (const [, status, sentence = '', code] of sql.matchAll(answers)) {
       found.add(`${status} ${code} ${sentence.replaceAll("''", "'")}`);
@@ -23,7 +23,7 @@ async function refusals(): Promise<string[]> {
     expect(sql.match(/(?:return|:=) private\.refusal_answer\((?!sqlstate)/g)?.length ?? 0, file).toBe(
       sql.match(answers)?.length ?? 0,
     );
-    // A call that is written in another way would go unseen.
+    // A call in another notation would not be found.
     const written = sql.match(/perform private\.refuse\(/g)?.length ?? 0;
     expect(written, file).toBe(
       sql.match(/perform private\.refuse\(\s*\d{3},\s*'[a-z_]+',\s*(?:format\(\s*)?'/g)?.length ?? 0,
@@ -32,7 +32,7 @@ async function refusals(): Promise<string[]> {
   return [...found].sort();
 }
 
-test('every refusal of the schemas is listed with its status, code and sentence, and nothing else is', async () => {
+test('lists exactly the errors of the schemas with status, code and sentence', async () => {
   const page = await readFile(new URL('../../docs/error-codes.md', import.meta.url), 'utf8');
   const rows = page.matchAll(/^\|\s*`([a-z_]+)`\s*\|\s*(\d{3})\s*\|\s*([^|]+?)\s*\|/gm);
   const listed = [...rows].map(([, code, status, sentence]) => `${status} ${code} ${sentence}`).sort();

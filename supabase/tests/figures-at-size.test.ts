@@ -45,7 +45,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }, 300_000);
   afterAll(() => database.close());
 
-  /** The answer of a call for staff, and how many rows it reads of some tables. */
+  /** The result of a call by staff, and the number of rows it reads of some tables. */
   const read = <Answer>(statement: string, tables: string[]) =>
     asRole(database, people.staff, async (session) => {
       const count = async () => {

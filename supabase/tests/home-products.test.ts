@@ -1,4 +1,4 @@
-// The products of the home page, and that finding them does not read the catalogue.
+// The products of the home page, and the number of rows read to find them.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -19,7 +19,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
 
-  /** What the home page shows, and how many rows of products finding it reads. */
+  /** The products of the home page, and the number of rows read to find them. */
   const read = () =>
     asRole(database, people.visitor, async (session) => {
       const count = async () => {
@@ -38,7 +38,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const inSections = (shown: Shown[]) =>
     shown.flatMap(({ slug, home_section }) => (home_section ? [slug] : [])).sort();
 
-  test('are those of its sections, the newest and one of each flavour, however many others there are', async () => {
+  test('are those of its sections, the newest and one of each flavour, in a catalogue of any size', async () => {
     const { rows: small } = await database.query<Shown>('select * from public.products where is_active');
     const { shown: before } = await read();
     expect(inSections(before)).toEqual(inSections(small));
@@ -64,7 +64,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('are none of an inactive category but those of sections and the newest', async () => {
+  test('include products of an inactive category only in sections and the newest', async () => {
     await database.query(
       `update public.products set home_section = null, home_position = null where category = 'Tamarind'`,
     );

@@ -1,4 +1,4 @@
-// Staff mark inquiries as read: once, and never one that was not listed.
+// Staff mark inquiries as read: once, and only listed ones.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -13,7 +13,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   beforeEach(() => database.execute('delete from public.inquiries'));
   afterAll(() => database.close());
 
-  /** An inquiry that came some minutes ago. */
+  /** An inquiry from some minutes ago. */
   async function makeInquiry(minutesAgo = 1): Promise<{ id: string; created_at: string }> {
     const { rows } = await database.query<{ id: string; created_at: string }>(
       `insert into public.inquiries (name, email, message, created_at)
@@ -33,7 +33,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const mark = (id: string, person: Person = 'staff') =>
     call<string>(database, person, 'mark_inquiry_read', { inquiry_id: id });
 
-  test('the first to mark one marks it, the next learns that it was read already', async () => {
+  test('the first call marks an inquiry, the next one fails because it is read', async () => {
     const [{ id }, other] = [await makeInquiry(), await makeInquiry()];
     expect(await mark(id)).toBe('marked');
     expect(await mark(id)).toBe('already_read');
@@ -44,7 +44,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await mark(randomUUID())).toBe('not_found');
   });
 
-  test('marking all answers how many there were', async () => {
+  test('marking all returns their number', async () => {
     for (const minutes of [1, 2, 3]) await makeInquiry(minutes);
     expect(await call(database, 'staff', 'mark_all_inquiries_read')).toBe(3);
     expect(await call(database, 'staff', 'mark_all_inquiries_read')).toBe(0);

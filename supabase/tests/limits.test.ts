@@ -102,7 +102,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return rows[0]?.found[0];
   };
 
-  test('clients cannot choose their address on a hosted project', async () => {
+  test('clients cannot choose their IP address on a hosted project', async () => {
     const seen = { 'cf-connecting-ip': '203.0.113.7' };
     expect(await networksOf('visitor', { ...seen, 'x-forwarded-for': '198.51.100.1' })).toBe('203.0.113.7');
     expect(await networksOf('visitor', { ...seen, 'x-visitor-address': '198.51.100.1' })).toBe('203.0.113.7');
@@ -110,14 +110,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await networksOf('visitor', forged)).toBe('203.0.113.7');
   });
 
-  test("the shop's own servers name the address of their visitor", async () => {
+  test("the shop's own servers send the IP address of their visitor", async () => {
     const named = { 'cf-connecting-ip': '203.0.113.7', 'x-visitor-address': '198.51.100.1' };
     await call(database, 'service', 'register_storefront', {
       token_hash: createHash('sha256').update(token).digest('hex'),
     });
     expect(await networksOf('visitor', { ...named, 'x-visitor-token': token })).toBe('198.51.100.1');
     expect(await networksOf('visitor', { ...named, 'x-visitor-token': `${token}a` })).toBe('203.0.113.7');
-    // With the secret key no token is needed, and calls that name no visitor are the shop's own.
+    // The secret key needs no token, and calls without a visitor are the shop's own.
     expect(await networksOf('service', named)).toBe('198.51.100.1');
     expect(await networksOf('service', { 'cf-connecting-ip': '203.0.113.7' })).toBeUndefined();
   });
@@ -145,7 +145,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rejects.toThrow();
   });
 
-  test('an address has its allowance, and another address of its /24 is not held up', async () => {
+  test('an address has its allowance, which does not limit another address of its /24', async () => {
     await forget();
     expect(await repeat(5, () => count('192.0.2.1'))).toEqual([true, true, true, false, false]);
     expect(await repeat(4, () => count('192.0.2.2'))).toEqual([true, true, true, false]);
@@ -197,7 +197,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('a subject is counted apart from others and from none', async () => {
+  test('counts each subject separately, and calls without a subject', async () => {
     await forget();
     expect(await repeat(4, () => count('192.0.2.1', 'order 1'))).toEqual([true, true, true, false]);
     expect(await count('192.0.2.1', 'order 2')).toBe(true);
@@ -205,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count('192.0.3.1', 'order 1')).toBe(true);
   });
 
-  test('a returned refusal rolls back the work but not the counter, and looks like a raised one', async () => {
+  test('a returned error rolls back the work but not the counter, and equals a raised one', async () => {
     await forget();
     const fail = () => call(database, 'visitor', 'fail_counted', { status: 409 }, '192.0.2.1');
     for (let time = 0; time < 3; time += 1) {
@@ -217,7 +217,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rowCount).toBe(0);
   });
 
-  test('counters go when their window has ended, and not before', async () => {
+  test('deletes counters when their window has ended, and not before', async () => {
     await forget();
     await database.query(
       `insert into private.limits (name, allowed, within) values ('in a moment', 1, '1 second'), ('in a day', 1, '1 day')`,
@@ -293,7 +293,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  test('limits are for calls that exist', async () => {
+  test('every limit belongs to an existing call', async () => {
     const add = (allowed: number, within: string) =>
       database.query('insert into private.limits values ($1, $2, $3)', [randomUUID(), allowed, within]);
     await expect(add(0, '1 minute')).rejects.toThrow(/allows at least one/);
@@ -302,7 +302,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 });
 
-describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the same time,', () => {
+describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL', () => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase('postgresql');
@@ -315,7 +315,7 @@ describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the sa
   });
   afterAll(() => database.close());
 
-  test('80 calls from 20 addresses of one network get exactly its allowance', async () => {
+  test('of 80 calls from 20 addresses of one network, exactly its allowance succeeds', async () => {
     const answers = await Promise.all(
       Array.from({ length: 160 }, (_, index) =>
         call<boolean>(database, 'visitor', 'call_limited', {}, `192.0.2.${index % 20}`),

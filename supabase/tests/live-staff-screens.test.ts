@@ -1,4 +1,4 @@
-// What staff screens can follow: the tables are published, and their changes are written to the log.
+// Live updates of staff screens: their tables are published, and changes are written to the log.
 import { describe, expect, test } from 'vitest';
 import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
@@ -42,7 +42,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(logged.rows).toEqual([
       { table_name: 'orders', type: 'INSERT', status: 'pending' },
       { table_name: 'orders', type: 'UPDATE', status: 'shipped' },
-      // The mail and the text that notify the customer.
+      // The email and the text to the customer.
       { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
       { table_name: 'outbox_messages', type: 'INSERT', status: 'waiting' },
     ]);

@@ -1,4 +1,4 @@
-// Messages to customers: queued in the transaction of their cause, each once, and never a reason for it to fail.
+// Messages to customers: queued once in the transaction of their cause, which never fails because of them.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -46,7 +46,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const set = (order: PlacedOrder, change: string) =>
     database.query(`update public.orders set ${change} where id = $1`, [order.id]);
-  /** `kind channel recipient` of each message of an order, in no order. */
+  /** `kind channel recipient` of each message of an order, unordered. */
   const told = async (order: PlacedOrder): Promise<string[]> => {
     const { rows } = await database.query<{ told: string }>(
       `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient) as told
@@ -95,7 +95,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await told(order)).toEqual(['order_paid mail amina@example.com', 'order_paid text +254712345678']);
   });
 
-  test('each step of an order sends one mail and one text, however often it is repeated', async () => {
+  test('each step of an order sends one email and one text, also when repeated', async () => {
     const order = await placeOrder();
     await prompt(order);
     const both = (step: string) => [`${step} mail amina@example.com`, `${step} text +254712345678`];
@@ -115,7 +115,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  test('one recipient gets five messages about unpaid orders in an hour, and every message about a paid one', async () => {
+  test('limits messages about unpaid orders to five per recipient and hour, but not about paid ones', async () => {
     const victim = { customer_phone: '0799999999', customer_email: 'Victim@example.com' };
     const orders: PlacedOrder[] = [];
     const order = async (form: Record<string, unknown>, phone?: string) => {
@@ -128,7 +128,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let count = 0; count < 7; count += 1) await order(victim);
     expect((await received()).filter((message) => message.startsWith('order_received mail'))).toHaveLength(5);
     expect((await received()).filter((message) => message.startsWith('order_received text'))).toHaveLength(5);
-    // The same address in other letters and with another phone; the phone with another address.
+    // The same email address in another case with another phone; the phone with another email address.
     await order({ ...victim, customer_phone: '0788888888', customer_email: 'VICTIM@example.com' });
     const last = await order({ ...victim, customer_email: 'other@example.com' });
     expect(await received()).toHaveLength(5 + 5 + 2);
@@ -151,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test("bodies of M-PESA's messages are deleted after the retention setting, their outcome stays", async () => {
+  test("deletes bodies of M-PESA's messages after the retention period, but not their outcome", async () => {
     await database.query(`update public.store_settings set payment_messages_months = 12`);
     const words = async () =>
       (
@@ -200,7 +200,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('recipient and text of old messages are deleted, their state stays', async () => {
+  test('deletes recipient and text of old messages, but not their state', async () => {
     const [old, young] = [await placeOrder(), await placeOrder()];
     for (const order of [old, young]) await prompt(order);
     await database.query(
@@ -232,7 +232,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ bucket: 'young' }]);
   });
 
-  test('money that needs a decision is reported', async () => {
+  test('reports a payment that needs review', async () => {
     const held = await placeOrder();
     await set(held, `payment_status = 'needs_review'`);
     expect(await told(held)).toContain('order_payment_held text +254712345678');
@@ -258,7 +258,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       return rows.map(({ has_priority }) => has_priority);
     };
 
-    test('sends nothing when it expires without ever having had a prompt', async () => {
+    test('sends nothing when it expires without a prompt', async () => {
       const order = await placeOrder();
       await expire(order);
       expect(await told(order)).toEqual([]);
@@ -266,7 +266,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows, 'it has expired').toEqual([{ status: 'cancelled' }]);
     });
 
-    test('sends a mail and no text when it expires after a prompt, without priority', async () => {
+    test('sends an email and no text when it expires after a prompt, without priority', async () => {
       const order = await placeOrder();
       await prompt(order);
       await expire(order);
@@ -274,7 +274,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await priorityOf(order)).toEqual([false]);
     });
 
-    test('sends a mail and no text when staff cancel it unpaid', async () => {
+    test('sends an email and no text when staff cancel it unpaid', async () => {
       const order = await placeOrder();
       await set(order, `status = 'cancelled'`);
       expect(await endings(order)).toEqual(['order_cancelled mail amina@example.com']);
@@ -311,7 +311,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(write({ ...known.facts, payment: null })).not.toContain('back to the phone');
     });
 
-    test('sends only the message about the refund when the money is back already', async () => {
+    test('sends only the message about the refund when the refund is completed', async () => {
       const order = await placeOrder();
       await set(order, `payment_status = 'needs_review', reserved_until = null`);
       await set(order, `payment_status = 'refunded', status = 'cancelled'`);
@@ -321,7 +321,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('five unpaid orders of one recipient send mails, and a sixth none', async () => {
+    test('sends emails for five unpaid orders of one recipient, and none for a sixth', async () => {
       const email = 'often@example.com';
       for (let ended = 0; ended < 6; ended += 1) {
         const order = await placeOrder({ customer_email: email });
@@ -331,7 +331,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('e-mails start with a capital letter; texts edited by staff stay', async () => {
+  test('emails start with a capital letter; texts edited by staff do not change', async () => {
     const { rows } = await database.query<{ default_body: string }>(
       `select default_body from public.message_templates where channel = 'mail'`,
     );
@@ -353,7 +353,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('an undone change sends no message, and a change without a possible message is made', async () => {
+  test('a rolled back change sends no message, and a change succeeds when its message cannot be queued', async () => {
     const order = await placeOrder();
     await database
       .transaction(async (session) => {
@@ -378,7 +378,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await told(order)).toHaveLength(2);
   });
 
-  test('an order that is deleted takes its messages along', async () => {
+  test('deletes the messages of a deleted order', async () => {
     const order = await placeOrder();
     await set(order, `status = 'processing', payment_status = 'paid'`);
     expect(await told(order)).toHaveLength(2);
@@ -389,7 +389,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([]);
   });
 
-  test('every default text fits one message, with a five-figure amount', async () => {
+  test('every default text fits one SMS with a five-figure amount', async () => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
@@ -412,7 +412,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ),
       );
 
-    test('may use every placeholder there is, and moves its date with every edit', async () => {
+    test('may use every placeholder, and updates its date with every edit', async () => {
       const all = Object.keys(placeholders)
         .map((name) => `{${name}}`)
         .join(' ');
@@ -436,7 +436,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('in the hands of staff', () => {
+  describe('for staff', () => {
     const find = async (given: Record<string, unknown>) => {
       const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
       const { rows } = await asRole(database, people.staff, (session) =>
@@ -448,7 +448,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       return rows;
     };
 
-    test('messages are found by customer, recipient, order and tracking number, and page after page', async () => {
+    test('finds messages by customer, recipient, order and tracking number, in pages', async () => {
       const order = await placeOrder({
         customer_name: 'Zawadi 100% Otieno',
         customer_email: 'zawadi@example.com',

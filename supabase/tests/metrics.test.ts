@@ -24,7 +24,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   };
 
-  test('is read with the secret key alone', async () => {
+  test('can be read with the secret key only', async () => {
     for (const role of ['anon', 'authenticated'])
       await expect(read(role)).rejects.toThrow('permission denied');
     expect(await read()).toMatchObject({ 'payments_open processing': 0, prompts_paused: 0 });

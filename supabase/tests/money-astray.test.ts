@@ -79,7 +79,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       receipt: code,
       checkout_request_id: payment.checkout_request_id,
     });
-  /** M-PESA's answer to a question: neither amount nor receipt. */
+  /** M-PESA's answer to a query: neither amount nor receipt. */
   const query = (payment: Payment) =>
     service<Settled>('settle_payment', {
       payment_id: payment.id,
@@ -125,7 +125,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         [code],
       )
     ).rows[0];
-  /** Sends every refund that is due, and lets M-PESA take it. */
+  /** Sends every due refund, which M-PESA accepts. */
   const sendRefunds = () => service('lease_refunds', { at_most: 50 });
   const sentBack = async (code: string) => {
     const refund = await refundOf(code);
@@ -162,7 +162,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
 
   describe('less than the charge, with a typed tracking number', () => {
-    test('leaves the order unpaid with its units reserved, to be paid in full', async () => {
+    test('leaves the order unpaid with its stock reserved, to be paid in full', async () => {
       const code = receipt();
       const payment = await prompt();
       expect(await receive(code, 100)).toMatchObject({ outcome: 'unmatched', payment: null });
@@ -175,7 +175,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
     });
 
-    test('is open for staff beside its order, who can refund it', async () => {
+    test('is listed for staff with its order, and can be refunded', async () => {
       const code = receipt();
       await receive(code, 100);
       await receive(code, 100, order.tracking_number, 'statement');
@@ -199,7 +199,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await look({})).not.toHaveProperty('part_paid_cents');
     });
 
-    test('does not keep the customer from paying', async () => {
+    test('does not prevent the customer from paying', async () => {
       await receive(receipt(), 100);
       expect(await begin()).toMatchObject({
         is_new: true,
@@ -207,7 +207,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('changes nothing for an order that is paid already', async () => {
+    test('does not change a paid order', async () => {
       await receive(receipt());
       const code = receipt();
       await receive(code, 100);
@@ -215,7 +215,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
     });
 
-    test('in parts that add up pays the order once staff have given it each of them', async () => {
+    test('pays the order once staff have assigned parts that add up to the charge', async () => {
       const [first, second] = [receipt(), receipt()];
       await receive(first, 50_000);
       await receive(second, 45_100);
@@ -226,7 +226,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         payments: [`till completed ${first} 500`, `till completed ${second} 451`],
         stock: 4,
       });
-      // Both go back before the order counts as refunded.
+      // Both are refunded before the order counts as refunded.
       await cancel();
       for (const [code, money] of [
         [first, 'cancelled, paid'],
@@ -256,7 +256,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'pending, needs_review' });
     });
 
-    test('that more than makes up the charge is sent back', async () => {
+    test('is refunded when it exceeds the rest of the charge', async () => {
       const [first, second] = [receipt(), receipt()];
       await confirm(first, 50_000);
       expect(await confirm(second, 50_000)).toMatchObject({
@@ -267,8 +267,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('an order that waits for a decision about another amount', () => {
-    test('is paid by the full charge; the first part is refunded, which only the customer sees', async () => {
+  describe('an order in review because of another amount', () => {
+    test('is paid by the full charge, and the first part is refunded, which only the customer sees', async () => {
       const payment = await prompt();
       const part = receipt();
       await confirm(part, 50_000);
@@ -299,7 +299,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('money on its way back', () => {
+  describe('a payment with a refund', () => {
     const askBack = (code: string) =>
       staff('request_refund', {
         receipt: code,
@@ -308,7 +308,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
 
     test.each(['asked for', 'sent', 'completed'])(
-      'pays no order by the word of staff: its refund is %s',
+      'cannot be assigned to an order while its refund is %s',
       async (stage) => {
         const code = receipt();
         await receive(code, charge, 'NOTHING');
@@ -321,7 +321,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('whose refund was only requested stays when the callback of its prompt arrives: the order is paid', async () => {
+    test('whose refund was only requested pays the order when the callback of its prompt arrives', async () => {
       const payment = await prompt();
       const code = receipt();
       await receive(code, charge, '');
@@ -364,7 +364,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await callback(again)).toMatchObject({ outcome: 'paid' });
     });
 
-    test('whose reference arrives later by the statement pays the order before its refund was sent, never after', async () => {
+    test('whose reference arrives later in the statement pays the order only before its refund was sent', async () => {
       const [early, late] = [receipt(), receipt()];
       for (const code of [early, late]) {
         await receive(code, charge, '');
@@ -382,7 +382,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books(second)).toMatchObject({ money: 'pending, unpaid' });
     });
 
-    test('that staff withdrew, or that failed, can be decided again', async () => {
+    test('can be resolved again after a withdrawn or failed refund', async () => {
       const code = receipt();
       await receive(code, charge, '');
       for (const end of ['withdrawn', 'failed'] as const) {
@@ -406,7 +406,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a late receipt', () => {
-    /** A prompt whose callback was lost, whose order was cancelled, and whose money staff sent back by hand. */
+    /** A prompt with a lost callback, whose order was cancelled, and whose payment staff refunded by hand. */
     async function sentBackByHand() {
       const payment = await prompt();
       await query(payment);
@@ -419,7 +419,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       return payment;
     }
 
-    test('of money that staff sent back by hand is that money, and is not sent back again', async () => {
+    test('of a payment that staff refunded by hand is matched, and not refunded again', async () => {
       const payment = await sentBackByHand();
       const code = receipt();
       expect(await receive(code, charge, order.tracking_number, 'statement')).toMatchObject({
@@ -438,7 +438,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('of money that was refunded twice is stored without an error', async () => {
+    test('of a payment that was refunded twice is stored without an error', async () => {
       const payment = await sentBackByHand();
       const code = receipt();
       await receive(code, charge, '');
@@ -452,7 +452,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('money whose callback was lost and whose confirmation has no order', () => {
+  describe('a payment with a lost callback and a confirmation without an order', () => {
     test('is suggested for its order first, and refunded only with explicit consent', async () => {
       const payment = await prompt();
       await query(payment);
@@ -479,8 +479,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('less money than staff typed', () => {
-    test('stops an order that has not left the house', async () => {
+  describe('an amount below the one that staff entered', () => {
+    test('stops an order that has not been handed over', async () => {
       const code = receipt();
       await confirm(code);
       await receive(code, 100, order.tracking_number, 'statement');
@@ -495,7 +495,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'processing, paid', stock: 4 });
     });
 
-    test('is shown where the order has left', async () => {
+    test('is shown when the order has been handed over', async () => {
       const code = receipt();
       await confirm(code);
       await setStatus('shipped');
@@ -531,7 +531,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         requested_by: personIds.staff,
       });
 
-    test('that only a query completed is known by its confirmation', async () => {
+    test('that only a query completed is matched by its confirmation', async () => {
       const { id } = await testPayment();
       await service('settle_payment', {
         payment_id: id,
@@ -547,7 +547,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toBeUndefined();
     });
 
-    test('pays no order, whatever staff type', async () => {
+    test('cannot pay an order', async () => {
       const code = receipt();
       const { id } = await testPayment();
       await service('settle_payment', {

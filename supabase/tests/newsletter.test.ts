@@ -1,4 +1,4 @@
-// The newsletter's list: an address joins it by a link in a mail, and leaves it by another. No one learns who is on it.
+// The newsletter list: an address joins it with a link in an email, and leaves it with another. Responses do not reveal who is on it.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -23,7 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          from public.newsletter_subscriptions order by created_at, email`,
       )
     ).rows;
-  /** Recipients of the mails that wait. */
+  /** Recipients of queued emails. */
   const mails = async () =>
     (
       await database.query<{ recipient: string }>(
@@ -46,7 +46,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        where confirmation_queued_at is not null`,
     );
 
-  test('an address is stored once, in any case, and is not confirmed yet', async () => {
+  test('stores an address once, in any case, unconfirmed', async () => {
     await subscribe(' Amina@example.com ');
     await subscribe('amina@EXAMPLE.com');
     expect(await subscriptions()).toMatchObject([{ email: 'Amina@example.com', is_confirmed: false }]);
@@ -59,7 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(answers).toEqual([null, null, null]);
   });
 
-  test('an address gets one confirmation mail a day, however often it is entered, and none once it is on the list', async () => {
+  test('sends one confirmation email per address and day, and none to an address on the list', async () => {
     for (let count = 0; count < 5; count += 1) await subscribe('amina@example.com', `203.0.113.${count}`);
     expect(await mails()).toEqual(['amina@example.com']);
     await aDayLater();
@@ -71,7 +71,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await mails()).toHaveLength(2);
   });
 
-  test('the token of a mail confirms its address once; other tokens confirm nothing', async () => {
+  test('the token of an email confirms its address once; other tokens confirm nothing', async () => {
     await subscribe('amina@example.com');
     await subscribe('brian@example.com');
     const { confirm, unsubscribe } = await tokensFor('amina@example.com');
@@ -86,7 +86,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await use('confirm_newsletter', confirm)).toBe(false);
   });
 
-  test('the unsubscribe token of every mail deletes the address and its mails at once; a confirm token does not', async () => {
+  test('the unsubscribe token of any email deletes the address and its emails immediately; a confirm token does not', async () => {
     await subscribe('amina@example.com');
     await subscribe('brian@example.com');
     const [first, second] = [await tokensFor('amina@example.com'), await tokensFor('amina@example.com')];
@@ -117,7 +117,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('an address of a megabyte is refused and counts as a call', async () => {
+  test('rejects an address of a megabyte, and counts the call', async () => {
     await expectRefusal(subscribe('.'.repeat(1_000_000), '203.0.113.7'), 400, 'email_invalid');
     const { rows } = await database.query(
       `select hits from private.rate_limits where bucket = 'newsletter' and subject = '203.0.113.7'`,
@@ -125,9 +125,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ hits: 1 }]);
   });
 
-  test('a network causes twenty confirmation mails a day; another one is not held up by it', async () => {
+  test('limits a network to twenty confirmation emails a day without affecting another', async () => {
     const refusals: { refused: number; code: unknown }[] = [];
-    // Two windows' worth and one more, since a window may end in between.
+    // Twice the limit plus one, because a window may end in between.
     for (let index = 0; index < 41; index++) {
       await subscribe(`reader${index}@crowd.example`, '203.0.113.9').catch((error: DatabaseError) =>
         refusals.push({ refused: index, code: [error.code, error.detail] }),
@@ -136,7 +136,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(refusals[0]?.refused).toBeGreaterThanOrEqual(20);
     expect(refusals[0]?.code).toEqual(['PT429', 'too_many_subscriptions']);
     expect(await mails()).toHaveLength(41 - refusals.length);
-    // An address on the list is refused as well: the refusal shows nothing.
+    // An address on the list is rejected as well, so the error reveals nothing.
     await expectRefusal(subscribe('reader0@crowd.example', '203.0.113.9'), 429, 'too_many_subscriptions');
     await subscribe('elsewhere@example.com', '198.51.100.10');
     expect(await mails()).toContain('elsewhere@example.com');

@@ -1,4 +1,4 @@
-// What an order's state is: the facts that the storefront draws its conclusions from, for one order and for those of a device.
+// The state of an order for the storefront, for one order and for the orders of a device.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -63,7 +63,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return rows[0]?.count;
   };
 
-  test('an open prompt shows to everyone, from its beginning to its end, and both are announced', async () => {
+  test('everyone sees an open prompt, and its start and end are announced', async () => {
     const order = await place();
     expect(await asStranger(order)).not.toHaveProperty('payment_check');
     const payment = await prompt(order);
@@ -74,7 +74,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await messagesTo(order)).toBe(2);
   });
 
-  test('the customer alone sees until when the order waits, and only while it does', async () => {
+  test('only the customer sees the end of the reservation, and only while it lasts', async () => {
     const order = await place();
     expect(await asCustomer(order)).toMatchObject({
       reserved_until: order.reserved_until,
@@ -97,7 +97,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await asCustomer(order)).toMatchObject({ total_amount: 95_050, paid_cents: 95_100 });
   });
 
-  test('why an order was cancelled is known', async () => {
+  test('contains the reason of a cancellation', async () => {
     const expired = await place();
     await database.query(
       `update public.orders set reserved_until = now() - interval '1 minute', expires_at = now() - interval '1 minute'
@@ -121,7 +121,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await asStranger(other)).not.toHaveProperty('cancelled_because');
   });
 
-  test('money that is on its way back shows, once it was agreed to', async () => {
+  test('shows a refund once it is approved', async () => {
     const order = await place();
     const payment = await prompt(order);
     await settle(payment, 'succeeded', 95_100);
@@ -172,7 +172,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('are twenty at most, and long keys are not read whole', async () => {
+    test('are twenty at most, and long keys are not parsed', async () => {
       const order = await place();
       const others = Array.from({ length: 20 }, (_, n) => `wrong-${n}`);
       expect(await ask([...others, order.access_key])).toEqual([]);
@@ -183,7 +183,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await ask([null, order.id, order.tracking_number])).toEqual([]);
     });
 
-    test('are never refused to a caller with a right key; calls without one count as look-ups', async () => {
+    test('are always returned to a caller with a valid key; calls without one count as lookups', async () => {
       const order = await place();
       for (let n = 0; n < 60; n += 1) expect(await ask([`wrong-${n}`], '192.0.2.90')).toEqual([]);
       await expectRefusal(ask(['wrong'], '192.0.2.90'), 429, 'too_many_lookups');

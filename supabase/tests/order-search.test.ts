@@ -1,4 +1,4 @@
-// Finding orders: anywhere in name, e-mail and number, literally, newest first, page after page.
+// Order search: literal parts of name, email address and number, newest first, in pages.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -15,7 +15,7 @@ interface Search {
   page_size?: number;
 }
 
-// More than a search walks through before it looks a text up: 40 pages of 5.
+// More rows than a search scans before it uses the index: 40 pages of 5.
 const bulk = 3000;
 const named = [
   ['Wanjikũ Kamau', 'wanjiku@mail.example', 'ORD-5001'],
@@ -42,7 +42,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        from generate_series(1, $1::integer) as n`,
       [bulk],
     );
-    // Older than all of them, so that no walk through the newest finds them.
+    // Older than all others, so that no scan of the newest finds them.
     for (const [index, [name, email, number]] of named.entries()) {
       await database.query(
         `insert into public.orders
@@ -106,7 +106,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count({ search: text })).toBe(bulk + named.length);
   });
 
-  test('a status narrows a search, exactly', async () => {
+  test('filters a search by exact status', async () => {
     expect(await count({ search: 'juice', status: 'shipped' })).toBe(6);
     expect(await numbers({ search: 'juice', status: 'shipped' })).toEqual(
       [3000, 2500, 2000, 1500, 1000].map((n) => `ORD-${10000 + n}`),
@@ -132,7 +132,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let page = await search({ ...given, page_size: 7 }); page.length > 0; ) {
       expect(page.length).toBeLessThanOrEqual(7);
       found.push(...page);
-      // A broad search in full would take long; its first pages are enough.
+      // All pages of a broad search would take long; the first ones are enough.
       if (found.length > 200) break;
       page = await search({ ...given, page_size: 7, ...after() });
     }
@@ -160,7 +160,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search({ search: 'juice' }, 'service')).toHaveLength(50);
   });
 
-  test('words that every order has are looked up together: only orders with all of them are read', async () => {
+  test('combines common words in one index lookup: reads only orders with all of them', async () => {
     const candidatesOf = async (text: string) => {
       const { rows } = await database.query<{ candidates: string }>(
         `select candidates from private.list_conditions('orders', $1, null, null, null, null, null, null)`,
@@ -223,7 +223,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a rare text is found by the index of parts, without reading the table', async () => {
+  test('finds a rare text with the trigram index, without reading the table', async () => {
     const readRows = async () => {
       await database.query('select pg_stat_force_next_flush()').catch(() => {});
       const { rows } = await database.query<{ scans: number }>(

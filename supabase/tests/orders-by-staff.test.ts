@@ -1,4 +1,4 @@
-// Staff manage orders: units follow the status, each once, and the timeline records who did what.
+// Staff manage orders: stock follows the status, and the timeline records who did what.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -103,7 +103,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return { ...rows[0], stock: await stockOf(database, product) };
   }
-  /** A member enters the receipt by which the order's money was sent back. */
+  /** A staff member enters the receipt of the order's refund. */
   const sentBack = async () => {
     const { rows } = await database.query<{ id: string }>(
       `select id from public.payments where order_id = $1 and status = 'completed'`,
@@ -113,7 +113,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const given = { payment_id: rows[0]?.id, refund_receipt: code, reason: 'Sent by hand' };
     return call(database, 'staff', 'note_refund_by_hand', given);
   };
-  /** A late payment for an order whose units are sold out. */
+  /** A late payment for an order whose product is sold out. */
   async function payTooLate() {
     const payment = await prompt();
     await settle(payment, failed);
@@ -137,15 +137,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       return `${actor}: ${kind}${to ? ` ${from} > ${to}` : ''}`;
     });
 
-  describe('the units', () => {
-    test('of an unpaid order that is cancelled and taken up before they went back stay its own', async () => {
+  describe('the stock', () => {
+    test('of an unpaid order that is cancelled and reopened before its release stays reserved', async () => {
       await setStatus('cancelled');
       await setStatus('pending');
       expect(await expire()).toBe(0);
       expect(await state()).toMatchObject({ status: 'pending', is_reserved: true, stock: 3 });
     });
 
-    test('of an unpaid order are released once and taken once, however often it is cancelled and reopened', async () => {
+    test('of an unpaid order is released once and reserved once after repeated cancelling and reopening', async () => {
       for (let round = 0; round < 3; round += 1) {
         await setStatus('cancelled');
         await expire();
@@ -160,7 +160,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'shipped', money: 'paid', is_reserved: false, stock: 3 });
     });
 
-    test('of a reopened unpaid order are released again', async () => {
+    test('of a reopened unpaid order is released again', async () => {
       await setStatus('cancelled');
       await expire();
       await setStatus('pending');
@@ -169,7 +169,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', stock: 5 });
     });
 
-    test('of a cancelled paid order are released at once, and taken again with it', async () => {
+    test('of a cancelled paid order is released immediately, and reserved again when reopened', async () => {
       await pay();
       for (let round = 0; round < 3; round += 1) {
         await setStatus('cancelled');
@@ -182,7 +182,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['shipped', 'out_for_delivery', 'delivered'])(
-      'of a paid order that is %s are not released automatically',
+      'of a paid order that is %s is not released automatically',
       async (status) => {
         await pay();
         await setStatus(status);
@@ -193,7 +193,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('that are sold out keep the order cancelled, and stock never becomes negative', async () => {
+    test('that is sold out keeps the order cancelled, and never becomes negative', async () => {
       await pay();
       await setStatus('cancelled');
       await place(4);
@@ -201,7 +201,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', money: 'paid', stock: 1 });
     });
 
-    test('of a deleted product do not block reopening its order', async () => {
+    test('of a deleted product does not block reopening its order', async () => {
       await setStatus('cancelled');
       await expire();
       await database.query('delete from public.products where id = $1', [product]);
@@ -210,7 +210,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'processing' });
     });
 
-    test('do not move when the status moves between others', async () => {
+    test('does not change with other status changes', async () => {
       for (const status of ['processing', 'shipped', 'delivered', 'pending', 'out_for_delivery']) {
         await handOver(status);
         expect((await state()).stock).toBe(3);
@@ -219,7 +219,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe.skipIf(kind === 'pglite')('at the same time', () => {
-    test('cancelling, taking up, paying and sweeping lose no unit and do not deadlock', async () => {
+    test('is correct after concurrent cancelling, reopening, paying and expiry, without deadlocks', async () => {
       for (let round = 0; round < 10; round += 1) {
         order = await place(1);
         const payment = await prompt();
@@ -236,13 +236,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         ]);
         expect(await state()).toMatchObject({ money: 'paid' });
         await expectBalancedBooks(database, units);
-        // The next round needs the unit again.
+        // The next round needs the stock again.
         await setStatus('processing');
         await setStatus('cancelled');
       }
     });
 
-    test('the answer to a push and a settlement of it both reach the timeline', async () => {
+    test('the timeline contains both the answer to a push and its settlement', async () => {
       for (let round = 0; round < 20; round += 1) {
         const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
           ...orderForm(product),
@@ -267,8 +267,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('a decision about money', () => {
-    test('delivers an order once there are units again, and not before', async () => {
+  describe('a resolution of a payment in review', () => {
+    test('delivers an order only when there is stock again', async () => {
       await payTooLate();
       await expectRefusal(decide('deliver'), 409, 'units_sold');
       expect(await state()).toMatchObject({ money: 'needs_review', deliveries: 0, stock: 1 });
@@ -281,7 +281,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(decide('deliver'), 409, 'nothing_to_resolve');
     });
 
-    test('that the money was sent back is noted by the receipt of it', async () => {
+    test('as refunded requires the receipt of the refund', async () => {
       await payTooLate();
       await expectRefusal(decide('refunded'), 409, 'refund_by_receipt');
       await sentBack();
@@ -295,7 +295,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_review > refunded');
     });
 
-    test('the same of an order that was cancelled after it was paid, and of no other', async () => {
+    test('as refunded applies to an order cancelled after payment, and to no other', async () => {
       await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
       await pay();
       await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
@@ -306,7 +306,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', money: 'refunded', stock: 5 });
     });
 
-    test('is for staff only, and about an order that exists', async () => {
+    test('is for staff only, and for an existing order', async () => {
       await payTooLate();
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(decide('refunded', person), 403, 'staff_only');
@@ -370,7 +370,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(times).toEqual([...times].sort((a, b) => a - b));
     });
 
-    test('records automatic changes and units', async () => {
+    test('records automatic changes and stock', async () => {
       await runOut();
       await expire();
       await setStatus('processing');
@@ -410,7 +410,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await timeline()).at(-1)).toMatchObject({ kind: 'payment_unresolved', actor: 'shop' });
     });
 
-    test('tells the receipt when it comes after the money', async () => {
+    test('records a receipt that arrives after the payment', async () => {
       const payment = await prompt();
       await settle(payment, { source: 'query', received_cents: null, receipt: null });
       await settle(payment, { receipt: 'UKLLATE777' });
@@ -420,7 +420,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('tells of what was undone nothing at all', async () => {
+    test('contains nothing of a rolled back change', async () => {
       await asRole(database, people.staff, async (session) => {
         await session.query(`update public.orders set status = 'processing' where id = $1`, [order.id]);
         throw new Error('changed my mind');
@@ -428,7 +428,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await told()).toEqual(['customer: order_placed']);
     });
 
-    test('keeps the name of who has left the staff', async () => {
+    test('keeps the name of a former staff member', async () => {
       const id = '5a000000-0000-4000-8000-0000000000ff';
       await database.query(`insert into auth.users (id, email) values ($1, 'leaving@jani.example')`, [id]);
       await database.query('insert into public.admin_profiles (user_id) values ($1)', [id]);
@@ -443,7 +443,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('is changed by nobody, not even by who owns the database', async () => {
+    test('cannot be changed, even by the owner of the database', async () => {
       const before = await timeline();
       for (const statement of [
         `update public.order_events set actor = 'shop'`,
@@ -460,10 +460,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await timeline()).toEqual(before);
     });
 
-    test('goes with its order', async () => {
+    test('is deleted with its order', async () => {
       await database.query('delete from public.orders where id = $1', [order.id]);
       expect(await timeline()).toEqual([]);
-      // It takes its units along, which is for whoever deletes an order to think of.
+      // Deleting an order does not release its stock; the operator must do that.
       units.delete(product);
     });
   });

@@ -1,4 +1,4 @@
-// What the database announces to those who keep pages, read by those very readers.
+// Change notifications of the database, read by the page cache's own functions.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -17,7 +17,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
 
-  /** What is announced of some statements; those of one transaction come in its order. */
+  /** Notifications of some statements; those of one transaction keep its order. */
   async function announced(...statements: string[]): Promise<unknown[]> {
     heard.length = 0;
     const isOver = new Promise<void>((done) => {
@@ -31,7 +31,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const row = (of: Record<string, unknown>) => expect.objectContaining(of);
 
-  test('a price names the product that changed', async () => {
+  test('a changed price names its product', async () => {
     expect(
       await announced(`update public.products set price = price + 100 where slug = 'mango-can'`),
     ).toEqual([
@@ -59,7 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).toEqual(Array(3).fill({ table: 'search_synonyms' }));
   });
 
-  test('units that come and go are not told, the last one is', async () => {
+  test('changes of stock are announced only when the product sells out or is available again', async () => {
     const stock = (units: number) =>
       `update public.products set stock_quantity = ${units} where slug = 'mango-can'`;
     await announced(stock(9));
@@ -68,7 +68,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await announced(stock(5))).toHaveLength(1);
   });
 
-  test('a product that comes or goes is told by what it is or was', async () => {
+  test('an added or removed product is announced with its columns', async () => {
     expect(
       await announced(
         `insert into public.products (name, slug, price, category) values ('New', 'new-can', 100, 'Mango')`,
@@ -80,7 +80,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('a flavour that is renamed is told with every product that follows it', async () => {
+  test('a renamed flavour is announced with its products', async () => {
     const told = await announced(`update public.categories set name = 'Ripe Mango' where name = 'Mango'`);
     expect(told).toContainEqual({ table: 'categories' });
     expect(told).toContainEqual({
@@ -91,7 +91,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await announced(`update public.categories set name = 'Mango' where name = 'Ripe Mango'`);
   });
 
-  test('settings are told when they are others than before', async () => {
+  test('settings are announced only when they change', async () => {
     expect(await announced('update public.store_settings set delivery_fee = delivery_fee')).toEqual([]);
     expect(await announced('update public.store_settings set delivery_fee = delivery_fee + 1')).toEqual([
       { table: 'store_settings' },
@@ -105,7 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('a name too long for a notification does not hold up the change', async () => {
+  test('a name that is too long for a notification does not prevent the change', async () => {
     expect(
       await announced(
         `insert into public.products (name, slug, price) values ('Long', repeat('x', 8000), 1)`,
@@ -114,7 +114,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).toEqual([{ table: 'products' }, { table: 'products' }]);
   });
 
-  test('one question gives a product and what stands beside it', async () => {
+  test('one query returns a product and its related products', async () => {
     const { rows } = await database.query<{ slug: string; category: string }>(
       `select slug, category from public.product_and_related('mango-can')`,
     );

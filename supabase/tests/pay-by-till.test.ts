@@ -1,4 +1,4 @@
-// Money that customers pay by hand: confirmed by staff, once per receipt, beside whatever M-PESA tells meanwhile.
+// Payments at the till: confirmed by staff, once per receipt, concurrently with M-PESA's messages.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -59,7 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       receipt: code,
       received_cents: cents,
     });
-  /** An attempt whose prompt is on a phone. */
+  /** A payment whose prompt is on a phone. */
   async function prompt(placed = order): Promise<Payment> {
     const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
       order_id: placed.id,
@@ -88,7 +88,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const decide = (decision: string, placed = order) =>
     call(database, 'staff', 'resolve_paid_order', { order_id: placed.id, resolution: decision });
 
-  /** How an order stands, and each of its payments. */
+  /** State of an order and its payments. */
   async function state(placed = order) {
     const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
       `select o.status as order, o.payment_status as money,
@@ -108,9 +108,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       )
     ).rows.map(({ told }) => told);
 
-  test('the right amount pays the order: units sold, delivery made, who confirmed is kept', async () => {
+  test('the right amount pays the order: stock is sold, a delivery is created, and the confirming staff member is recorded', async () => {
     const code = receipt();
-    // As people type it from a phone.
+    // As typed from a phone.
     const typed = ` ${code.toLowerCase().slice(0, 5)} ${code.toLowerCase().slice(5)} `;
     expect(await confirm(typed)).toMatchObject({
       outcome: 'paid',
@@ -145,14 +145,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('the same receipt again changes nothing', async () => {
+  test('a repeated receipt changes nothing', async () => {
     const code = receipt();
     await confirm(code);
     expect(await confirm(code)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
     expect(await state()).toMatchObject({ money: 'paid', payments: ['till completed'] });
   });
 
-  test('a receipt that paid another order is refused, and nothing of the try stays', async () => {
+  test('rejects a receipt that paid another order, and stores nothing', async () => {
     const other = await place(await newProduct(2));
     const code = receipt();
     await confirm(code, charge, other);
@@ -202,7 +202,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         )
       ).rows.map(({ told }) => told);
 
-    test('in the amount is corrected: the order is paid, and the customer hears only that', async () => {
+    test('in the amount is corrected: the order is paid, and the customer is notified of that only', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
       expect(await messages()).toEqual(['order_payment_held 15']);
       expect(await correct(payment, { received_cents: charge })).toMatchObject({ outcome: 'paid' });
@@ -221,7 +221,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('that made the order look paid is corrected: it waits for a decision and holds no units', async () => {
+    test('that made the order look paid is corrected: the order needs review and reserves no stock', async () => {
       const { payment } = await confirm(receipt());
       expect(await messages()).toEqual(['order_paid 15']);
       expect(await correct(payment, { received_cents: charge - 5000 })).toMatchObject({
@@ -231,7 +231,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await messages()).toEqual(['order_payment_held 15']);
     });
 
-    test('in the receipt is corrected; the wrong one is free again', async () => {
+    test('in the receipt is corrected, and the wrong receipt can be used again', async () => {
       const [wrong, right] = [receipt(), receipt()];
       const { payment } = await confirm(wrong);
       expect(await correct(payment, { receipt: ` ${right.toLowerCase()} ` })).toMatchObject({
@@ -247,7 +247,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(correct({ ...payment, receipt: right }, { receipt: wrong }), 409, 'receipt_used');
     });
 
-    test('cannot be corrected once M-PESA has confirmed the money', async () => {
+    test('cannot be corrected once M-PESA has confirmed the payment', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
       await call(database, 'service', 'receive_mpesa_transaction', {
         source: 'confirmation',
@@ -260,14 +260,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(correct(payment, { received_cents: charge }), 409, 'payment_confirmed');
     });
 
-    test('cannot be corrected in another amount after the order was handed over; its receipt can', async () => {
+    test('in the amount cannot be corrected after the order was handed over; one in the receipt can', async () => {
       const { payment } = await confirm(receipt());
       await database.query(`update public.orders set status = 'shipped' where id = $1`, [order.id]);
       await expectRefusal(correct(payment, { received_cents: charge - 100 }), 409, 'payment_final');
       expect(await correct(payment, { receipt: receipt() })).toMatchObject({ outcome: 'paid' });
     });
 
-    test('is corrected by staff only, as it was seen, to a receipt and an amount', async () => {
+    test('is corrected by staff only, from its current version, to a receipt and an amount', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
       await expectRefusal(correct(payment, { received_cents: charge }, 'customer'), 403, 'staff_only');
       await expectRefusal(
@@ -281,7 +281,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a wrong amount that was sent back leaves the order cancelled and the units in stock', async () => {
+  test('a refunded wrong amount leaves the order cancelled and its units in stock', async () => {
     const { payment } = await confirm(receipt(), charge - 100);
     await call(database, 'staff', 'note_refund_by_hand', {
       payment_id: payment.id,
@@ -291,7 +291,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
   });
 
-  test('money for an order that was given up takes it up again', async () => {
+  test('a payment reopens an expired order', async () => {
     await database.query(
       `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
       [order.id],
@@ -302,7 +302,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
   });
 
-  test('a second payment is kept and flagged for refund, by hand or by prompt', async () => {
+  test('a second payment, by hand or by prompt, is recorded and flagged for refund', async () => {
     const payment = await prompt();
     await confirm(receipt());
     expect(await callback(payment)).toMatchObject({ outcome: 'paid_twice' });
@@ -317,7 +317,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a receipt M-PESA has told of already is only found again', async () => {
+  test('a receipt that M-PESA has reported already is matched', async () => {
     const payment = await prompt();
     const code = receipt();
     await callback(payment, { receipt: code });
@@ -325,7 +325,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ payments: ['prompt completed'] });
   });
 
-  test("a prompt's receipt that staff typed before M-PESA told of it is one payment", async () => {
+  test("a prompt's receipt that staff entered before M-PESA reported it is one payment", async () => {
     const payment = await prompt();
     const code = receipt();
     await confirm(code);
@@ -337,9 +337,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await state()).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
   });
 
-  // M-PESA answers a query with neither amount nor receipt: until its callback comes, nobody can tell that it is one payment.
+  // M-PESA answers a query with neither amount nor receipt: until its callback arrives, it is unknown that this is one payment.
   test.each(['before', 'after'])(
-    'a prompt that a query completed %s staff typed its receipt is one payment once the callback names it',
+    'a prompt that a query completed %s staff entered its receipt is one payment after the callback',
     async (when) => {
       const payment = await prompt();
       const code = receipt();
@@ -356,7 +356,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('a payment under review is ended by what staff saw arrive', async () => {
+  test('staff resolve a payment in review with the receipt they saw', async () => {
     const payment = await prompt();
     await callback(payment, { received_cents: charge - 100 });
     expect(await state()).toMatchObject({ money: 'unpaid', payments: ['prompt review'] });
@@ -399,14 +399,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       Promise.all(Array.from({ length: count }, (_, index) => work(index)));
     const refused = (error: unknown) => (error as { detail?: string }).detail ?? String(error);
 
-    test('one receipt typed twenty times pays once', async () => {
+    test('a receipt entered twenty times concurrently pays once', async () => {
       const code = receipt();
       const found = await times(20, () => confirm(code));
       expect(found.filter(({ outcome }) => outcome === 'paid')).toHaveLength(1);
       expect(found.filter(({ outcome }) => outcome === 'already_completed')).toHaveLength(19);
     });
 
-    test('one receipt typed for two orders pays one of them', async () => {
+    test('a receipt entered concurrently for two orders pays one of them', async () => {
       const other = await place(product);
       const code = receipt();
       const found = await times(10, (index) =>
@@ -416,7 +416,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found.filter((outcome) => outcome === 'receipt_used')).toHaveLength(5);
     });
 
-    test('a confirmation and the callback of the same money are one payment, whoever is first', async () => {
+    test('a confirmation and the callback of the same payment are one payment, in any order', async () => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
@@ -429,7 +429,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('a confirmation and the callback of other money pay once and flag one for refund', async () => {
+    test('a confirmation and the callback of another payment pay once and flag one for refund', async () => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
@@ -443,7 +443,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('an order is paid when its money and its end come together', async () => {
+    test('an order is paid when its payment and its expiry are concurrent', async () => {
       for (let round = 0; round < 8; round += 1) {
         const placed = await place(await newProduct(2));
         await database.query(

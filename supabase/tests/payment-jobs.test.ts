@@ -1,4 +1,4 @@
-// Which process calls the payment function, and how often: a hosted project bills every call.
+// Claims of calls of the payment function, and their number: a hosted project bills every call.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -14,12 +14,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   afterAll(() => database.close());
 
   const claim = (action: string) => call<boolean>(database, 'service', 'claim_payment_job', { action });
-  /** Three processes claim at the same time. */
+  /** Three processes claim concurrently. */
   const claims = async (action: string) => {
     const answers = await Promise.all([claim(action), claim(action), claim(action)]);
     return answers.filter(Boolean).length;
   };
-  /** Windows that were counted in: two where one ended during the claims. */
+  /** Number of windows with claims: two when one ended during the claims. */
   const windows = async (bucket: string, action: string) => {
     const counted = await database.query(
       'select from private.rate_limits where bucket = $1 and subject = $2',
@@ -73,7 +73,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await isDue('query-open')).toBe(false);
   });
 
-  test('finds confirmations and notices that were left', async () => {
+  test('finds confirmations and callbacks that were not settled', async () => {
     expect(await isDue('take-up-till')).toBe(false);
     await database.query(
       `insert into public.payment_messages (source, body, received_at) values ('confirmation', '{}', now() - interval '1 minute')`,

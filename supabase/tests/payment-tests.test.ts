@@ -1,4 +1,4 @@
-// A test with KSh 1 is a payment without an order: reports about the shop's money leave it out.
+// A test with KSh 1 is a payment without an order: financial reports exclude it.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -99,7 +99,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
   const rest = 'update public.payments set created_at = now() - interval $$6 minutes$$ where id = $1';
 
-  test('an open test is no overdue payment; an open payment of an order is', async () => {
+  test('an open test does not count as overdue; an open payment of an order does', async () => {
     const before = await reports();
     await database.query(rest, [(await beginTest()).id]);
     expect(await reports()).toEqual(before);
@@ -111,7 +111,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(after.payments).not.toEqual(before.payments);
   });
 
-  test('the money of a test is in no report, before and after it goes back; the money of an order is', async () => {
+  test('reports exclude a test before and after its refund, and include an order', async () => {
     const before = await reports();
     const begun = await beginTest();
     const code = receipt();
@@ -153,7 +153,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('a test in review is no difference; a payment of an order in review is', async () => {
+  test('a test in review is not a difference; a payment of an order in review is', async () => {
     const before = await reports();
     expect(await settle(await beginTest(), { received_cents: 200 })).toMatchObject({
       outcome: 'wrong_amount',
@@ -164,13 +164,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await reports()).books).not.toEqual(before.books);
   });
 
-  test('a test opens nothing to customers: its status cannot be polled', async () => {
+  test('customers cannot poll the status of a test', async () => {
     const begun = await beginTest();
     expect(await service('find_payment', { reference: begun.id })).toBeNull();
     expect(await service('find_payment', { reference: (await beginOrder()).id })).not.toBeNull();
   });
 
-  test('the phone of a test is erased with its owner', async () => {
+  test('the phone of a test is erased with its person', async () => {
     const phoneOf = async (payment: Payment) =>
       (
         await database.query<{ phone: string }>('select phone from public.payments where id = $1', [
@@ -184,7 +184,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect([await phoneOf(begun), await phoneOf(open)]).toEqual(['', '+254722000111']);
   });
 
-  test('orders before tests are asked about', async () => {
+  test('orders are queried before tests', async () => {
     const due = async (payment: Payment) => {
       await service('record_push', {
         payment_id: payment.id,

@@ -1,4 +1,4 @@
-// Collecting an order's money: one open attempt, one settlement, and books that balance whatever arrives in which order.
+// Payments of an order: one open payment, one settlement, and balanced books for messages in any order.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -31,7 +31,7 @@ interface Settled {
 const secret = () => randomBytes(32).toString('hex');
 const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
 const checkoutRequest = () => `ws_CO_${randomBytes(8).toString('hex')}`;
-// Prompts to one phone are limited, so every attempt has its own.
+// Prompts to one phone are limited, so every payment has its own phone.
 const phone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
 
 describe.each(testDatabases())('on %s', (kind) => {
@@ -79,7 +79,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   const recordPush = (payment: Payment, change: Record<string, unknown>) =>
     call<Payment>(database, 'service', 'record_push', { payment_id: payment.id, body: '{}', ...change });
-  /** An attempt whose push M-PESA has accepted. */
+  /** A payment whose push M-PESA has accepted. */
   async function prompt(placed: PlacedOrder): Promise<Payment> {
     const { payment } = await begin(placed);
     return recordPush(payment, { checkout_request_id: checkoutRequest(), merchant_request_id: 'm-1' });
@@ -103,7 +103,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
       [placed.id],
     );
-  // All processes together ask once in twelve seconds, which is for one test alone to wait for.
+  // All processes together query once in twelve seconds; only one test waits for that.
   const forgetLastQuery = () =>
     database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
   const leaseAtOnce = (atMost: number) =>
@@ -120,7 +120,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return leaseAtOnce(atMost);
   };
 
-  /** How an order and all around it stand. */
+  /** State of an order with its payments, stock and delivery. */
   async function state(placed = order) {
     const { rows } = await database.query<{
       order: string;
@@ -153,7 +153,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rows.map(({ said }) => said);
 
   describe('beginning', () => {
-    test('opens one attempt at the charge of the order, and gives the same one until it ends', async () => {
+    test('opens one payment of the order’s charge, and returns it until it ends', async () => {
       const first = await begin(order, { phone: '0712 345-678', expected_cents: order.total_amount });
       expect(first).toMatchObject({
         is_new: true,
@@ -187,13 +187,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...unpaid, payments: [] });
     });
 
-    test('for a cancelled order is refused', async () => {
+    test('is rejected for a cancelled order', async () => {
       await runOut(order);
       await expire();
       await expectRefusal(begin(order), 409, 'order_cancelled');
     });
 
-    test('for a free order is refused', async () => {
+    test('is rejected for a free order', async () => {
       const free = await makeProduct(database, 5, 0);
       await database.query('update public.store_settings set delivery_fee = 0');
       const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
@@ -204,7 +204,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(begin(placed), 409, 'nothing_to_pay');
     });
 
-    test('after the money came gives the completed attempt, so that nobody is prompted again', async () => {
+    test('returns the completed payment after success, so that no second prompt is sent', async () => {
       const payment = await prompt(order);
       await settle(payment);
       expect(await begin(order)).toMatchObject({
@@ -213,13 +213,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('of an order that was marked as paid by hand is refused', async () => {
+    test('is rejected for an order that was marked as paid by hand', async () => {
       await database.query(`update public.orders set payment_status = 'refunded' where id = $1`, [order.id]);
       await expectRefusal(begin(order), 409, 'order_already_paid');
       await database.query(`update public.orders set payment_status = 'unpaid' where id = $1`, [order.id]);
     });
 
-    test('needs the tracking number of the same order: anything else is an order that does not exist', async () => {
+    test('requires the tracking number of the same order, otherwise the order does not exist', async () => {
       const other = await place(product);
       const { rows } = await database.query<{ live_handle: string }>(
         'select live_handle from public.orders where id = $1',
@@ -239,7 +239,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await begin(order)).toMatchObject({ is_new: true });
     });
 
-    /** Begins and fails so many prompts. */
+    /** Starts a number of prompts, which fail. */
     const fail = async (times: number, placed: PlacedOrder, address: string, to?: string) => {
       for (let n = 0; n < times; n += 1) {
         const { payment } = await begin(placed, to ? { phone: to } : {}, address);
@@ -247,7 +247,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     };
 
-    test('prompts ten times per order and network; failed prompts of one network cost no other an attempt', async () => {
+    test('prompts ten times per order and network, without affecting other networks', async () => {
       await fail(10, order, '203.0.113.1');
       await expectRefusal(begin(order, {}, '203.0.113.1'), 429, 'too_many_attempts');
       await fail(10, order, '198.51.100.1');
@@ -255,7 +255,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await begin(order, {}, '192.0.2.1')).toMatchObject({ is_new: true });
     });
 
-    test('prompts ten times per phone and network, for whatever orders', async () => {
+    test('prompts ten times per phone and network, for all orders together', async () => {
       const busy = phone();
       const orders = [order, await place(product)];
       for (const placed of orders) await fail(5, placed, '203.0.113.2', busy);
@@ -266,14 +266,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    /** An order of another customer, of a product with many units. */
+    /** An order of another customer for a product with much stock. */
     const placeFor = async (change: Record<string, unknown> = {}) =>
       call<PlacedOrder>(database, 'visitor', 'place_order', {
         ...orderForm(await newProduct(1)),
         customer_phone: phone(),
         ...change,
       });
-    /** Prompts a phone for orders of others from as many networks; M-PESA accepts and the phone declines each. */
+    /** Prompts a phone for other customers' orders from as many networks; M-PESA accepts, and the phone declines each. */
     const decline = async (times: number, to: string) => {
       for (let n = 0; n < times; n += 1) {
         const { payment } = await begin(await placeFor(), { phone: to }, `198.18.${n}.1`);
@@ -282,7 +282,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     };
 
-    test('prompts a phone that did not pay 20 prompts within a day only for its own orders', async () => {
+    test('prompts a phone with 20 unpaid prompts within a day only for its own orders', async () => {
       const victim = phone();
       await decline(20, victim);
       const strange = await placeFor();
@@ -298,10 +298,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       const third = await own('Owner@example.com');
       await expectRefusal(begin(third, { phone: victim }, '192.0.2.2'), ...unanswered);
-      // One network does not use up the prompts of another.
+      // One network does not exhaust the prompts of another.
       const { payment } = await begin(third, { phone: victim }, '203.0.113.77');
       await settle(payment);
-      // From here on, the email address of the paid order shows whose order it is.
+      // From here on, the email address of the paid order identifies the customer.
       for (let n = 0; n < 3; n += 1) {
         expect(await begin(await own('owner@example.com'), { phone: victim }, '192.0.2.2')).toMatchObject({
           is_new: true,
@@ -317,7 +317,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await begin(await placeFor(), { phone: victim }, '192.0.2.1')).toMatchObject({ is_new: true });
     });
 
-    test('does not count prompts that M-PESA refused at once', async () => {
+    test('does not count prompts that M-PESA refused immediately', async () => {
       const busy = phone();
       for (let n = 0; n < 21; n += 1) {
         const { payment } = await begin(order, { phone: busy }, `198.18.${n}.2`);
@@ -336,7 +336,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await begin(order, {}, '203.0.113.4')).toMatchObject({ is_new: true });
     });
 
-    test('counts an attempt that is refused later on', async () => {
+    test('counts a call that is rejected later', async () => {
       await database.query(
         `insert into private.prompt_pause (code, caused_by, until) values ('2006', '+254700000000', now() + interval '1 hour')`,
       );
@@ -349,7 +349,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await begin(order, {}, '198.51.100.5')).toMatchObject({ is_new: true });
     });
 
-    test('keeps the units reserved while there is a prompt on the phone', async () => {
+    test('extends the reservation while a prompt is open', async () => {
       await database.query(
         `update public.orders set reserved_until = now() + interval '1 second', expires_at = now() + interval '1 second' where id = $1`,
         [order.id],
@@ -364,7 +364,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the answer to the push', () => {
-    test('opens the attempt for queries when it was accepted', async () => {
+    test('allows queries of the payment when accepted', async () => {
       const payment = await prompt(order);
       expect(payment).toMatchObject({
         status: 'processing',
@@ -375,7 +375,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await outcomes(payment)).toEqual(['push accepted']);
     });
 
-    test('ends the attempt when it was refused, and another can begin', async () => {
+    test('ends the payment when refused, and another can start', async () => {
       const { payment } = await begin(order);
       expect(
         await recordPush(payment, { refusal_code: '500.001.1001', refusal_description: 'locked' }),
@@ -384,7 +384,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await begin(order)).is_new).toBe(true);
     });
 
-    test('that was lost leaves the attempt open, and its callback completes it', async () => {
+    test('leaves the payment open when lost, and the callback completes it', async () => {
       const { payment } = await begin(order);
       await recordPush(payment, {});
       expect(await state()).toEqual({ ...unpaid, payments: ['processing'] });
@@ -394,7 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await outcomes(payment)).toEqual(['push unknown', 'callback paid']);
     });
 
-    test('that comes after the callback changes nothing of what is settled', async () => {
+    test('does not change a settled payment after the callback', async () => {
       const { payment } = await begin(order);
       await settle(payment, { checkout_request_id: 'ws_CO_early' });
       const after = await recordPush(payment, {
@@ -409,14 +409,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('about a payment that does not exist is refused', async () => {
+    test('is rejected for an unknown payment', async () => {
       const attempt = recordPush({ id: '00000000-0000-4000-8000-000000000000' } as Payment, {});
       await expectRefusal(attempt, 404, 'payment_not_found');
     });
   });
 
   describe('settling', () => {
-    test('a success marks the order paid, sells the units and makes the delivery', async () => {
+    test('a success marks the order paid, sells the stock and creates the delivery', async () => {
       const payment = await prompt(order);
       const { outcome, payment: after } = await settle(payment, {
         receipt: 'UKL1234567',
@@ -450,7 +450,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
-    test('a failure ends the attempt and leaves the order to be paid', async () => {
+    test('a failure ends the payment, and the order can still be paid', async () => {
       const payment = await prompt(order);
       expect((await settle(payment, failed)).outcome).toBe('failed');
       expect(await state()).toEqual({ ...unpaid, payments: ['failed'] });
@@ -472,7 +472,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
-    test('what decides nothing is kept and changes nothing', async () => {
+    test('an inconclusive message is stored and changes nothing', async () => {
       const payment = await prompt(order);
       const { outcome, payment: after } = await settle(payment, {
         result: 'pending',
@@ -501,7 +501,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await begin(order)).is_new).toBe(false);
     });
 
-    test('a query names no amount: it completes an open attempt, but not one under review', async () => {
+    test('a query has no amount: it completes an open payment, but not one in review', async () => {
       const asked = await prompt(order);
       const query = { source: 'query', received_cents: null, receipt: null };
       expect((await settle(asked, query)).outcome).toBe('paid');
@@ -514,7 +514,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(doubtful)).outcome).toBe('paid');
     });
 
-    test('the receipt a query could not give is taken from the callback that comes later', async () => {
+    test('a later callback adds the receipt that a query does not return', async () => {
       const payment = await prompt(order);
       await settle(payment, { source: 'query', received_cents: null, receipt: null });
       const { outcome, payment: after } = await settle(payment, { receipt: 'UKLLATE001' });
@@ -530,7 +530,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
     });
 
-    test('a request id of another attempt, or an unknown one, changes nothing', async () => {
+    test('a request id of another payment, or an unknown one, changes nothing', async () => {
       const other = await place(product, 1);
       const foreign = await prompt(other);
       const payment = await prompt(order);
@@ -545,7 +545,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
     });
 
-    test('a second success for one order is kept, flagged for refund, and sells nothing twice', async () => {
+    test('a second success for one order is recorded, flagged for refund, and sells nothing twice', async () => {
       const first = await prompt(order);
       await settle(first, failed);
       const second = await prompt(order);
@@ -554,7 +554,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed, needs refund', 'completed'] });
     });
 
-    test('an unknown result and an unknown payment are refused', async () => {
+    test('rejects an unknown result and an unknown payment', async () => {
       const payment = await prompt(order);
       await expectRefusal(settle(payment, { result: 'perhaps' }), 400, 'result_unknown');
       await expectRefusal(
@@ -565,7 +565,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await outcomes(payment)).toEqual(['push accepted']);
     });
 
-    test('an order that staff have moved on keeps its status when the money comes', async () => {
+    test('a payment does not change a status that staff have advanced', async () => {
       const payment = await prompt(order);
       await call(database, 'staff', 'set_order_status', {
         order_id: order.id,
@@ -578,7 +578,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'shipped', money: 'paid' });
     });
 
-    test('every order of messages about one attempt ends in the same books', async () => {
+    test('messages about one payment have the same result in any order', async () => {
       const said = [
         failed,
         {},
@@ -599,7 +599,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('reservations', () => {
-    test('that ran out are cancelled and their units given back, once', async () => {
+    test('that expired are cancelled and their stock released, once', async () => {
       await runOut(order);
       expect(await expire()).toBe(1);
       expect(await expire()).toBe(0);
@@ -612,7 +612,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('that are still running stay', async () => {
+    test('that have not expired do not change', async () => {
       expect(await expire()).toBe(0);
       expect(await state()).toEqual({ ...unpaid, payments: [] });
     });
@@ -621,7 +621,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a prompt is open', async () => void (await prompt(order))],
       ['the push is unanswered', async () => void (await begin(order))],
       [
-        'a person is looking at the payment',
+        'the payment is in review',
         async () => void (await settle(await prompt(order), { received_cents: 100 })),
       ],
       ['the order is paid', async () => void (await settle(await prompt(order)))],
@@ -635,14 +635,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await state()).stock).toBe(3);
     });
 
-    test('go once the prompt has failed', async () => {
+    test('end when the prompt has failed', async () => {
       await settle(await prompt(order), failed);
       await runOut(order);
       expect(await expire()).toBe(1);
       expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
     });
 
-    test('of an order that staff cancelled are given back, and late money takes them again', async () => {
+    test('of an order that staff cancelled are released, and a late payment reserves them again', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       await asRole(database, people.staff, (session) =>
@@ -654,14 +654,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
-    test('of an order that staff cancelled and that is paid before the units went back are taken once', async () => {
+    test('of an order that staff cancelled and that is paid before their release are sold once', async () => {
       const payment = await prompt(order);
       await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
       await settle(payment);
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
-    test('late money takes the units again when they are still there', async () => {
+    test('a late payment reserves the stock again if it is available', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       await runOut(order);
@@ -670,7 +670,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual({ ...paid, payments: ['completed'] });
     });
 
-    test('late money for units that are gone waits for a person to decide', async () => {
+    test('a late payment for a sold-out product needs review', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       await runOut(order);
@@ -687,7 +687,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state(quick)).toMatchObject({ money: 'unpaid' });
     });
 
-    test('late money for a product that is gone waits for a person to decide', async () => {
+    test('a late payment for a deleted product needs review', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       await runOut(order);
@@ -696,7 +696,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(payment)).outcome).toBe('paid_needs_review');
     });
 
-    test('of an order that is taken up again are taken again, and paid once', async () => {
+    test('of a reopened order are made again, and paid once', async () => {
       await runOut(order);
       await expire();
       await database.query(`update public.orders set status = 'pending' where id = $1`, [order.id]);
@@ -707,7 +707,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('asking M-PESA', () => {
+  describe('queries of M-PESA', () => {
     const due = (payment: Payment) =>
       database.query('update public.payments set next_query_at = now() where id = $1', [payment.id]);
     const waitOf = async (payment: Payment) =>
@@ -723,7 +723,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     const leased = async (payment: Payment) => (await lease()).some(({ id }) => id === payment.id);
 
-    test('a payment is not asked about at once, and then at growing intervals up to ten minutes', async () => {
+    test('start after a delay, and continue at growing intervals up to ten minutes', async () => {
       const payment = await prompt(order);
       expect(await leased(payment)).toBe(false);
       const waits: number[] = [];
@@ -738,7 +738,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(waits.at(-1)).toBe(600);
     });
 
-    test('one that was asked about very often is still asked about', async () => {
+    test('continue for a payment with very many queries', async () => {
       const payment = await prompt(order);
       await database.query('update public.payments set query_count = 100000 where id = $1', [payment.id]);
       await due(payment);
@@ -746,10 +746,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await waitOf(payment)).toBe(600);
     });
 
-    test('only as many are leased as are wanted, the longest waiting first', async () => {
+    test('lease the requested number of payments, the longest waiting first', async () => {
       const first = await prompt(order);
       const second = await prompt(await place(product, 1));
-      // Longer ago than what other payments of this file may have come due by now.
+      // Due earlier than any other payment of this file.
       await database.query(
         `update public.payments set next_query_at = now() - interval '1 hour' * case when id = $1 then 2 else 1 end where id in ($1, $2)`,
         [first.id, second.id],
@@ -761,8 +761,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(later).not.toContain(second.id);
     });
 
-    test('a network with many prompts does not keep the payments of others waiting', async () => {
-      // Attempts of earlier tests become due on a slow machine.
+    test('for a network with many prompts do not delay those of others', async () => {
+      // Payments of earlier tests become due on a slow machine.
       await database.query(
         `update public.payments set next_query_at = now() + interval '1 day' where status = 'processing'`,
       );
@@ -778,7 +778,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         );
         return payment.id;
       };
-      // Addresses of one /24, and of one /48.
+      // IP addresses of one /24, and of one /48.
       const many = [await promptFrom('203.0.113.5', 50), await promptFrom('203.0.113.77', 40)];
       const others = [await promptFrom('2001:db8:9:1::1', 30), await promptFrom('2001:db8:9:2::1', 20)];
       const customer = await promptFrom('198.51.100.9', 1);
@@ -787,7 +787,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(asked).toEqual([many[0], others[0], customer, many[1], others[1]]);
     });
 
-    test('five are asked about in a minute, evenly, whoever asks', async () => {
+    test('are limited to five per minute, evenly, for all processes together', async () => {
       const first = await prompt(order);
       const second = await prompt(await place(product, 1));
       await due(first);
@@ -801,7 +801,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(early.length).toBe(Math.min(rows[0]?.windows ?? 0, 2));
     });
 
-    test('a merchant who may ask more often asks about many at once, and then waits as long as that many take', async () => {
+    test('with a higher limit lease many at once, and then wait as long as that many take', async () => {
       const many = await Promise.all(
         Array.from({ length: 5 }, async () => prompt(await place(await newProduct(2)))),
       );
@@ -811,7 +811,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         asRole(database, people.service, (session) =>
           session.query('select public.lease_payment_queries(4, 6)'),
         );
-      // Four at six a minute take forty seconds: a new window of theirs may have begun in between, not two.
+      // Four at six a minute take forty seconds: one new window may have begun in between, not two.
       const leased = [await askAtOnce(), await askAtOnce(), await askAtOnce()].map(
         ({ rowCount }) => rowCount,
       );
@@ -820,13 +820,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(leased.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(5);
     });
 
-    test('what has ended is not asked about', async () => {
+    test('end with the payment', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       expect(await leased(payment)).toBe(false);
     });
 
-    test('an attempt whose push was never answered is given up after a quarter of an hour, and can be tried again', async () => {
+    test('end after 15 minutes when the push was never answered, and the order can be paid again', async () => {
       const { payment } = await begin(order);
       await recordPush(payment, {});
       const age = (interval: string) =>
@@ -844,7 +844,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(payment, { checkout_request_id: 'ws_CO_very_late' })).outcome).toBe('paid');
     });
 
-    test('an attempt M-PESA says nothing about for a day is given up, and its units go back', async () => {
+    test('end after a day without a result, and the stock is released', async () => {
       const payment = await prompt(order);
       await runOut(order);
       await database.query(
@@ -859,18 +859,18 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('finding', () => {
-    test('refuses a network after sixty unknown references, and finds every payment all the same', async () => {
+    test('rejects unknown references of a network after sixty, but finds every known payment', async () => {
       const { payment } = await begin(order);
       const find = (reference: string, address: string) =>
         call<Payment | null>(database, 'service', 'find_payment', { reference }, address);
       for (let n = 0; n < 60; n += 1) expect(await find(`ws_CO_${n}`, '203.0.113.9')).toBeNull();
       await expectRefusal(find('ws_CO_60', '203.0.113.9'), 429, 'too_many_lookups');
-      // A customer behind the same address still sees the payment.
+      // A customer behind the same IP address still sees the payment.
       expect(await find(payment.id, '203.0.113.9')).toMatchObject({ id: payment.id });
       expect(await find('x'.repeat(1_000_000), '203.0.113.10')).toBeNull();
     });
 
-    test("an attempt is found by M-PESA's request id and by its own, its callbacks by their secret", async () => {
+    test("finds a payment by M-PESA's request id and by its own, and its callbacks by their secret", async () => {
       const callback_secret = secret();
       const { payment } = await begin(order, { callback_secret });
       const find = (reference: string) =>
@@ -891,13 +891,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     const times = <T>(count: number, work: (index: number) => Promise<T>) =>
       Promise.all(Array.from({ length: count }, (_, index) => work(index)));
 
-    test('50 beginnings open one attempt', async () => {
+    test('50 concurrent calls open one payment', async () => {
       const begun = await times(50, () => begin(order));
       expect(begun.filter(({ is_new }) => is_new)).toHaveLength(1);
       expect(new Set(begun.map(({ payment }) => payment.id)).size).toBe(1);
     });
 
-    test('20 callbacks of one success pay once, and none of them fails', async () => {
+    test('20 concurrent callbacks of one success pay once, and none fails', async () => {
       const payment = await prompt(order);
       const again = { receipt: receipt() };
       const found = await times(20, () => settle(payment, again));
@@ -927,7 +927,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('one receipt told of two orders pays one of them', async () => {
+    test('one receipt reported for two orders pays one of them', async () => {
       const other = await place(product, 1);
       const attempts = [await prompt(order), await prompt(other)];
       const again = { receipt: receipt() };
@@ -937,7 +937,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found.filter(({ outcome }) => outcome === 'receipt_replayed')).toHaveLength(5);
     });
 
-    test('units of orders that ran out go back once, however many processes look', async () => {
+    test('concurrent processes release the stock of expired orders once', async () => {
       const orders = [order];
       for (let index = 0; index < 30; index += 1) orders.push(await place(await newProduct(2)));
       for (const placed of orders) await runOut(placed);
@@ -946,20 +946,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(5);
     });
 
-    test('an order is either paid or cancelled when its money and its end come together', async () => {
+    test('an order is either paid or cancelled when its payment and its expiry are concurrent', async () => {
       for (let round = 0; round < 10; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
         await settle(payment, failed);
         await runOut(placed);
         await times(6, (index) => (index % 2 === 0 ? expire() : settle(payment)).then(() => null));
-        // Whoever was first, the money is kept and the units are sold.
+        // In either order, the payment is recorded and the stock is sold.
         expect(await state(placed)).toMatchObject({ order: 'processing', money: 'paid', stock: 0 });
         await expectBalancedBooks(database, units);
       }
     });
 
-    test('an attempt and the end of the reservation do not cross', async () => {
+    test('a new payment and the expiry of the reservation do not conflict', async () => {
       for (let round = 0; round < 10; round += 1) {
         const placed = await place(await newProduct(2));
         await runOut(placed);
@@ -969,7 +969,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('staff who assign a delivery do not cross with the payment that makes it', async () => {
+    test('assigning a delivery does not conflict with the payment that creates it', async () => {
       for (let round = 0; round < 20; round += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
@@ -981,18 +981,18 @@ describe.each(testDatabases())('on %s', (kind) => {
               [placed.id],
             ),
           );
-        // Whoever gave way to the other would be told of a deadlock.
+        // One of them would fail with a deadlock.
         await Promise.all([assign(), settle(payment), assign(), settle(payment), assign()]);
         expect(await state(placed)).toMatchObject({ money: 'paid', deliveries: 1 });
       }
     });
 
-    test('payments that are due are leased to one caller, and nobody else asks for a while', async () => {
+    test('due payments are leased to one caller, and to no other for a while', async () => {
       for (let index = 0; index < 3; index += 1) await prompt(await place(await newProduct(2)));
       await database.query(`update public.payments set next_query_at = now() where status = 'processing'`);
       await forgetLastQuery();
       const leases = await times(10, () => leaseAtOnce(2));
-      // The twelve seconds may have ended in between: then a second caller got others.
+      // The twelve seconds may have ended in between, so that a second caller leased others.
       const given = leases.flat().map(({ id }) => id);
       expect(new Set(given).size).toBe(given.length);
       expect([2, 4]).toContain(given.length);

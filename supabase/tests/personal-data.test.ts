@@ -1,4 +1,4 @@
-// Personal data: removed after its period, and of one person on request, while the books stay whole.
+// Personal data: deleted after its retention period, and on request of a person, while the books stay balanced.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -21,7 +21,7 @@ interface Customer {
   delivery_notes: string;
 }
 let made = 0;
-/** A customer of its own for a test, and strings that appear in nothing but their data. */
+/** A new customer for a test, and strings that occur only in their data. */
 function makeCustomer(): { customer: Customer; needles: string[] } {
   made += 1;
   const digits = String(711_000_000 + made * 1117);
@@ -105,7 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   const forget = () => call(database, 'service', 'forget_old_rows');
 
-  /** The tables with a row that holds one of the strings, and the string. M-PESA's own words are kept for the tax law. */
+  /** The tables with a row that contains one of the strings, and the string. M-PESA's messages are retained for tax law. */
   const heldIn = async (looked: readonly string[]): Promise<string[]> => {
     const { rows: tables } = await database.query<{ name: string }>(
       `select c.oid::regclass::text as name from pg_class as c
@@ -129,7 +129,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       .rows[0];
 
   describe('after the period of the settings', () => {
-    test('an order loses everything personal and keeps its place in the books', async () => {
+    test('anonymises an order, which stays in the books', async () => {
       const { customer, needles } = makeCustomer();
       const order = await place(customer);
       const receipt = await pay(order);
@@ -171,7 +171,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectBalancedBooks(database, units);
     });
 
-    test("links of old messages open nothing, and the phone's digits neither", async () => {
+    test("links of old messages and the phone's digits no longer give access", async () => {
       const order = await place();
       await pay(order);
       await deliver(order);
@@ -189,7 +189,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await track(digits)).toMatchObject({ is_masked: true });
     });
 
-    test('cancelled orders without money are reduced to their row after 30 days', async () => {
+    test('reduces cancelled orders without payments to their row after 30 days', async () => {
       const { customer, needles } = makeCustomer();
       const declined = makeCustomer();
       const orders = {
@@ -248,13 +248,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await call(database, 'visitor', 'track_order', track)).toMatchObject({ status: 'cancelled' });
       await expectBalancedBooks(database, units);
 
-      // Money that comes all the same is in the books, and staff decide about it.
+      // A late payment is still in the books, and staff resolve it.
       await settle(attempt, orders.declined.customer_phone);
       expect(await orderRow(orders.declined)).toMatchObject({ payment_status: 'needs_review' });
       await expectBalancedBooks(database, units);
     });
 
-    test('of abandoned orders older than a day, only the newest 5,000 are kept in full', async () => {
+    test('retains only the newest 5,000 abandoned orders older than a day in full', async () => {
       const { rows } = await database.query<{ id: string }>(
         `insert into public.orders (tracking_number, customer_name, customer_email, customer_phone, shipping_address,
            delivery_fee, total_amount, status, created_at)
@@ -279,7 +279,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`delete from public.orders where total_amount = 0 and delivery_fee = 0`);
     });
 
-    test('a younger order keeps its details, and the setting decides what is young', async () => {
+    test('does not change orders within the period of the setting', async () => {
       const order = await place();
       await pay(order);
       await deliver(order);
@@ -291,7 +291,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await orderRow(order)).toMatchObject({ customer_phone: '', anonymised_at: expect.anything() });
     });
 
-    test('an order whose delivery no one closed is anonymised all the same', async () => {
+    test('anonymises an order whose delivery was never finished', async () => {
       const order = await place();
       await pay(order);
       await age(order, '25 months');
@@ -299,7 +299,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await orderRow(order)).toMatchObject({ status: 'processing', customer_name: 'Anonymised' });
     });
 
-    test('inquiries are deleted after their period', async () => {
+    test('deletes inquiries after their period', async () => {
       const send = (message: string, interval: string) =>
         database.query(
           `insert into public.inquiries (name, email, message, created_at) values ('Amina', 'a@b.example', $1, now() - $2::interval)`,
@@ -312,7 +312,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ message: 'young' }]);
     });
 
-    test('an address that is not confirmed for the newsletter is deleted after seven days, with its mail', async () => {
+    test('deletes an unconfirmed newsletter address after seven days, with its email', async () => {
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'old@example.com' });
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'young@example.com' });
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'reader@example.com' });
@@ -330,7 +330,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('the timeline of an order is only added to, but for the phone of a payment', async () => {
+  test('the timeline of an order is append-only, except for the phone of a payment', async () => {
     const order = await place();
     await pay(order);
     const change = (set: string) =>
@@ -373,7 +373,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         message,
       ]);
 
-    test('everything the shop holds is exported, and nothing of another person', async () => {
+    test('exports all data of the person, and nothing of another person', async () => {
       const { customer, needles } = makeCustomer();
       const { customer: other } = makeCustomer();
       const [order, foreign] = [await place(customer), await place(other)];
@@ -403,7 +403,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(byMail.inquiries.map(({ message }) => message)).toEqual(['mine by mail']);
       expect(byMail.newsletter).toMatchObject({ email: customer.customer_email });
       expect(byMail.also_used).toEqual([order.customer_phone]);
-      // Who delivered is another person.
+      // The rider is another person.
       expect(JSON.stringify(byMail)).not.toContain('Otieno');
       for (const needle of needles) expect(JSON.stringify(byMail).toLowerCase()).toContain(needle);
 
@@ -435,14 +435,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['', 'Amina', '12345', 'a@b', '1'.repeat(100_000)])(
-      '%.20s is no person',
+      'rejects %.20s as a person',
       async (identifier) => {
         await expectRefusal(find(identifier), 400, 'person_invalid');
         await expectRefusal(erase(identifier), 400, 'person_invalid');
       },
     );
 
-    test('a person is erased from everything, and the books stay balanced', async () => {
+    test('erases a person from all tables, and the books stay balanced', async () => {
       const { customer, needles } = makeCustomer();
       const { customer: other } = makeCustomer();
       const [order, unpaid, foreign] = [await place(customer), await place(customer), await place(other)];
@@ -467,7 +467,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         erased: { orders: 2, inquiries: 1, newsletter: 1 },
         postponed: [],
       });
-      // The phone is still at the order of another customer that it paid.
+      // The phone remains at another customer's order that it paid.
       expect(await heldIn(needles)).toEqual([`order_events: ${needles[2]}`, `payments: ${needles[2]}`]);
       expect(await erase(order.customer_phone)).toMatchObject({
         erased: { orders: 0, payments_for_others: 1 },
@@ -487,7 +487,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('an open order is postponed with its reason, and anonymised once it is closed', async () => {
+    test('postpones an open order with its reason, and anonymises it once it is closed', async () => {
       const { customer, needles } = makeCustomer();
       const [waiting, paid] = [await place(customer), await place(customer)];
       await pay(paid);
@@ -516,7 +516,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await heldIn(needles)).toEqual([]);
     });
 
-    test('each request is logged with who, when and how much, and without the person', async () => {
+    test('logs each request with staff member, time and counts, but without the person', async () => {
       const { customer } = makeCustomer();
       const order = await place(customer);
       await pay(order);
@@ -535,7 +535,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows[0]?.person_hash).toBe(rows[1]?.person_hash);
       for (const { logged } of rows)
         expect(logged.toLowerCase()).not.toContain(customer.customer_email.toLowerCase());
-      // Who asks later learns of it.
+      // A later request reports it.
       expect((await find(customer.customer_email)).earlier_requests).toMatchObject([{ kind: 'erasure' }]);
       for (const change of [
         `update public.personal_data_requests set counts = '{}'`,
@@ -547,7 +547,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['visitor', 'customer', 'former staff', 'half-way staff'] as const)(
-      'a %s can neither export nor erase',
+      'rejects export and erasure by a %s',
       async (person) => {
         const { customer } = makeCustomer();
         const order = await place(customer);
@@ -561,7 +561,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  // Last: they write rows that no flow of the shop writes.
+  // Last, because they write rows that no process of the shop writes.
   test.each<[string, (order: PlacedOrder) => Promise<unknown>, string]>([
     ['a payment that is under way', prompt, 'It waits for its payment'],
     [
@@ -596,7 +596,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       customer_phone: order.customer_phone,
       anonymised_at: null,
     });
-    // The control: beside it another one was anonymised.
+    // Control: another order was anonymised.
     expect(await orderRow(settled)).toMatchObject({ customer_phone: '' });
     const { rows } = await database.query<{ reason: string }>(
       'select private.unsettled_money_reason($1) as reason',

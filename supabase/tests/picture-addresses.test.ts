@@ -1,4 +1,4 @@
-// Which addresses a product's picture may have: the constraint and the screens' rule.
+// Valid URLs of product images: the constraint and the rule of the screens.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -49,12 +49,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       session.query('update public.products set image_url = $1 where id = $2', [address, product]),
     );
 
-  test.each(accepted)('%s is a picture', async (address) => {
+  test.each(accepted)('accepts %s', async (address) => {
     expect(isPictureAddress(address)).toBe(true);
     expect((await setAsStaff(address)).rowCount).toBe(1);
   });
 
-  test.each(refused)('%j is no picture', async (address) => {
+  test.each(refused)('rejects %j', async (address) => {
     expect(isPictureAddress(address)).toBe(false);
     await expect(setAsStaff(address)).rejects.toMatchObject({
       code: '23514',
@@ -62,7 +62,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a product may have none', async () => {
+  test('accepts a product without an image', async () => {
     expect((await setAsStaff(null)).rowCount).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-// Placing an order: what is refused changes nothing, what is accepted happens once.
+// Placing an order: a rejected call changes nothing, an accepted one takes effect once.
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -21,7 +21,7 @@ const long = (length: number) => 'x'.repeat(length);
 const place = (database: Database, form: Record<string, unknown>, address?: string) =>
   call<PlacedOrder>(database, 'visitor', 'place_order', form, address);
 
-/** Everything an order could leave behind, except the counters of limits: refused calls count, too. */
+/** All rows that an order could create, except the counters of limits: rejected calls count, too. */
 async function everything(database: Database): Promise<unknown> {
   const { rows } = await database.query(
     `select (select count(*) from public.orders) as orders,
@@ -137,7 +137,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ found: expected }]);
   });
 
-  test('the database and the forms agree on what an email address is', async () => {
+  test('the database and the forms accept the same email addresses', async () => {
     const text = fc.stringMatching(/^[a@. \u00a0\u2003\ufeff\u0085\u202eéж🍹]{0,12}$/u);
     await fc.assert(
       fc.asyncProperty(fc.array(text, { minLength: 50, maxLength: 50 }), async (texts) => {
@@ -153,7 +153,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  test('a hundred failed calls of an address in ten minutes use up its allowance', async () => {
+  test('a hundred failed calls of an IP address in ten minutes exhaust its allowance', async () => {
     await database.query(`update private.limits set within = '1000 days' where name = 'place_order'`);
     try {
       const failed = { ...orderForm(product), customer_phone: 'none' };
@@ -184,7 +184,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await everything(database)).toEqual(before);
   });
 
-  test('an inactive product and one that is sold out are refused, each with its own reason', async () => {
+  test('rejects inactive and sold-out products with different errors', async () => {
     const inactive = await makeProduct(database, 5);
     await database.query('update public.products set is_active = false where id = $1', [inactive]);
     const empty = await makeProduct(database, 0);
@@ -194,14 +194,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await everything(database)).toEqual(before);
   });
 
-  test('a total beyond what one order may cost is refused and takes no units', async () => {
+  test('rejects a total above the maximum, and reserves no stock', async () => {
     const dear = await makeProduct(database, 5, 1_000_000_000);
     const form = { ...orderForm(dear), quantity: 3, expected_total: 2_000_000_000 };
     await expectRefusal(place(database, form), 400, 'total_too_large');
     expect(await stockOf(database, dear)).toBe(5);
   });
 
-  test('a refusal for stock tells how many are left, and one for the total what it is now', async () => {
+  test('an error about stock contains the remaining units, and one about the total the current total', async () => {
     const few = await expectRefusal(
       place(database, { ...orderForm(product), quantity: 50 }),
       409,
@@ -221,7 +221,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['missing stock', { quantity: 50 }, 'not_enough_stock'],
     ['an invalid name', { customer_name: 'A' }, 'name_invalid'],
   ])(
-    'a refusal for %s carries the figures of the order once its product is known',
+    'an error about %s contains the figures of the order once its product is known',
     async (_, change, details) => {
       const form = { ...orderForm(product), ...change };
       const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
@@ -252,7 +252,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const require = (isRequired: boolean) =>
       database.query('update public.store_settings set requires_terms_tick = $1', [isRequired]);
 
-    test('what was accepted is kept with the order, and nothing where it was not shown', async () => {
+    test('records the accepted terms with the order, and nothing when they were not shown', async () => {
       const own = await makeProduct(database, 5);
       const accepted = await kept(await place(database, { ...orderForm(own), accepts_terms: true }));
       expect(accepted?.terms_accepted_at).not.toBeNull();
@@ -269,7 +269,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('an order without it is refused while the box is required, and can be placed with it', async () => {
+    test('rejects an order without consent while the box is required, and accepts one with it', async () => {
       const own = await makeProduct(database, 5);
       const form = orderForm(own);
       await require(true);
@@ -286,7 +286,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test("an accepted order is kept with the database's price and fee, and its units are taken", async () => {
+  test("stores an accepted order with the database's price and fee, and reserves its stock", async () => {
     const own = await makeProduct(database, 5, 12_345);
     const form = {
       ...orderForm(own),
@@ -334,14 +334,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await stockOf(database, own)).toBe(2);
   });
 
-  test('the last unit can be ordered, and nothing after it', async () => {
+  test('accepts an order of the last unit, and none after it', async () => {
     const last = await makeProduct(database, 1);
     await place(database, orderForm(last));
     await expectRefusal(place(database, orderForm(last)), 409, 'out_of_stock');
     expect(await stockOf(database, last)).toBe(0);
   });
 
-  test('a changed delivery fee is part of the next total', async () => {
+  test('applies a changed delivery fee to the next total', async () => {
     await database.query('update public.store_settings set delivery_fee = 0');
     try {
       await expectRefusal(place(database, orderForm(product)), 409, 'total_changed');
@@ -352,7 +352,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('the same key with the same content gives the same order again, even when the last unit is gone', async () => {
+  test('returns the same order for the same key and content, even when sold out', async () => {
     const last = await makeProduct(database, 1);
     const form = orderForm(last);
     const first = await place(database, form);
@@ -376,7 +376,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await everything(database)).toEqual(before);
   });
 
-  test('a key whose order was refused can be used again', async () => {
+  test('accepts the key of a rejected order again', async () => {
     const own = await makeProduct(database, 0);
     const form = orderForm(own);
     await expectRefusal(place(database, form), 409, 'out_of_stock');
@@ -384,7 +384,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await place(database, form)).status).toBe('pending');
   });
 
-  test('one address places a hundred orders in ten minutes, and not one more', async () => {
+  test('limits an IP address to a hundred orders in ten minutes', async () => {
     const own = await makeProduct(database, 200);
     await database.query(
       `insert into private.rate_limits (bucket, subject, window_start, hits)
@@ -397,7 +397,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await place(database, orderForm(own), '192.0.2.78');
   });
 
-  test('a key whose order exists gives it again when others have used up the limit of the network', async () => {
+  test('returns an existing order for its key when the limit of the network is exhausted', async () => {
     const own = await makeProduct(database, 5);
     const form = orderForm(own);
     const first = await place(database, form, '192.0.2.79');
@@ -431,13 +431,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         return rows[0]?.answer.tracking_number;
       });
 
-    test('holds the date of Nairobi', async () => {
+    test('contains the date in Nairobi', async () => {
       const own = await makeProduct(database, 1);
       const order = await place(database, orderForm(own));
       expect(order.tracking_number.slice(3, 11)).toBe(day(order.created_at));
     });
 
-    test('is drawn again when it is taken', async () => {
+    test('is generated again when it is taken', async () => {
       const own = await makeProduct(database, 3);
       const first = await placeWithSeed(orderForm(own), 0.42);
       const second = await placeWithSeed(orderForm(own), 0.42);
@@ -447,9 +447,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(new Set([first, second, third]).size).toBe(3);
     });
 
-    test('has five digits once the four of a day are used up', async () => {
+    test('has five digits once the four-digit numbers of a day are used', async () => {
       const own = await makeProduct(database, 2);
-      // Nobody is told of what fills the day: that would take longer than the rest of these tests.
+      // Without triggers: notifications for all these orders would take longer than the other tests.
       await database.query('alter table public.orders disable trigger user');
       await database.query(
         `insert into public.orders (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
@@ -471,14 +471,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 });
 
-describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the same time,', () => {
+describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL', () => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase('postgresql');
   });
   afterAll(() => database.close());
 
-  test('200 calls with one key make one order', async () => {
+  test('200 calls with one key create one order', async () => {
     const product = await makeProduct(database, 10);
     const form = orderForm(product);
     const orders = await Promise.all(Array.from({ length: 200 }, () => place(database, form)));
@@ -490,7 +490,7 @@ describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the sa
     expect(rowCount).toBe(1);
   });
 
-  test('500 buyers of one unit make one sale', async () => {
+  test('500 customers of one unit create one order', async () => {
     const product = await makeProduct(database, 1);
     const attempts = await Promise.allSettled(
       Array.from({ length: 500 }, () => place(database, orderForm(product))),
@@ -504,7 +504,7 @@ describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the sa
     expect(await stockOf(database, product)).toBe(0);
   });
 
-  test('buyers of several units each get them or nothing', async () => {
+  test('customers of several units get all of them or none', async () => {
     const product = await makeProduct(database, 10);
     const attempts = await Promise.allSettled(
       Array.from({ length: 40 }, () =>

@@ -1,4 +1,4 @@
-// Who may do what: the matrix of people, tables and verbs, and every procedure. A table or procedure that is missing
+// Permissions: the matrix of people, tables and verbs, and every procedure. A table or procedure that is missing
 // here fails the tests.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -24,7 +24,7 @@ const verbs = ['select', 'insert', 'update', 'delete'] as const;
 type Verb = (typeof verbs)[number];
 
 // Each line is one row that exists. `where` finds it, `set` is a change that is as harmless as one can be, `insert` adds
-// another such row. Nobody is left out: whoever is not named under a verb must fail at it, and somebody always succeeds.
+// another such row. Every person who is not listed under a verb must fail, and at least one person succeeds.
 interface MatrixRow {
   table: string;
   row: string;
@@ -32,7 +32,7 @@ interface MatrixRow {
   set: string;
   insert: string;
   select: Person[];
-  /** 'nobody' where only the database itself does it. */
+  /** 'nobody' when only the database itself does it. */
   inserts: Person[] | 'nobody';
   updates: Person[] | 'nobody';
   deletes: Person[] | 'nobody';
@@ -328,7 +328,7 @@ const matrix: MatrixRow[] = [
   },
 ];
 
-// What the storage service does in a caller's name, it does to these tables.
+// The storage service accesses these tables with the caller's rights.
 const storageMatrix: MatrixRow[] = [
   {
     table: 'storage.objects',
@@ -481,7 +481,7 @@ const procedures: Record<string, Person[]> = {
   request_backup: signedIn,
 };
 
-// Which columns a signed-in person's request may write at all; row level security then asks for staff.
+// Columns that requests of signed-in users may write; row level security additionally requires staff.
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
@@ -524,12 +524,12 @@ const statementFor = ({ table, where, set, insert }: MatrixRow): Record<Verb, st
 
 class Undo extends Error {}
 
-/** Whether a person gets a statement through, without leaving a trace. */
+/** Whether a statement succeeds for a person. Rolled back. */
 async function succeeds(database: Database, person: Person, statement: string): Promise<boolean> {
   let touched = 0;
   try {
     await asRole(database, people[person], async (session) => {
-      // As the storage service does before it deletes; without it nobody's statement may.
+      // The storage service sets this before it deletes; without it no statement may.
       await session.query(`select set_config('storage.allow_delete_query', 'true', true)`);
       touched = (await session.query(statement)).rowCount;
       throw new Undo();
@@ -537,8 +537,8 @@ async function succeeds(database: Database, person: Person, statement: string): 
   } catch (thrown) {
     if (thrown instanceof Undo) return touched > 0;
     if (thrown instanceof DatabaseError && thrown.code === '42501') return false;
-    // Permissions are checked before uniqueness: the one row of settings can be added by whoever may, once. So are they
-    // before references: whoever may delete a bucket has to empty it.
+    // Permissions are checked before uniqueness: a violated key shows that the person may insert the single row of settings. They are
+    // checked before references, too: a person who may delete a bucket must first empty it.
     if (thrown instanceof DatabaseError && ['23505', '23503'].includes(thrown.code)) return true;
     throw thrown;
   }
@@ -609,7 +609,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const allowedTo = allowed(row)[verb];
       const can = allowedTo === 'nobody' ? [] : allowedTo;
       if (allowedTo === 'nobody') {
-        // The statement is in order: it is the person it fails for.
+        // The statement is valid: it fails because of the person.
         expect((await database.query(`explain ${statementFor(row)[verb]}`)).rows).not.toEqual([]);
       } else {
         expect(can.length, 'somebody can, or a "cannot" proves nothing').toBeGreaterThan(0);
@@ -622,7 +622,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('staff cannot move a picture out of the folder of products, or one of another bucket into it', async () => {
+  test('staff cannot move an image out of the folder of products, or from another bucket into it', async () => {
     const move = (person: Person, which: number, bucket: string, name: string) =>
       succeeds(
         database,
@@ -636,7 +636,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await move('service', 4, 'product-images', 'products/b.png')).toBe(true);
   });
 
-  test('no statement deletes what has a file, not even of the service', async () => {
+  test('no statement deletes a row with a file, not even with the service role', async () => {
     const attempt = asRole(database, people.service, (session) =>
       session.query(`delete from storage.objects where id = '${id(1)}'`),
     );
@@ -646,7 +646,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('no private topic is open to anybody but the shop itself, and staff send to public ones', async () => {
+  test('private topics are open to the shop only, and staff can send to public ones', async () => {
     const send = (extension: string, isPrivate: boolean) =>
       `insert into realtime.messages (topic, extension, private) values ('back-office', '${extension}', ${isPrivate})`;
     await database.execute(send('broadcast', true));
@@ -701,7 +701,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([]);
   });
 
-  test('exactly the columns meant to be written can be written', async () => {
+  test('exactly the listed columns can be written', async () => {
     const { rows } = await database.query<{ role: string; table: string; verb: string; columns: string }>(
       `select role, c.relname as table, verb, string_agg(a.attname, ' ' order by a.attname) as columns
        from pg_class c
@@ -747,7 +747,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          and has_column_privilege('anon', c.oid, a.attnum, 'select')
        group by c.oid order by 1`,
     );
-    // The realtime service is quiet to visitors because of this grant; policies show them no row.
+    // The realtime service needs this grant; policies show visitors no row.
     expect(readable).toContainEqual({ table: 'public.orders', columns: 'id' });
     const seenBy = async (person: Person) => {
       const seen: string[] = [];
@@ -767,7 +767,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        values ($1, 'JJ-20261121-7777', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 200)`,
       [order],
     );
-    // Followers and staff are notified of it.
+    // Subscribers and staff are notified of it.
     await database.query(`update public.orders set status = 'processing' where id = $1`, [order]);
     for (const person of ['visitor', 'customer', 'former staff', 'half-way staff'] as const) {
       expect(await seenBy(person), person).not.toContain(order);
@@ -800,7 +800,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ),
         person,
       ).toBe(true);
-      // Staff are signed in as customers are: they ask for the rest.
+      // Staff and other users have the same role, so staff read the rest with a procedure.
       for (const columns of [
         'refund_approval_above',
         'refuses_unknown_payments',
@@ -848,7 +848,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([]);
   });
 
-  test('each procedure is open to exactly the people it is meant for', async () => {
+  test('each procedure is open to exactly the listed people', async () => {
     const { rows } = await database.query<{ name: string; roles: string[] }>(
       `select p.proname as name,
               array(select role from unnest(array['anon', 'authenticated', 'service_role']) as role
@@ -867,7 +867,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(found).toEqual(everyone.map((person) => person === 'service'));
   });
 
-  test("whatever runs with its owner's rights has an empty search path", async () => {
+  test('security definer functions have an empty search path', async () => {
     const { rows } = await database.query(
       `select oid::regprocedure::text as name from pg_proc
        where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
@@ -900,7 +900,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ is_admin: true, sees_orders: true }]);
   });
 
-  test('staff whose session was ended no longer count, though their token is still good', async () => {
+  test('staff with an ended session no longer count, although their token is still valid', async () => {
     const from = (session: string) => ({ ...people.staff, session_id: session });
     const counts = async (session: string) => {
       const { rows } = await asRole(database, from(session), (asked) =>
@@ -914,7 +914,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(await counts(id(5))).toBe(true);
     expect(await counts(id(6)), 'the session of somebody else').toBe(false);
-    // What becomes of a session whose refresh token was stolen: it keeps its row.
+    // A session with a stolen refresh token: its row remains.
     await database.query('update auth.sessions set not_after = now() where id = $1', [id(5)]);
     expect(await counts(id(5)), 'a session that has come to its end').toBe(false);
     await database.query(`update auth.sessions set not_after = now() + interval '1 hour' where id = $1`, [
@@ -968,7 +968,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('no request can take a role that is not allowed', () => {
+  test('no request can use a role that is not allowed', () => {
     expect(() => asRole(database, { role: 'postgres', sub: randomUUID() }, async () => {})).toThrow();
   });
 });

@@ -1,4 +1,4 @@
-// What a search reads: it does not grow with the catalogue, whatever a stranger types.
+// Rows read by a search: they do not grow with the catalogue for any search text.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -21,7 +21,7 @@ const searches = [
   'embe na tangawizi',
   'mango 2900',
   'whisky',
-  // The worst that 100 characters can hold: misspelt words, words that are alike, short ones, one long one.
+  // The most expensive texts of 100 characters: misspelt words, similar words, short ones, one long one.
   'kamuriz torwengo shaliben dupayoka murtowe ngoshab libendu payokam ritowen gosh',
   'kamurix mukarix rikamux kamutox tokamux wekamux kalimux mukalix shakamu x',
   'ka mu ri to we ngo sha li be ndu',
@@ -36,7 +36,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase(kind);
-    // 1,728 words of three syllables, so that many are alike.
+    // 1,728 words of three syllables, so that many are similar.
     await database.query(
       `with syllables as (select '{ka,mu,ri,to,we,ngo,sha,li,be,ndu,pa,yo}'::text[] as s),
        words as (
@@ -57,7 +57,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }, 120_000);
   afterAll(() => database.close());
 
-  /** The rows that a statement reads of each table, and how often it reads one whole. */
+  /** Rows that a statement reads of each table, and number of sequential scans. */
   const read = (statement: string, parameters: unknown[]) =>
     asRole(database, people.visitor, async (session) => {
       const count = async () => {
@@ -82,7 +82,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       };
     });
 
-  test('reading is counted', async () => {
+  test('counts the read rows', async () => {
     const counted = await read('select count(*) from public.products', []);
     expect(counted.products).toEqual({ rows: expect.any(Number), whole: 1 });
     expect(counted.products.rows).toBeGreaterThanOrEqual(size);
@@ -96,7 +96,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'select public.shop_page($1)',
     ]) {
       const counted = await read(statement, [search]);
-      // The shop page reads what a search found twice, to filter it and to show it.
+      // The shop page reads the results of a search twice, to filter and to show them.
       const most = statement.includes('shop_page') ? 700 : 260;
       expect(counted.products.rows, statement).toBeLessThanOrEqual(most);
       expect(counted.searchable.rows, statement).toBeLessThanOrEqual(mostProducts);
@@ -109,7 +109,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test.each(searches)('%s', expectBoundedReads);
 
-  test('all of them with statistics, which autovacuum may gather at any moment', async () => {
+  test('all of them with statistics, which autovacuum may gather at any time', async () => {
     await database.execute(
       'analyze public.products, public.search_synonyms, private.searchable_products, private.search_words',
     );

@@ -38,7 +38,7 @@ const queries: [string, string[] | RegExp][] = [
   ['pineapple-mint', pineapple],
   ['embu fresh', bottles],
   ['meru gold', flasks],
-  // Every drink is one
+  // Words that match every drink
   ['juice', anyDrink],
   ['drinks', anyDrink],
   ['flavour', anyDrink],
@@ -84,7 +84,7 @@ const queries: [string, string[] | RegExp][] = [
   ['cocnut', coconut],
   ['blakcurrant', blackcurrant],
   ['hony', /^(tamarind|ginger-lemon)/],
-  // Spaces that are missing or too many
+  // Missing or additional spaces
   ['water melon', watermelon],
   ['pine apple', pineapple],
   ['black curant', blackcurrant],
@@ -118,7 +118,7 @@ const queries: [string, string[] | RegExp][] = [
   ['juisi ya ndimu', /^(ginger-lemon|coconut-lime)/],
   ['embe kubwa', ['mango-flask']],
   ['chupa ya ukwaju', ['tamarind-bottle']],
-  // Typed in a hurry
+  // Careless typing
   ['mangos', mango],
   ['passionfruit', passion],
   ['pinapple mint', pineapple],
@@ -136,7 +136,7 @@ const queries: [string, string[] | RegExp][] = [
   ['embu frsh passion', ['passion-bottle']],
   ['gold', flasks],
   ['pasion juise', passion],
-  // Khat, as it is called
+  // Names of khat
   ['miraa', anyDrink],
   ['muguka', anyDrink],
   ['khat', anyDrink],
@@ -253,7 +253,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search('manga')).toEqual(await search('mango'));
   });
 
-  test('the shop page gets slugs and suggestion by one call', async () => {
+  test('returns slugs and suggestion for the shop page in one call', async () => {
     const find = (text: string) => call(database, 'visitor', 'shop_page', { search: text });
     for (const text of ['pineaple', 'mango', 'juice', 'whisky'])
       expect(await find(text)).toMatchObject({
@@ -303,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('synonyms', () => {
-    test('of staff are folded, and found in singular and plural', async () => {
+    test('of staff are normalised, and found in singular and plural', async () => {
       await addSynonym('  Sunset-Cups ', 'Mango, TAMARIND');
       const { rows } = await asStaff(
         `select word, means from public.search_synonyms where word = 'sunset cups'`,

@@ -1,4 +1,4 @@
-// Wrong settings at M-PESA stop the prompts for a while; the test with KSh 1 tries them out without touching the shop's
+// Wrong settings at M-PESA pause the prompts for a while; the test with KSh 1 checks the settings without affecting the shop's
 // books.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -78,13 +78,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       'staff',
       'payment_health',
     );
-  /** Prompts to several phones that are answered by the same code. */
+  /** Prompts to several phones that fail with the same code. */
   const answered = async (code: string, count = 2) => {
     const sent: Payment[] = [];
     for (let number = 0; number < count; number += 1) sent.push(await accepted(await begin()));
     for (const payment of sent) await callback(payment, code);
   };
-  /** How many minutes the pause still lasts, rounded. */
+  /** Remaining minutes of the pause, rounded. */
   const minutesLeft = async () => {
     const { pause, checked_at } = await health();
     return pause ? Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000) : 0;
@@ -114,7 +114,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await health()).toMatchObject({ pause: { code } });
     });
 
-    test('by no single phone, however often it fails, nor by two that a success lies between', async () => {
+    test('not by repeated failures of a single phone, nor by two phones with a success in between', async () => {
       const phone = draw();
       for (let count = 0; count < 4; count += 1) await callback(await accepted(await begin(phone)), '2028');
       await callback(await accepted(await begin()), '0');
@@ -123,7 +123,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await health()).toMatchObject({ pause: null });
     });
 
-    test('and then tried by exactly one prompt, until it succeeds', async () => {
+    test('and then probed by one prompt at a time, until one succeeds', async () => {
       await answered('2028');
       await pass(6);
       const tries = await Promise.allSettled([begin(), begin(), begin()]);
@@ -135,7 +135,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         if (tried.status === 'rejected') expect(tried.reason).toMatchObject({ detail: 'prompts_paused' });
       }
       await expectRefusal(begin(), 409, 'prompts_paused');
-      // What is the customer's proves nothing: the next one tries it.
+      // A failure caused by the customer is inconclusive: the next prompt is the probe.
       await callback(await accepted(through as Payment), '1032');
       const next = await accepted(await begin());
       await expectRefusal(begin(), 409, 'prompts_paused');
@@ -154,7 +154,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(begin(), 409, 'prompts_paused');
     });
 
-    test('longer when the same comes again, and no longer for those that were on their way', async () => {
+    test('longer after repeated failures, but not because of prompts that were already sent', async () => {
       await answered('2028', 3);
       expect(await minutesLeft()).toBe(5);
       for (const expected of [10, 20, 40, 60, 60]) {
@@ -218,7 +218,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ...change,
       });
 
-    test('is begun for staff only, and not without end', async () => {
+    test('is for staff only, and limited', async () => {
       await expectRefusal(
         service('begin_payment_test', {
           phone: '0712345678',
@@ -309,7 +309,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await service('lease_payment_queries')).toMatchObject({ id: begun.id, query_count: 1 });
       await database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
       expect(await service('lease_payment_queries')).toBeNull();
-      // Where more is agreed, whoever asks counts in the same windows.
+      // With a higher limit, all callers count in the same windows.
       const limits = { at_most: 3, per_minute: 60 };
       await database.execute('delete from private.rate_limits');
       expect(await service('lease_payment_queries', limits)).toMatchObject({ id: begun.id });

@@ -1,4 +1,4 @@
-// Reconciliation: differences between the shop and M-PESA, the decisions of staff, and pulls of the 48-hour statement.
+// Reconciliation: differences between the shop and M-PESA, their resolution by staff, and pulls of the 48-hour statement.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -93,7 +93,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         [code],
       )
     ).rows.map(({ told }) => told);
-  /** A pull that has seen everything up to now. */
+  /** A completed pull up to now. */
   async function cover() {
     await database.query(
       `insert into public.statement_pulls (window_from, window_to, outcome, leased_until, finished_at)
@@ -114,7 +114,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         }),
     };
     test.each(Object.entries(cases))(
-      'waits for staff; once it is %s the order can be paid, and runs out',
+      'waits for staff; once it is %s the order can be paid, and expires',
       async (how, end) => {
         const checked = async () =>
           (
@@ -146,7 +146,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
         const code = receipt();
         const { payment } = await begin();
-        // Followers of the order learn of the open prompt, of the review and of its end.
+        // Subscribers of the order are notified of the open prompt, of the review and of its end.
         expect(await heard()).toBe(1);
         await call(database, 'service', 'settle_payment', {
           payment_id: payment.id,
@@ -326,7 +326,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toBeUndefined();
     });
 
-    test('shows what no statement will list', async () => {
+    test('shows transactions that no statement will list', async () => {
       await database.query(
         `insert into public.statement_pulls (window_from, window_to, missed_since, outcome, leased_until, finished_at)
          values ('2026-03-12T10:00:00Z', '2026-03-14T10:00:00Z', '2026-03-11T08:00:00Z', 'complete', now(), now())`,
@@ -405,7 +405,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(payment.id)).toMatchObject({ is_open: true });
     });
 
-    test('are shown the orders that money may be for', async () => {
+    test('see suggested orders for a payment', async () => {
       const code = receipt();
       await receive(code, { reference: 'juice' });
       const { rows } = await asRole(database, people.staff, (session) =>
@@ -434,7 +434,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('only they do any of it, and a year is the longest range', async () => {
+    test('have exclusive access, with a maximum range of a year', async () => {
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(resolve({ decision: 'accept', receipt: 'U' }, person), 403, 'staff_only');
         await expectRefusal(
@@ -484,7 +484,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await lease()).toBeNull();
     });
 
-    test('is pulled by one process at a time, 48 hours at first, then as far as the last one and a little more', async () => {
+    test('is pulled by one process at a time, 48 hours at first, then since shortly before the last pull', async () => {
       await register();
       const first = await lease();
       expect(length(first)).toBeCloseTo(48, 0);
@@ -524,7 +524,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('lists the receipts that are new to it', async () => {
+    test('returns receipts that no earlier statement listed', async () => {
       const [heard, confirmed, unknown] = [receipt(), receipt(), receipt()];
       await receive(heard, { source: 'statement', reference: '' });
       await receive(confirmed, { reference: '' });

@@ -1,4 +1,4 @@
-// Money that is sent back: once, whole, above the limit by two members, and never again on a guess.
+// Refunds: once, of the full amount, above the limit by two staff members, and never repeated on an uncertain result.
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole, type Claims } from '../../backend/database/as-role.ts';
@@ -33,13 +33,13 @@ interface Work {
 
 const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
 const conversation = () => `AG_${randomBytes(8).toString('hex')}`;
-/** Of one unit, in cents: above the limit of KES 1,000 with two, below it with one. */
+/** Price in cents: one unit is below the limit of KES 1,000, two are above it. */
 const dear = 190_100;
 const cheap = 95_100;
 const first: Claims = people.staff;
 const second: Claims = secondStepPassed;
 
-/** Numbers below a limit, the same for the same seed. */
+/** Reproducible random numbers below a limit. */
 function drawing(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -136,7 +136,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ),
       )
     ).rows.map(({ leased }) => leased);
-  /** The work there is for one refund. */
+  /** The leased work for one refund. */
   const workOf = async (refund: Refund) => (await lease()).filter((work) => work.refund.id === refund.id);
   const pushed = (refund: Refund, answer: Record<string, unknown> = {}) =>
     service<Refund>('record_reversal_push', {
@@ -214,8 +214,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       )
     ).rows.map(({ event_key }) => event_key);
 
-  describe('asking for a refund', () => {
-    test('up to the limit needs no approval; order, stock, timeline and customer follow', async () => {
+  describe('requesting a refund', () => {
+    test('up to the limit needs no approval, and updates order, stock, timeline and customer', async () => {
       const refund = await sent();
       expect(refund).toMatchObject({
         status: 'sent',
@@ -243,7 +243,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await customerTold()).toEqual(['']);
     });
 
-    test('above it needs the approval of another member', async () => {
+    test('above the limit needs the approval of another staff member', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -293,13 +293,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query('update public.store_settings set refund_approval_above = 100000');
     });
 
-    test('is not possible for a paid order that will be delivered, or an unanswered prompt', async () => {
+    test('is rejected for a paid order that will be delivered, and for an unanswered prompt', async () => {
       await expectRefusal(request(), 409, 'nothing_to_send_back');
       const open = await place(1);
       await expectRefusal(request(await prompt(open)), 409, 'nothing_to_send_back');
     });
 
-    test('needs the receipt, and a reason', async () => {
+    test('requires the receipt and a reason', async () => {
       order = await place(1);
       paid = await callback(await prompt(), null);
       await setStatus('cancelled');
@@ -317,7 +317,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('twenty times at once opens one', async () => {
+    test('twenty times concurrently creates one', async () => {
       await setStatus('cancelled');
       const answers = await Promise.allSettled(
         Array.from({ length: 20 }, (_, index) => request(paid, index % 2 ? first : second)),
@@ -337,8 +337,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('an order whose money is on its way back', () => {
-    test('is neither taken up again nor noted as sent back once more', async () => {
+  describe('an order with a refund', () => {
+    test('can be neither reopened nor recorded as refunded again', async () => {
       await setStatus('cancelled');
       const refund = await request();
       await expectRefusal(setStatus('processing'), 409, 'refund_under_way');
@@ -353,7 +353,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 4 });
     });
 
-    test('of an order under review blocks its delivery', async () => {
+    test('in review cannot be delivered', async () => {
       order = await place(1);
       const late = await prompt();
       await database.query(
@@ -377,7 +377,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
     });
 
-    test('of an order with another amount blocks every handing-over status', async () => {
+    test('with another amount cannot be handed over', async () => {
       order = await place(1);
       const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
         order_id: order.id,
@@ -393,7 +393,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await setStatus('processing');
     });
 
-    test('delivering and asking for a refund at once: one of the two', async () => {
+    test('is either delivered or refunded when both are requested concurrently', async () => {
       await setStatus('cancelled');
       const [asked, taken] = await Promise.allSettled([request(), setStatus('processing')]);
       expect([asked.status, taken.status].filter((word) => word === 'fulfilled')).toHaveLength(1);
@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await customerTold()).toEqual([refund.id]);
     });
 
-    test('that turns out to be a prompt’s after it was sent back is told of once, with its amount and receipts', async () => {
+    test('that is matched to a prompt after its refund is reported once, with its amount and receipts', async () => {
       order = await place(1);
       const open = await prompt();
       const [code, back] = [receipt(), receipt()];
@@ -449,7 +449,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([true, false])(
-      'entered by hand, then told of as that of a prompt: its refund (sent: %s) stays with its money',
+      'entered by hand and then matched to a prompt keeps its refund (sent: %s)',
       async (isSent) => {
         order = await place(1);
         const open = await prompt();
@@ -481,8 +481,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  describe('what M-PESA tells', () => {
-    test('counts once, however often and from whichever source', async () => {
+  describe('a result of M-PESA', () => {
+    test('counts once, even if repeated and from several sources', async () => {
       const refund = await sent();
       const back = receipt();
       const answers = await Promise.all(
@@ -504,7 +504,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await events()).toHaveLength(3);
     });
 
-    test('before the request is answered counts as well', async () => {
+    test('counts before the request is answered', async () => {
       await setStatus('cancelled');
       const refund = await request();
       await workOf(refund);
@@ -512,7 +512,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await pushed(refund)).toMatchObject({ status: 'completed', next_check_at: null });
     });
 
-    test('a failure leaves the refund due for another request; a later success still counts', async () => {
+    test('that is a failure allows another request; a later success still counts', async () => {
       const refund = await sent();
       expect(await result(refund, failed)).toMatchObject({ outcome: 'failed', refund: { status: 'failed' } });
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'paid' });
@@ -527,7 +527,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('a success after the order was taken up again after all takes its units back into stock', async () => {
+    test('that is a success after the order was reopened returns its units to stock', async () => {
       const refund = await sent();
       await result(refund, failed);
       await setStatus('processing');
@@ -536,7 +536,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
     });
 
-    test('a success after a refund by hand is recorded: it was refunded twice', async () => {
+    test('that is a success after a refund by hand is recorded as a double refund', async () => {
       const refund = await sent();
       await result(refund, failed);
       await byHand(receipt());
@@ -553,7 +553,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         as<Record<string, number>>(first, 'payment_health', {}).then((health) => health.refunds_sent_twice);
       expect(await waiting()).toBe(1);
 
-      // Until a member of staff has dealt with it, and said how.
+      // Until a staff member has resolved it with a note.
       const seen = (note: string) => as(second, 'acknowledge_sent_twice', { refund_id: refund.id, note });
       await expectRefusal(seen('x'), 400, 'reason_invalid');
       expect(await seen(' She paid it back to the till ')).toMatchObject({
@@ -566,7 +566,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await events()).filter((told) => told.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
     });
 
-    test('a single refund cannot be resolved as a double one', async () => {
+    test('of a single refund cannot be resolved as a double one', async () => {
       const refund = await sent();
       await expectRefusal(
         as(first, 'acknowledge_sent_twice', { refund_id: refund.id, note: 'Dealt with' }),
@@ -575,7 +575,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('a receipt of money that came in, or another amount, is no proof of its way back', async () => {
+    test('with the receipt of a received payment, or another amount, does not complete the refund', async () => {
       const refund = await sent();
       const other = await pay(await place(1));
       for (const code of [paid.receipt, other.receipt]) {
@@ -615,7 +615,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await result(refund)).toMatchObject({ outcome: 'completed' });
     });
 
-    test('about a refund that was not sent completes nothing', async () => {
+    test('about an unsent refund completes nothing', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -640,7 +640,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('a payment that M-PESA still reports as completed fails the refund only after a while', async () => {
+    test('it fails only after a while when M-PESA still reports the payment as completed', async () => {
       const refund = await sent(lost);
       expect(await told(refund, 'not_reversed')).toMatchObject({
         outcome: 'pending',
@@ -650,7 +650,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'failed' });
     });
 
-    test('M-PESA saying so after it took the request is not believed at all', async () => {
+    test('it does not fail by that status when M-PESA accepted the request', async () => {
       const refund = await sent();
       await later(refund, 60);
       expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'pending' });
@@ -719,7 +719,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('by hand', () => {
-    test('is noted with its receipt, once', async () => {
+    test('is recorded with its receipt, once', async () => {
       await setStatus('cancelled');
       const back = receipt();
       const noted = await byHand(` ${back.toLowerCase()} `);
@@ -734,7 +734,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(byHand(receipt()), 409, 'refund_exists');
     });
 
-    test('takes no receipt of money that came in, nor one of another refund', async () => {
+    test('rejects the receipt of a received payment, and that of another refund', async () => {
       await setStatus('cancelled');
       await expectRefusal(byHand(paid.receipt ?? ''), 409, 'receipt_of_payment');
       await expectRefusal(byHand('no'), 400, 'receipt_invalid');
@@ -746,14 +746,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(byHand(back), 409, 'refund_receipt_used');
     });
 
-    test('ten members at once note one', async () => {
+    test('is recorded once by ten concurrent staff members', async () => {
       await setStatus('cancelled');
       const answers = await Promise.allSettled(Array.from({ length: 10 }, () => byHand(receipt())));
       expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect(await state()).toMatchObject({ refunds: ['by_hand completed'] });
     });
 
-    test('it cannot be noted with the order alone, without receipt and second member', async () => {
+    test('cannot be recorded by changing the order, without receipt and second staff member', async () => {
       order = await place(2);
       paid = await pay();
       await setStatus('cancelled');
@@ -769,7 +769,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('money without an order', () => {
+  describe('a payment without an order', () => {
     const told = async (code: string, cents: number, reference = 'who knows') =>
       service('receive_mpesa_transaction', {
         source: 'statement',
@@ -793,7 +793,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         )
       ).rows.map((row) => row.told);
 
-    test('is sent back by its receipt, once', async () => {
+    test('is refunded by its receipt, once', async () => {
       const code = receipt();
       await told(code, cheap);
       const asked = await Promise.allSettled([ask(code), ask(code), ask(code)]);
@@ -806,7 +806,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(ask(code), 409, 'refund_exists');
     });
 
-    test('above the limit waits for another member', async () => {
+    test('above the limit needs another staff member', async () => {
       const code = receipt();
       await told(code, dear);
       const asked = await ask(code);
@@ -816,7 +816,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await withdraw(asked);
     });
 
-    test('that turns out to be a payment before it was sent to M-PESA is not refunded', async () => {
+    test('that is matched to an order before its refund was sent is not refunded', async () => {
       const code = receipt();
       await told(code, cheap);
       await ask(code);
@@ -826,7 +826,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await lease()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
     });
 
-    test('that turns out to be a payment after it was sent to M-PESA is refunded, and pays nothing', async () => {
+    test('that is matched to an order after its refund was sent is refunded, and pays nothing', async () => {
       const code = receipt();
       await told(code, cheap);
       const asked = await ask(code);
@@ -843,7 +843,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('that was to go back and did not is open again, and that is remembered', async () => {
+    test('is open again after a withdrawn refund, which its history shows', async () => {
       const code = receipt();
       await told(code, cheap);
       const failing = await ask(code);
@@ -859,7 +859,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('is noted by hand, and is no payment of an order', async () => {
+    test('can be refunded by hand, and pays no order', async () => {
       const code = receipt();
       await told(code, cheap);
       const back = receipt();
@@ -896,7 +896,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(request(payment), 409, 'amount_differs');
     });
 
-    test('refunds no more than the amount that M-PESA reported, whatever staff typed', async () => {
+    test('refunds no more than the amount that M-PESA reported, even if staff entered more', async () => {
       order = await place(1);
       const code = receipt();
       await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, received_cents: cheap });
@@ -925,7 +925,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await setStatus('cancelled', placed);
         orders.push({ order: placed, payment });
       }
-      // What M-PESA did, by receipt, and the requests without a result yet.
+      // Reversals by M-PESA, by receipt, and requests without a result.
       const reversed = new Set<string>();
       const handed = new Set<string>();
       const untold: { refund: Refund; isDone: boolean }[] = [];
@@ -993,7 +993,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           Array.from({ length: 8 }, () => (acts[draw(acts.length)] as () => Promise<unknown>)()),
         );
         for (const outcome of done) {
-          // A refusal is expected; any other error, such as a deadlock, is not.
+          // A rejection is expected; any other error, such as a deadlock, is not.
           if (outcome.status === 'rejected')
             expect(outcome.reason).toMatchObject({ code: expect.stringMatching(/^PT4/) });
         }
@@ -1041,7 +1041,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  // Positive controls: the promises about refunds are able to break.
+  // Positive controls: the invariants of refunds can fail.
   const refundOf = (cents: string) =>
     `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status)
      select id, receipt, ${cents}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;

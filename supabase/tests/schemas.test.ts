@@ -1,4 +1,4 @@
-// supabase/schemas is the current database as one readable text; the migrations lead to the same.
+// supabase/schemas describes the current database; the migrations lead to the same catalogue.
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { throwawayDatabase } from '../../backend/database/throwaway.ts';
@@ -24,7 +24,7 @@ test('schemas and migrations give the same catalogue', async () => {
   expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
 });
 
-test('a change of any kind would be noticed', async () => {
+test('detects a change of any kind', async () => {
   const database = await throwawayDatabase('pglite', shopMigrations);
   const before = await describeCatalogue(database);
   const changes: [statement: string, object: string][] = [

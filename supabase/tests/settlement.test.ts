@@ -1,4 +1,4 @@
-// What a message means for a payment attempt: the rows of the table in docs/decisions/payments.md, by their names.
+// Settlement of messages: the rows of the table in docs/decisions/payments.md, by their names.
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -7,7 +7,7 @@ import { openShopDatabase } from './shop-database.ts';
 const orderId = 'a0000000-0000-4000-8000-000000000001';
 const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
 
-/** A prompt for KSh 951 that M-PESA has not decided. */
+/** A prompt for KSh 951 without a result. */
 const prompted = {
   id: 'b0000000-0000-4000-8000-000000000001',
   order_id: orderId as string | null,
@@ -20,9 +20,9 @@ const prompted = {
   checkout_request_id: 'ws_1',
 };
 const paid = { ...prompted, status: 'completed', receipt: 'UKL1' };
-/** Paid by what a payer's reference says alone. */
+/** Paid by presumption: only by the payer's reference. */
 const presumed = { ...paid, presumption: 'attempt' };
-/** A payment of its own under the receipt of the message, as staff have typed it. */
+/** A separate payment with the receipt of the message, entered by staff. */
 const byHand = {
   ...prompted,
   id: 'b0000000-0000-4000-8000-000000000002',

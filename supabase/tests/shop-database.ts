@@ -1,4 +1,4 @@
-// The shop's database for tests: migrated, seeded, with the people who come to it, and its procedures to call.
+// The shop's database for tests: migrated, seeded, with an account of each kind, and functions to call its procedures.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
@@ -12,19 +12,19 @@ const formerStaffId = '5a000000-0000-4000-8000-000000000002';
 const customerId = '5a000000-0000-4000-8000-000000000003';
 const carefulStaffId = '5a000000-0000-4000-8000-000000000004';
 
-/** Everyone who can come to the database, by what they are called in the tests. */
+/** The kinds of caller, by their names in the tests. */
 export const people = {
   visitor: { role: 'anon' },
   customer: { role: 'authenticated', sub: customerId },
   'former staff': { role: 'authenticated', sub: formerStaffId },
   staff: { role: 'authenticated', sub: staffId, aal: 'aal1' },
-  // Has a second factor, and has given only the password so far.
+  // Has a second factor, but has entered only the password.
   'half-way staff': { role: 'authenticated', sub: carefulStaffId, aal: 'aal1' },
   service: { role: 'service_role' },
 } as const satisfies Record<string, Claims>;
 export type Person = keyof typeof people;
 export const everyone = Object.keys(people) as Person[];
-/** The same person after the second step. */
+/** The same person after the second factor. */
 export const secondStepPassed: Claims = { ...people['half-way staff'], aal: 'aal2' };
 export const personIds = { staff: staffId, 'former staff': formerStaffId, customer: customerId };
 
@@ -38,7 +38,7 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
        ($4, 'careful@jani.example')`,
     [staffId, formerStaffId, customerId, carefulStaffId],
   );
-  // A factor that was begun and never confirmed changes nothing.
+  // A factor that was never verified has no effect.
   await database.query(
     `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'unverified'), ($2, 'totp', 'verified')`,
     [staffId, carefulStaffId],
@@ -84,7 +84,7 @@ export async function call<Answer>(
   return answer;
 }
 
-/** Whether procedures return rows: drivers give a row as text, so it is selected as JSON. */
+/** Whether procedures return rows: drivers return a row as text, so it is selected as JSON. */
 const returnsRow = new Map<string, boolean>();
 
 /** Calls a procedure of the public schema in a session that has its identity. */
@@ -122,7 +122,7 @@ function refusalError({ code, message, details, hint }: RefusalAnswer): Database
   return new DatabaseError(message, { code, detail: details, hint });
 }
 
-/** Expects a refusal with this HTTP status and machine code; gives the error back. */
+/** Expects an error with this HTTP status and code, and returns it. */
 export async function expectRefusal(
   attempt: Promise<unknown>,
   status: number,
@@ -147,13 +147,13 @@ export interface PlacedOrder {
   total_amount: number;
   charge_cents: number;
   customer_phone: string;
-  /** Null: the order holds no units. */
+  /** Null: no stock is reserved. */
   reserved_until: string | null;
   expires_at: string;
   created_at: string;
 }
 
-/** A product of its own for a test, so that its stock is nobody else's. */
+/** A new product for a test, so that no other test changes its stock. */
 export async function makeProduct(database: Database, stock: number, price = 95_000): Promise<string> {
   const id = randomUUID();
   await database.query(
@@ -164,7 +164,7 @@ export async function makeProduct(database: Database, stock: number, price = 95_
   return id;
 }
 
-/** What a well-filled order form sends, for one unit of a product that costs 950 shillings. */
+/** The data of a valid order form, for one unit of a product that costs 950 shillings. */
 export function orderForm(productId: string): Record<string, unknown> {
   return {
     idempotency_key: randomUUID(),

@@ -1,4 +1,4 @@
-// The pages of a long product list: each product once, true counts, and few rows read, with and without statistics.
+// Pages of a long product list: each product once, exact counts, and few rows read, with and without statistics.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -34,7 +34,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const list = (given: Record<string, unknown> = {}) =>
     call<ShopList>(database, 'visitor', 'shop_page', given);
 
-  test('all of a short list are given, newest first, with the slugs of a search', async () => {
+  test('returns all of a short list, newest first, with the slugs of a search', async () => {
     const { rows } = await database.query<{ slug: string }>(
       'select slug from public.products where is_active order by created_at desc, id',
     );
@@ -95,7 +95,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('a search has pages of its matches, narrowed and sorted', async () => {
+    test('pages the matches of a search, filtered and sorted', async () => {
       const found = await list({ search: 'mango', brand: 'Bulk', sort: 'price' });
       expect(found.count).toBeGreaterThan(0);
       expect(found.products.every(({ brand }) => brand === 'Bulk')).toBe(true);
@@ -112,7 +112,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
-    test('where nothing matches, the newest are given instead', async () => {
+    test('returns the newest when nothing matches', async () => {
       expect(await list({ brand: 'Nobody' })).toMatchObject({ count: 0, pages: 1 });
       expect((await list({ brand: 'Nobody' })).products).toHaveLength(12);
     });
@@ -146,7 +146,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         update public.products set brand = 'Rare' where brand = 'Changed'`);
     });
 
-    test('a page reads its own products, whatever the statistics say', async () => {
+    test('a page reads only its own products, with any statistics', async () => {
       const rowsRead = (given: Record<string, unknown>) =>
         asRole(database, people.visitor, async (session) => {
           const count = async () => {

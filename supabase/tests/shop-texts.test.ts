@@ -1,4 +1,4 @@
-// The texts of the contact page: bounded, and rendered with the settings they quote.
+// The texts of the contact page: limited in length, and rendered with the settings they contain.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
@@ -15,7 +15,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const save = (change: string, given: unknown[] = []) =>
     database.query(`update public.shop_texts set ${change} where slug = 'faq'`, given);
 
-  test('every place on the contact page has a text, and its original can be saved', async () => {
+  test('every section of the contact page has a text, which can be saved unchanged', async () => {
     const { rows } = await database.query<{ slug: string; title: string; body: string }>(
       'select slug, default_title as title, default_body as body from public.shop_texts where title = default_title and body = default_body',
     );
@@ -23,7 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const text of rows) expect(checkShopText(text), text.slug).toEqual({});
   });
 
-  test('a text is bounded as the form bounds it', async () => {
+  test('the database and the form have the same limits', async () => {
     const { title, body } = shopTextLimits;
     await save('title = $1, body = $2', ['t'.repeat(title), 'b'.repeat(body)]);
     for (const [change, given] of [

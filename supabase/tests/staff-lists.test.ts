@@ -1,4 +1,4 @@
-// Staff lists: orders and deliveries are found by the words of customers and riders, and filtered by waiting work.
+// Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -6,10 +6,10 @@ import { testDatabases } from '../../backend/database/throwaway.ts';
 import { deliveryPromiseMinutes } from '../../domain/delivery-status.ts';
 import { expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 
-// More than a search walks through before it looks a text up: 40 pages of 5.
+// More rows than a search scans before it uses the index: 40 pages of 5.
 const bulk = 400;
 
-/** An order with what hangs on it, from the newest to the oldest. */
+/** An order with its related rows, from the newest to the oldest. */
 const orders = [
   // number, customer, phone, address, status, payment, minutes ago, drink, receipt, rider
   [
@@ -180,7 +180,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       await database.query(`select set_config('private.although_unpaid', '', false)`);
     }
-    // Older ones, so that what is rare lies beyond the newest that a search walks through.
+    // Older ones, so that rare matches are beyond the newest rows that a search scans.
     await database.query(
       `insert into public.orders (order_number, tracking_number, customer_name, customer_email, customer_phone,
          shipping_address, status, payment_status, delivery_fee, total_amount, created_at)
@@ -276,7 +276,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     [{ payment: 'refunded' }, ['A-8']],
     [{ payment: 'nonsense' }, []],
     [{ payment: 'paid', status: 'processing' }, ['A-1', 'A-2']],
-    // What a delivery made "out for delivery" is what staff call shipped.
+    // The status "out for delivery" of a delivery is "shipped" for staff.
     [{ status: 'shipped' }, ['A-4', 'A-10']],
     [{ status: 'out_for_delivery' }, ['A-4']],
     [{ due: 'prepare' }, ['A-1', 'A-2']],
@@ -292,13 +292,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count(given)).toBe(found.length);
   });
 
-  test('a payment in another amount makes its unpaid order one to review', async () => {
+  test('an unpaid order with a payment of another amount needs review', async () => {
     const { rows } = await database.query<{ id: string }>(
       `insert into public.payments (order_id, phone, charge_cents, status, result_code)
        select id, '+254700000003', 95100, 'review', '0' from public.orders where order_number in ('A-3', 'A-5')
        returning id`,
     );
-    // A-5 is paid: nothing is left to decide about it.
+    // A-5 is paid, so it needs no review.
     expect(await find({ payment: 'needs_review' })).toEqual(['A-3', 'A-7']);
     expect(await count({ payment: 'needs_review' })).toBe(2);
     expect(await find({ payment: 'needs_review', search: 'zawadi' })).toEqual([]);
@@ -307,7 +307,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('a payment that is to be sent back makes its order one with a refund due', async () => {
+  test('an order with a payment to refund has a due refund', async () => {
     await database.query(
       `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at)
        select id, '+254700000004', 95100, 'completed', 'UKL3AB12ZZ', true, now() from public.orders where order_number = 'A-5'`,
@@ -354,7 +354,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(counted?.count).toBe(found.length);
   });
 
-  test('waiting work is counted', async () => {
+  test('counts open work', async () => {
     expect(await ask('select * from public.count_work()')).toEqual([
       {
         to_prepare: 2,
@@ -367,14 +367,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('an order is late after the same time in the database and on the screen', async () => {
+  test('the database and the screen use the same time limit for late orders', async () => {
     const { rows } = await database.query<{ minutes: number }>(
       'select (extract(epoch from private.delivery_promise()) / 60)::integer as minutes',
     );
     expect(rows[0]?.minutes).toBe(deliveryPromiseMinutes);
   });
 
-  test('riders of the last 60 days are listed with their newest phone and vehicle, and their open deliveries', async () => {
+  test('lists riders of the last 60 days with their newest phone and vehicle, and their open deliveries', async () => {
     await database.query(
       `insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, created_at)
        select id, 'delivered', case order_number when 'B-1' then 'JOSEPH' else 'Long ago' end, '0799', 'Van',

@@ -1,4 +1,4 @@
-// Finding deliveries and inquiries: in the columns named, literally, page by page, by staff only, and fast.
+// Search of deliveries and inquiries: literal, in the listed columns, in pages, for staff only, and fast.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -10,14 +10,14 @@ interface Found {
   created_at: string;
 }
 
-/** More than a search goes through before it looks a text up. */
+/** More rows than a search scans before it uses the index. */
 const many = 4_000;
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase(kind);
-    // The oldest are what is looked for: they are beyond the newest that a search goes through.
+    // The searched rows are the oldest, beyond the newest rows that a search scans.
     await database.execute(`
       insert into public.orders
         (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
@@ -41,7 +41,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const ask = async <Row>(sql: string, parameters: unknown[] = [], person: Person = 'staff') =>
     (await asRole(database, people[person], (session) => session.query<Row>(sql, parameters))).rows;
-  /** The numbers of the orders whose deliveries are found. */
+  /** Order numbers of the found deliveries. */
   const deliveries = async (search: string | null, status: string | null = null) =>
     (
       await ask<{ number: string }>(
@@ -83,13 +83,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['zuri12@', ['N-12']],
     ["'; drop table", []],
     ['xavier n-7', ['N-7']],
-    // The order's own number alone: N-71 and N-712 are others.
+    // Only the exact order number: N-71 and N-712 are others.
     ['jj-20261121-10007', ['N-7']],
   ])('deliveries with %j are found wherever it stands, and no others', async (search, found) => {
     expect((await deliveries(search)).sort()).toEqual([...found].sort());
   });
 
-  test('the status is an exact one, with a search and without', async () => {
+  test('filters by exact status, with and without a search', async () => {
     expect((await deliveries('zawadi', 'assigned')).sort()).toEqual(['N-2', 'N-4']);
     expect(await deliveries('zawadi', 'failed')).toEqual([]);
     expect(await deliveries('', 'assigned')).toHaveLength(1000);
@@ -108,7 +108,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-39']],
     ['search_inquiries', 'inquiries', ['', 'visitor', 'visitor 1', 'question 39']],
   ])('%s', (procedure, table, searches) => {
-    test.each(searches)('with %j gives every row once, newest first, page after page', async (search) => {
+    test.each(searches)('with %j returns every row once, newest first, in pages', async (search) => {
       const seen: Found[] = [];
       for (;;) {
         const last = seen.at(-1);
@@ -142,7 +142,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await ask(asked, [], 'service')).length).toBeGreaterThan(0);
     });
 
-    test('gives at most a thousand rows, and at least one', async () => {
+    test('returns at most a thousand rows, and at least one', async () => {
       const count = async (size: number | null) =>
         (await ask(`select from public.${procedure}(page_size => $1)`, [size])).length;
       expect([await count(5000), await count(0), await count(null)]).toEqual([1000, 1, 50]);

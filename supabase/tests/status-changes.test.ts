@@ -1,4 +1,4 @@
-// Status changes by staff: unpaid orders need consent, refunded ones stay, and for 15 seconds a change can be undone.
+// Status changes by staff: unpaid orders require consent, refunded ones cannot be handed over, and a change can be undone for 15 seconds.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -51,7 +51,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       receipt: receipt(),
       received_cents: cents,
     });
-    // What staff typed about the money can be corrected first; these tests are about what follows.
+    // Payments entered by staff can be corrected first; these tests cover the steps after that.
     await database.query(
       `update private.outbox_queue as q set due_at = now() from public.outbox_messages as m
        where m.id = q.message_id and m.kind in ('order_paid', 'order_payment_held')`,
@@ -86,7 +86,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return rows[0] as State;
   }
-  /** As the table service updates for staff. */
+  /** Updates like the table service does for staff. */
   const plainly = (table: 'orders' | 'deliveries', change: string, person: Person = 'staff') =>
     asRole(database, people[person], (session) =>
       session.query(
@@ -151,7 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: 'words',
       subject: null,
     });
-  /** Marks every message that is due as being sent; gives their kinds. */
+  /** Marks every due message as being sent, and returns their kinds. */
   async function leave(): Promise<string[]> {
     const left: string[] = [];
     for (const message of await leaseAll()) {
@@ -182,7 +182,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('asks for consent at each step, and for none of a paid order', async () => {
+    test('requires consent at each step, but not for a paid order', async () => {
       await set('shipped', { although_unpaid: true });
       await plainly('orders', `status = 'out_for_delivery'`);
       await expectRefusal(set('delivered'), 409, 'order_unpaid');
@@ -191,7 +191,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'delivered', money: 'paid' });
     });
 
-    test('lets unpaid orders be set to everything else, and be paid in the same statement', async () => {
+    test('allows other statuses for unpaid orders, and handing over in the statement that pays them', async () => {
       for (const status of ['processing', 'pending', 'cancelled', 'pending']) {
         await plainly('orders', `status = '${status}'`);
         expect(await state()).toMatchObject({ status });
@@ -203,7 +203,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'delivered' });
     });
 
-    test('asks for consent where the payment needs review', async () => {
+    test('requires consent when the payment needs review', async () => {
       await pay(100);
       expect(await state()).toMatchObject({ money: 'needs_review' });
       await expectRefusal(set('shipped'), 409, 'order_unpaid');
@@ -228,7 +228,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await sendMoneyBack();
         await expectRefusal(plainly('orders', `status = '${status}'`), 409, 'order_refunded');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
-        // Other statuses stay open, and do not open a way round.
+        // Other statuses are allowed, and are no way around it.
         await set('processing');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
         await expectRefusal(setDelivery('delivered', { although_unpaid: true }), 409, 'order_refunded');
@@ -236,7 +236,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('ends the consent with the call', async () => {
+    test('applies the consent to one call only', async () => {
       await expect(
         asRole(database, people.staff, async (session) => {
           await session.query(
@@ -261,7 +261,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'processing', delivery: 'assigned' });
     });
 
-    test('is for staff only, and of what exists', async () => {
+    test('is for staff only, and for an existing order', async () => {
       await pay();
       const change = await set('shipped');
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
@@ -283,7 +283,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the message of a change', () => {
-    test('leaves after 15 seconds by itself, whichever way the status was set', async () => {
+    test('is sent after 15 seconds, however the status was set', async () => {
       await pay();
       await leave();
       await plainly('orders', `status = 'shipped'`);
@@ -300,7 +300,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await leave()).toEqual(['order_delivered', 'order_delivered']);
     });
 
-    test('does not leave when the order has another status by then, and leaves once it has it again', async () => {
+    test('is not sent when the order has another status by then, and is sent once the status is set again', async () => {
       await pay();
       await leave();
       await set('shipped');
@@ -322,7 +322,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await leave()).toEqual(['order_delivered', 'order_delivered']);
     });
 
-    test('waits again when the status is set again before it left', async () => {
+    test('waits again when the status is set again before it was sent', async () => {
       await pay();
       await leave();
       await set('shipped');
@@ -379,7 +379,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual(delivered);
     });
 
-    test('takes the units of a cancelled order again, and refuses when they are sold', async () => {
+    test('reserves the stock of a cancelled order again, and is rejected when it is sold out', async () => {
       await pay();
       const before = await state();
       let change = await set('cancelled');
@@ -398,7 +398,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'cancelled', delivery: 'failed' });
     });
 
-    test('restores an unpaid order that was handed over, without asking again', async () => {
+    test('restores an unpaid order that was handed over, without another consent', async () => {
       await set('delivered', { although_unpaid: true });
       await undo(await set('processing'));
       expect(await state()).toMatchObject({ status: 'delivered', money: 'unpaid' });
@@ -450,7 +450,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const sendMoneyBackLater = () =>
       database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [order.id]);
 
-    test('is refused after its time, after the message has left, and to other staff', async () => {
+    test('is rejected after 15 seconds, after the message was sent, and for other staff', async () => {
       await pay();
       await leave();
       let change = await set('shipped');
@@ -473,7 +473,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ status: 'delivered' });
     });
 
-    test('is forgotten with the next change once its time is over', async () => {
+    test('is not available for earlier changes once its time is over', async () => {
       await set('processing');
       await timePasses(16);
       await set('pending');

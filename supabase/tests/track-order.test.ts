@@ -1,4 +1,4 @@
-// Tracking an order: what strangers and its customer see, and how guessing is limited.
+// Tracking an order: the data that strangers and the customer see, and the limits of guesses.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
@@ -62,7 +62,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ),
     );
 
-  /** The order as the database has it. */
+  /** The row of the order. */
   const rowOf = async ({ tracking_number }: PlacedOrder) =>
     (
       await database.query<{ id: string; live_handle: string }>(
@@ -71,7 +71,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       )
     ).rows[0];
 
-  test('shows a stranger status, items and total, and nothing of the customer or the payment', async () => {
+  test('shows strangers status, items and total, but no data of the customer or the payment', async () => {
     const order = await place({ quantity: 2, expected_total: 190_100 });
     const tracked = await track({ tracking_number: order.tracking_number });
     expect(tracked).toEqual({
@@ -128,7 +128,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('stays masked with a wrong proof', async () => {
+  test('is masked with a wrong proof', async () => {
     const order = await place();
     const other = await place();
     const handle = (await rowOf(order))?.live_handle;
@@ -151,13 +151,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
-  test('finds the number however it is typed', async () => {
+  test('finds the number in any notation', async () => {
     const order = await place();
     const tracked = await track({ tracking_number: ` ${order.tracking_number.toLowerCase()} ` });
     expect(tracked?.tracking_number).toBe(order.tracking_number);
   });
 
-  test('answers arguments of a megabyte without reading them whole', async () => {
+  test('answers arguments of a megabyte without parsing them', async () => {
     const order = await place();
     const long = 'x'.repeat(1_000_000);
     expect(await track({ tracking_number: long, access_key: long, phone_last_four: long })).toBeNull();
@@ -166,7 +166,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).toMatchObject({ is_masked: true });
   });
 
-  test('shows a stranger only the status of an order older than 30 days', async () => {
+  test('shows strangers only the status of an order older than 30 days', async () => {
     const order = await place();
     const age = (days: number) =>
       database.query(
@@ -197,7 +197,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(masked?.customer_phone).toBe('0712 ••• •••');
   });
 
-  test('limits guesses per hour, and look-ups without proof per ten minutes and per day', () =>
+  test('limits guesses per hour, and lookups without proof per ten minutes and per day', () =>
     expect(limits).toEqual([
       { name: 'digits', allowed: 60, within: '01:00:00' },
       { name: 'order_digits', allowed: 5, within: '01:00:00' },
@@ -214,7 +214,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     };
 
-    test('are five per order and network; the right digits from elsewhere are never refused', async () => {
+    test('are limited to five per order and network; the right digits from another network are never rejected', async () => {
       const order = await place();
       const other = await place();
       await wrong(order, 5, '203.0.113.1');
@@ -232,14 +232,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       ).toMatchObject({ is_masked: false });
     });
 
-    test('are five when they are made at the same time', async () => {
+    test('are limited to five when concurrent', async () => {
       const order = await place();
       const guesses = Array.from({ length: 40 }, (_, n) => guess(order, String(1000 + n), '203.0.113.2'));
       const answers = await Promise.allSettled(guesses);
       expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
     });
 
-    test('are sixty per network for all orders together', async () => {
+    test('are limited to sixty per network for all orders together', async () => {
       for (let n = 0; n < 15; n += 1) await wrong(await place(), 4, '192.0.2.60');
       const order = await place();
       await expectRefusal(guess(order, '5678', '192.0.2.60'), 429, 'too_many_guesses');
@@ -252,7 +252,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await guess(order, '5678', '192.0.2.61')).toMatchObject({ is_masked: false });
     });
 
-    test('count nothing when they are right', async () => {
+    test('are not counted when they are right', async () => {
       const order = await place();
       for (let n = 0; n < 100; n += 1) {
         expect(await guess(order, '5678', '192.0.2.62')).toMatchObject({ is_masked: false });
@@ -260,13 +260,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       await wrong(order, 5, '192.0.2.62');
     });
 
-    test('of a number that does not exist are limited like those of one that does', async () => {
+    test('are limited equally for unknown and known numbers', async () => {
       const none = { tracking_number: 'JJ-20200101-1000' } as PlacedOrder;
       for (let n = 0; n < 5; n += 1) expect(await guess(none, '0000', '192.0.2.63')).toBeNull();
       await expectRefusal(guess(none, '0000', '192.0.2.63'), 429, 'too_many_guesses');
     });
 
-    test('by many networks together require the whole number, which is never refused', async () => {
+    test('from many networks together require the whole phone number, which is never rejected', async () => {
       const order = await place();
       await database.query(
         `insert into private.rate_limits
@@ -288,11 +288,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('look-ups without proof', () => {
+  describe('lookups without proof', () => {
     const ask = (tracking_number: string, address: string) => track({ tracking_number }, address);
     const missing = (n: number) => `JJ-20200101-${1000 + n}`;
 
-    test('are sixty per network, orders and unknown numbers together', async () => {
+    test('are limited to sixty per network, for orders and unknown numbers together', async () => {
       const orders = [await place(), await place(), await place()];
       for (let n = 0; n < 30; n += 1) {
         expect(await ask(missing(n), '192.0.2.50')).toBeNull();
@@ -309,7 +309,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'too_many_lookups',
       );
       expect(await ask(number, '192.0.2.51')).not.toBeNull();
-      // With proof nothing is refused.
+      // With proof no lookup is rejected.
       for (const proof of [{ access_key: orders[0]?.access_key }, { phone_last_four: '5678' }]) {
         expect(await track({ tracking_number: number, ...proof }, '192.0.2.50')).toMatchObject({
           is_masked: false,
@@ -317,7 +317,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('are 300 different numbers a day, and the same number again costs none', async () => {
+    test('are limited to 300 different numbers a day, without counting repetitions', async () => {
       const order = await place();
       const forgetTenMinutes = () =>
         database.query(`delete from private.rate_limits where bucket = 'order_lookups'`);
@@ -333,7 +333,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await ask(missing(299), '192.0.2.53')).toBeNull();
     });
 
-    test('count all addresses of an IPv6 network as one, and those of a wider one together', async () => {
+    test('count all addresses of an IPv6 /64 as one, and those of wider networks together', async () => {
       const order = await place();
       for (let n = 0; n < 60; n += 1) {
         expect(await ask(missing(n), `2001:db8:0:1:${n.toString(16)}::${n}`)).toBeNull();
@@ -341,7 +341,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(ask(order.tracking_number, '2001:0db8::1:ffff:1:2:3'), 429, 'too_many_lookups');
       expect(await ask(order.tracking_number, '2001:db8:0:2::1')).not.toBeNull();
       expect(await ask(order.tracking_number, 'no:address')).not.toBeNull();
-      // A /56 has twice as much, however many of its /64s take part.
+      // A /56 has twice the limit, for all of its /64s together.
       for (let n = 0; n < 59; n += 1) {
         expect(await ask(missing(n), `2001:db8:0:${(16 + n).toString(16)}::1`)).toBeNull();
       }
@@ -360,7 +360,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual([{ status: 'shipped' }]);
   });
 
-  test('a deleted product is still named as it was ordered', async () => {
+  test('a deleted product keeps its name in the order', async () => {
     const gone = await makeProduct(database, 1);
     const order = await place({ product_id: gone });
     await database.query('delete from public.products where id = $1', [gone]);
@@ -370,7 +370,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('a change of status is announced on both live channels, without personal data, each by its own name', async () => {
+  test('a status change is announced on both live channels, without personal data, each with its own status name', async () => {
     const order = await place();
     const handle = (await rowOf(order))?.live_handle ?? '';
     expect(handle).not.toBe(order.id);
@@ -400,7 +400,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await messagesOf(handle)).toEqual([told(handle)]);
   });
 
-  test('a delivery on its way moves its order, and a finished one finishes it', async () => {
+  test('the order follows its delivery to out for delivery and delivered', async () => {
     const order = await place();
     await database.query('insert into public.deliveries (order_id) values ($1)', [order.id]);
     const deliver = async (status: string) => {
@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const receiptOf = (given: Record<string, unknown>, address?: string) =>
       call<Record<string, unknown> | null>(database, 'visitor', 'order_receipt', given, address);
 
-    test('is shown in full with the access key or the phone, otherwise only that it exists', async () => {
+    test('is complete with the access key or the phone, otherwise shows only that it exists', async () => {
       const order = await place();
       const tracking_number = order.tracking_number;
       expect(await receiptOf({ tracking_number })).toEqual({ tracking_number, is_masked: true });
@@ -457,7 +457,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('counts guesses together with those at the order', async () => {
+    test('counts guesses together with those of the order', async () => {
       const order = await place();
       const guess = { tracking_number: order.tracking_number, phone_last_four: '0000' };
       for (let n = 0; n < 3; n++) await track(guess, '192.0.2.80');

@@ -1,7 +1,7 @@
 // Finds UPDATE and DELETE statements without a WHERE in the body of a function. Hosted projects refuse them (pg-safeupdate).
 
 /**
- * Lists the statements that would be refused.
+ * Lists the statements that would be rejected.
  * @param body text of a function in SQL or PL/pgSQL
  * @returns the beginning of each UPDATE or DELETE that has no WHERE of its own
  */

@@ -1,4 +1,4 @@
-// The shop on a database as a hosted project has it: migrations and seed applied by its owner, calls by its API's role.
+// The shop on a database like that of a hosted project: migrations and seed applied by its owner, calls by its API's role.
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ import { createHostedProject, type HostedProject } from './project.ts';
 const isPossible = testDatabases().includes('postgresql') && (await findPostgresql()) !== null;
 if (!isPossible) console.warn('There is no PostgreSQL: the tests of a hosted project are skipped.');
 
-// A busy machine may take its time.
+// A busy machine may be slow.
 const waitMs = 100_000;
 vi.setConfig({ testTimeout: 2 * waitMs, hookTimeout: 2 * waitMs });
 
@@ -63,7 +63,7 @@ describe.runIf(isPossible)('a hosted project', () => {
       confirmationDelayMs: 0,
       tooEarlyMs: 0,
     });
-    // As the platform's network: it names the caller, and the role comes from the bearer token.
+    // Like the platform's network: it sets the caller's IP address, and the role comes from the bearer token.
     gateway = createAdaptorServer({
       overrideGlobalObjects: false,
       fetch: async (request: Request) => {
@@ -131,7 +131,7 @@ describe.runIf(isPossible)('a hosted project', () => {
     });
     return { status: response.status, body: await response.json() };
   };
-  /** The answer of a call that must not fail. */
+  /** The result of a call that must not fail. */
   const answer = async <Data>(
     call: PromiseLike<{ data: Data; error: unknown }>,
   ): Promise<NonNullable<Data>> => {
@@ -221,7 +221,7 @@ describe.runIf(isPossible)('a hosted project', () => {
     expect(hosted.rows).toEqual(embedded.rows);
   });
 
-  test('settles an order, and staff deliver it, undo a step and anonymise its customer', async () => {
+  test('settles an order, which staff deliver, undo and anonymise', async () => {
     const order = await placePaidOrder('0712345678');
     const assigned = await answer(
       as('staff').rpc('assign_delivery', {
@@ -350,14 +350,14 @@ describe.runIf(isPossible)('a hosted project', () => {
     expect(sent.rowCount).toBe(1);
   });
 
-  test('counts calls by the address that the platform names', async () => {
+  test('counts calls by the IP address that the platform sets', async () => {
     const counted = await project.owner.query('select from private.rate_limits where subject like $1', [
       `${address}%`,
     ]);
     expect(counted.rowCount).toBeGreaterThan(0);
   });
 
-  test('executed no UPDATE or DELETE without WHERE, and would have noticed one', async () => {
+  test('executed no UPDATE or DELETE without WHERE, and detects one', async () => {
     expect(await project.unsafeWrites()).toEqual([]);
     await project.owner.execute(`
       create function public.unsafe() returns void language plpgsql as $$ begin delete from public.shop_texts; end $$;

@@ -1,4 +1,4 @@
--- A new hosted project as far as the shop's migrations and API touch it: roles, memberships, owners, grants and default privileges.
+-- The parts of a new hosted project that the shop's migrations and API use: roles, memberships, owners, grants and default privileges.
 -- Run by the cluster's superuser, supabase_admin. Facts: supabase/postgres (init scripts and migrations up to October 2026),
 -- supabase/auth, supabase/storage, supabase/realtime. Left out: the timeouts of the API roles (3 and 8 s), since a busy machine may be
 -- slower.

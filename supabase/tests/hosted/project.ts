@@ -1,4 +1,4 @@
-// A PostgreSQL cluster with one database as a new hosted project has it, and the shop applied to it as its owner would.
+// A PostgreSQL cluster with a database like that of a new hosted project, with the shop's migrations applied by its owner.
 import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../../../backend/database/database.ts';
@@ -17,7 +17,7 @@ export interface HostedProject {
   auth: Database;
   /** Whether pg-safeupdate is installed and loaded for the API, as the platform does. */
   hasSafeupdate: boolean;
-  /** UPDATE and DELETE statements without WHERE that the API executed, inside functions too: what safeupdate refuses. */
+  /** UPDATE and DELETE statements without WHERE that the API executed, also inside functions: those that safeupdate rejects. */
   unsafeWrites(): Promise<string[]>;
   close(): Promise<void>;
 }
