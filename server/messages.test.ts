@@ -71,7 +71,7 @@ async function mailServer(refusal?: string, end?: string): Promise<{ url: string
         if (isData) {
           if (line !== '.') continue;
           isData = false;
-          if (end === 'hangs up') socket.destroy();
+          if (end === 'disconnects') socket.destroy();
           else socket.write(`${end ?? '250 kept'}\r\n`);
         } else if (line === 'DATA') {
           isData = true;
@@ -147,7 +147,7 @@ test.each([
   [undefined, '554 spam', 'failed'],
   [undefined, '451 try later', 'refused'],
   // The server received the whole email, so it may have accepted it.
-  [undefined, 'hangs up', 'unsure'],
+  [undefined, 'disconnects', 'unsure'],
 ])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, outcome) => {
   const server = await mailServer(refusal, end);
   expect(await outcomeOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(outcome);

@@ -222,7 +222,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     async () => {
       const events: string[] = [];
       let wake = () => {};
-      const heardAgain = new Promise<void>((done) => {
+      const reconnected = new Promise<void>((done) => {
         wake = done;
       });
       const stop = await database.listen(
@@ -238,7 +238,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
         `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and application_name = 'backend notifications'`,
       );
-      await heardAgain;
+      await reconnected;
       expect(events).toEqual(['lost', 'reconnected']);
       await stop();
     },
@@ -258,7 +258,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     url.port = String((network.address() as AddressInfo).port);
     const distant = openPostgresql(url.href, { notificationCheck: 20 });
     const events: string[] = [];
-    const heardAgain = new Promise<void>((done) => {
+    const reconnected = new Promise<void>((done) => {
       const onReconnected = () => {
         events.push('reconnected');
         done();
@@ -276,7 +276,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
       near.removeAllListeners('data').resume();
       far.removeAllListeners('data').resume();
     }
-    await heardAgain;
+    await reconnected;
     expect(events).toEqual(['lost', 'reconnected']);
     await distant.close();
     for (const { near, far } of connections) {

@@ -67,11 +67,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   /** The date as returned by the table service, with microseconds. */
   const editedAt = async (productId: string) => {
-    const { rows } = await database.query<{ told: string }>(
-      `select to_json(updated_at) #>> '{}' as told from public.products where id = $1`,
+    const { rows } = await database.query<{ version: string }>(
+      `select to_json(updated_at) #>> '{}' as version from public.products where id = $1`,
       [productId],
     );
-    return rows[0]?.told ?? '';
+    return rows[0]?.version ?? '';
   };
 
   describe('two staff members edit one product', () => {

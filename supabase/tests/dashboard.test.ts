@@ -198,15 +198,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('staff and the secret key can request a few backups', async () => {
-    const heard: string[] = [];
-    const stop = await database.listen('backup_requests', (payload) => heard.push(payload));
+    const notifications: string[] = [];
+    const stop = await database.listen('backup_requests', (payload) => notifications.push(payload));
     await expectRefusal(call(database, 'customer', 'request_backup'), 403, 'staff_only');
     await expect(call(database, 'visitor', 'request_backup')).rejects.toMatchObject({ code: '42501' });
     await database.query(`delete from private.rate_limits`);
     await call(database, 'staff', 'request_backup');
     for (let times = 0; times < 4; times += 1) await call(database, 'service', 'request_backup');
     await expectRefusal(call(database, 'staff', 'request_backup'), 429, 'too_many_backups');
-    await expect.poll(() => heard.length).toBe(5);
+    await expect.poll(() => notifications.length).toBe(5);
     await stop();
   });
 

@@ -364,24 +364,24 @@ describe.each(testDatabases())('on %s', (kind) => {
         // A rider who is on the way is not recorded as back.
         ['cancelled', 'in_transit', false, false],
       ]);
-      const happened = await rows<{ told: string }>(
-        `select concat_ws(' ', kind, actor, details ->> 'to') as told from public.order_events
+      const happened = await rows<{ line: string }>(
+        `select concat_ws(' ', kind, actor, details ->> 'to') as line from public.order_events
          where order_id = $1 and kind in ('status_changed', 'delivery_status_changed') order by id`,
         [order],
       );
-      expect(happened.slice(0, 4).map(({ told }) => told)).toEqual([
+      expect(happened.slice(0, 4).map(({ line }) => line)).toEqual([
         'status_changed shop processing',
         'status_changed staff delivered',
         'delivery_status_changed staff delivered',
         'status_changed staff shipped',
       ]);
       expect(happened).toHaveLength(14);
-      const told = await database.query<{ kind: string; count: string }>(
+      const messages = await database.query<{ kind: string; count: string }>(
         `select kind, count(*)::text as count from public.outbox_messages
          where order_id = $1 and kind in ('order_on_its_way', 'order_delivered') group by kind order by kind`,
         [order],
       );
-      expect(told.rows).toEqual([
+      expect(messages.rows).toEqual([
         { kind: 'order_delivered', count: '2' },
         { kind: 'order_on_its_way', count: '2' },
       ]);

@@ -47,21 +47,21 @@ describe.each(testDatabases())('on %s', (kind) => {
   const set = (order: PlacedOrder, change: string) =>
     database.query(`update public.orders set ${change} where id = $1`, [order.id]);
   /** `kind channel recipient` of each message of an order, unordered. */
-  const told = async (order: PlacedOrder): Promise<string[]> => {
-    const { rows } = await database.query<{ told: string }>(
-      `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient) as told
+  const messagesOf = async (order: PlacedOrder): Promise<string[]> => {
+    const { rows } = await database.query<{ line: string }>(
+      `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient) as line
        from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
        where m.order_id = $1 and m.status = 'waiting' order by 1`,
       [order.id],
     );
-    return rows.map((row) => row.told);
+    return rows.map((row) => row.line);
   };
 
   test('an order that is only placed sends nothing', async () => {
     const order = await placeOrder();
-    expect(await told(order)).toEqual([]);
+    expect(await messagesOf(order)).toEqual([]);
     await prompt(order);
-    expect(await told(order)).toEqual([
+    expect(await messagesOf(order)).toEqual([
       'order_received mail amina@example.com',
       'order_received text +254712345678',
     ]);
@@ -71,15 +71,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     const order = await placeOrder();
     await prompt(order);
     await prompt(order);
-    expect(await told(order)).toHaveLength(2);
+    expect(await messagesOf(order)).toHaveLength(2);
   });
 
   test('a prompt to another phone sends no text until a prompt reaches the phone of the order', async () => {
     const order = await placeOrder();
     await prompt(order, '0799999999');
-    expect(await told(order)).toEqual(['order_received mail amina@example.com']);
+    expect(await messagesOf(order)).toEqual(['order_received mail amina@example.com']);
     await prompt(order);
-    expect(await told(order)).toEqual([
+    expect(await messagesOf(order)).toEqual([
       'order_received mail amina@example.com',
       'order_received text +254712345678',
     ]);
@@ -92,25 +92,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       receipt: 'UKL3AB12CD',
       received_cents: order.charge_cents,
     });
-    expect(await told(order)).toEqual(['order_paid mail amina@example.com', 'order_paid text +254712345678']);
+    expect(await messagesOf(order)).toEqual([
+      'order_paid mail amina@example.com',
+      'order_paid text +254712345678',
+    ]);
   });
 
   test('each step of an order sends one email and one text, also when repeated', async () => {
     const order = await placeOrder();
     await prompt(order);
     const both = (step: string) => [`${step} mail amina@example.com`, `${step} text +254712345678`];
-    expect(await told(order)).toEqual(both('order_received'));
+    expect(await messagesOf(order)).toEqual(both('order_received'));
     await set(order, `payment_status = 'paid', status = 'processing'`);
     await set(order, `status = 'shipped'`);
     await set(order, `status = 'out_for_delivery'`);
     await set(order, `status = 'delivered'`);
     await set(order, `status = 'out_for_delivery'`);
     await set(order, `status = 'delivered'`);
-    expect(await told(order)).toEqual(
+    expect(await messagesOf(order)).toEqual(
       ['order_delivered', 'order_on_its_way', 'order_paid', 'order_received'].flatMap(both),
     );
     await set(order, `payment_status = 'refunded'`);
-    expect(await told(order)).toEqual(
+    expect(await messagesOf(order)).toEqual(
       ['order_delivered', 'order_on_its_way', 'order_paid', 'order_received', 'order_refunded'].flatMap(both),
     );
   });
@@ -124,7 +127,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       orders.push(placed);
       return placed;
     };
-    const received = async () => (await Promise.all(orders.map(told))).flat();
+    const received = async () => (await Promise.all(orders.map(messagesOf))).flat();
     for (let count = 0; count < 7; count += 1) await order(victim);
     expect((await received()).filter((message) => message.startsWith('order_received mail'))).toHaveLength(5);
     expect((await received()).filter((message) => message.startsWith('order_received text'))).toHaveLength(5);
@@ -144,7 +147,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     ]);
     await set(last, `payment_status = 'paid', status = 'processing'`);
-    expect(await told(last)).toEqual([
+    expect(await messagesOf(last)).toEqual([
       'order_paid mail other@example.com',
       'order_paid text +254799999999',
       'order_received mail other@example.com',
@@ -235,7 +238,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('reports a payment that needs review', async () => {
     const held = await placeOrder();
     await set(held, `payment_status = 'needs_review'`);
-    expect(await told(held)).toContain('order_payment_held text +254712345678');
+    expect(await messagesOf(held)).toContain('order_payment_held text +254712345678');
   });
 
   describe('an order that ends', () => {
@@ -248,7 +251,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await call(database, 'service', 'expire_reservations');
     };
     const endings = async (order: PlacedOrder) =>
-      (await told(order)).filter((line) => /^order_(cancelled|expired)/.test(line));
+      (await messagesOf(order)).filter((line) => /^order_(cancelled|expired)/.test(line));
     const priorityOf = async (order: PlacedOrder) => {
       const { rows } = await database.query<{ has_priority: boolean }>(
         `select distinct has_priority from public.outbox_messages
@@ -261,7 +264,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('sends nothing when it expires without a prompt', async () => {
       const order = await placeOrder();
       await expire(order);
-      expect(await told(order)).toEqual([]);
+      expect(await messagesOf(order)).toEqual([]);
       const { rows } = await database.query('select status from public.orders where id = $1', [order.id]);
       expect(rows, 'it has expired').toEqual([{ status: 'cancelled' }]);
     });
@@ -315,7 +318,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await placeOrder();
       await set(order, `payment_status = 'needs_review', reserved_until = null`);
       await set(order, `payment_status = 'refunded', status = 'cancelled'`);
-      expect((await told(order)).filter((line) => !line.startsWith('order_payment_held'))).toEqual([
+      expect((await messagesOf(order)).filter((line) => !line.startsWith('order_payment_held'))).toEqual([
         'order_refunded mail amina@example.com',
         'order_refunded text +254712345678',
       ]);
@@ -345,7 +348,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await queue('first');
     await queue('second');
     await queue('second');
-    expect((await told(order)).filter((line) => line.startsWith('order_refunded'))).toEqual([
+    expect((await messagesOf(order)).filter((line) => line.startsWith('order_refunded'))).toEqual([
       'order_refunded first mail amina@example.com',
       'order_refunded first text +254712345678',
       'order_refunded second mail amina@example.com',
@@ -361,9 +364,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         throw new Error('the process gave up');
       })
       .catch(() => {});
-    expect(await told(order)).toEqual([]);
+    expect(await messagesOf(order)).toEqual([]);
 
-    await database.query(`select private.queue_order_messages($1, 'a kind that nobody knows')`, [order.id]);
+    await database.query(`select private.queue_order_messages($1, 'an unknown kind')`, [order.id]);
     await database.execute(
       `alter table public.outbox_messages add constraint "nothing more" check (order_id <> '${order.id}') not valid`,
     );
@@ -373,15 +376,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       order.id,
     ]);
     expect(rows).toEqual([{ payment_status: 'paid' }]);
-    expect(await told(order)).toEqual([]);
+    expect(await messagesOf(order)).toEqual([]);
     await set(order, `status = 'shipped'`);
-    expect(await told(order)).toHaveLength(2);
+    expect(await messagesOf(order)).toHaveLength(2);
   });
 
   test('deletes the messages of a deleted order', async () => {
     const order = await placeOrder();
     await set(order, `status = 'processing', payment_status = 'paid'`);
-    expect(await told(order)).toHaveLength(2);
+    expect(await messagesOf(order)).toHaveLength(2);
     await database.query('delete from public.orders where id = $1', [order.id]);
     const { rows } = await database.query('select from public.outbox_messages where order_id = $1', [
       order.id,

@@ -131,7 +131,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return rows;
   }
-  const told = async () =>
+  const timelineLines = async () =>
     (await timeline()).map(({ kind, actor, details }) => {
       const { from, to } = details as Record<string, string>;
       return `${actor}: ${kind}${to ? ` ${from} > ${to}` : ''}`;
@@ -292,7 +292,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         stock: 1,
       });
       await expectRefusal(decide('refunded'), 409, 'nothing_to_resolve');
-      expect((await told()).at(-1)).toBe('staff: payment_status_changed needs_review > refunded');
+      expect((await timelineLines()).at(-1)).toBe('staff: payment_status_changed needs_review > refunded');
     });
 
     test('as refunded applies to an order cancelled after payment, and to no other', async () => {
@@ -333,7 +333,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await deliver(`delivery_status = 'picked_up'`);
       await deliver(`delivery_status = 'delivered'`);
 
-      expect(await told()).toEqual([
+      expect(await timelineLines()).toEqual([
         'customer: order_placed',
         'customer: payment_prompted',
         'mpesa: payment_failed',
@@ -374,7 +374,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await runOut();
       await expire();
       await setStatus('processing');
-      expect(await told()).toEqual([
+      expect(await timelineLines()).toEqual([
         'customer: order_placed',
         'shop: status_changed pending > cancelled',
         'shop: units_returned',
@@ -425,7 +425,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await session.query(`update public.orders set status = 'processing' where id = $1`, [order.id]);
         throw new Error('changed my mind');
       }).catch(() => {});
-      expect(await told()).toEqual(['customer: order_placed']);
+      expect(await timelineLines()).toEqual(['customer: order_placed']);
     });
 
     test('keeps the name of a former staff member', async () => {

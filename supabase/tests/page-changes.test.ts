@@ -6,12 +6,12 @@ import { openShopDatabase } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
-  const heard: string[] = [];
+  const received: string[] = [];
   let arrived = () => {};
   beforeAll(async () => {
     database = await openShopDatabase(kind);
     await database.listen('page_changes', (payload) => {
-      heard.push(payload);
+      received.push(payload);
       arrived();
     });
   });
@@ -19,14 +19,14 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   /** Notifications of some statements; those of one transaction keep its order. */
   async function announced(...statements: string[]): Promise<unknown[]> {
-    heard.length = 0;
+    received.length = 0;
     const isOver = new Promise<void>((done) => {
-      arrived = () => heard.at(-1) === 'over' && done();
+      arrived = () => received.at(-1) === 'over' && done();
     });
     for (const statement of statements) await database.query(statement);
     await database.query(`select pg_notify('page_changes', 'over')`);
     await isOver;
-    return heard.slice(0, -1).map((payload) => JSON.parse(payload));
+    return received.slice(0, -1).map((payload) => JSON.parse(payload));
   }
 
   const row = (of: Record<string, unknown>) => expect.objectContaining(of);
@@ -81,9 +81,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a renamed flavour is announced with its products', async () => {
-    const told = await announced(`update public.categories set name = 'Ripe Mango' where name = 'Mango'`);
-    expect(told).toContainEqual({ table: 'categories' });
-    expect(told).toContainEqual({
+    const changes = await announced(`update public.categories set name = 'Ripe Mango' where name = 'Mango'`);
+    expect(changes).toContainEqual({ table: 'categories' });
+    expect(changes).toContainEqual({
       table: 'products',
       old: row({ slug: 'mango-can', category: 'Mango' }),
       new: row({ slug: 'mango-can', category: 'Ripe Mango' }),

@@ -102,11 +102,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
   const events = async (placed = order) =>
     (
-      await database.query<{ told: string }>(
-        `select actor || ' ' || kind as told from public.order_events where order_id = $1 order by id`,
+      await database.query<{ line: string }>(
+        `select actor || ' ' || kind as line from public.order_events where order_id = $1 order by id`,
         [placed.id],
       )
-    ).rows.map(({ told }) => told);
+    ).rows.map(({ line }) => line);
 
   test('the right amount pays the order: stock is sold, a delivery is created, and the confirming staff member is recorded', async () => {
     const code = receipt();
@@ -194,13 +194,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     const messages = async () =>
       (
-        await database.query<{ told: string }>(
-          `select m.kind || ' ' || round(extract(epoch from q.due_at - m.created_at)) as told
+        await database.query<{ line: string }>(
+          `select m.kind || ' ' || round(extract(epoch from q.due_at - m.created_at)) as line
            from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
            where m.order_id = $1 and m.channel = 'mail' order by 1`,
           [order.id],
         )
-      ).rows.map(({ told }) => told);
+      ).rows.map(({ line }) => line);
 
     test('in the amount is corrected: the order is paid, and the customer is notified of that only', async () => {
       const { payment } = await confirm(receipt(), charge - 100);
@@ -213,7 +213,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         stock: 3,
       });
       expect(await messages()).toEqual(['order_paid 15']);
-      expect((await events()).filter((told) => told.includes('payment'))).toEqual([
+      expect((await events()).filter((line) => line.includes('payment'))).toEqual([
         'staff payment_completed',
         'staff payment_status_changed',
         'staff payment_corrected',
@@ -438,7 +438,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         );
         const { money, payments } = await state(placed);
         expect(money).toBe('paid');
-        expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(1);
+        expect(payments?.filter((line) => line.endsWith('needs refund'))).toHaveLength(1);
         await expectBalancedBooks(database, units);
       }
     });

@@ -32,10 +32,10 @@ interface MatrixRow {
   set: string;
   insert: string;
   select: Person[];
-  /** 'nobody' when only the database itself does it. */
-  inserts: Person[] | 'nobody';
-  updates: Person[] | 'nobody';
-  deletes: Person[] | 'nobody';
+  /** 'no one' when only the database itself does it. */
+  inserts: Person[] | 'no one';
+  updates: Person[] | 'no one';
+  deletes: Person[] | 'no one';
 }
 const matrix: MatrixRow[] = [
   {
@@ -145,9 +145,9 @@ const matrix: MatrixRow[] = [
     set: `actor = 'shop'`,
     insert: `(order_id, kind, actor) values ('${id(1)}', 'order_placed', 'customer')`,
     select: staff,
-    inserts: 'nobody',
-    updates: 'nobody',
-    deletes: 'nobody',
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
   },
   {
     table: 'order_items',
@@ -184,7 +184,7 @@ const matrix: MatrixRow[] = [
   },
   {
     table: 'mpesa_transactions',
-    row: 'nobody knows',
+    row: 'with an unknown receipt',
     where: `receipt = 'UKL1234567'`,
     set: `resolution = 'accepted'`,
     insert: `(receipt, received_cents, transacted_at) values ('UKL7654321', 100, now())`,
@@ -211,9 +211,9 @@ const matrix: MatrixRow[] = [
     set: `note = 'x'`,
     insert: `(receipt, kind) values ('UKL1234567', 'accepted')`,
     select: staff,
-    inserts: 'nobody',
-    updates: 'nobody',
-    deletes: 'nobody',
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
   },
   {
     table: 'refunds',
@@ -289,9 +289,9 @@ const matrix: MatrixRow[] = [
     set: `person_hash = 'other'`,
     insert: `(kind, person_hash, counts) values ('export', 'hash', '{}')`,
     select: staff,
-    inserts: 'nobody',
-    updates: 'nobody',
-    deletes: 'nobody',
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
   },
   {
     table: 'shop_texts',
@@ -506,7 +506,7 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
   shop_texts: { update: 'body title updated_at' },
 };
 
-const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb, Person[] | 'nobody'> => ({
+const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb, Person[] | 'no one'> => ({
   select,
   insert: inserts,
   update: updates,
@@ -607,12 +607,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe.each([...matrix, ...storageMatrix])('$table, a row $row', (row) => {
     test.each(verbs)('%s', async (verb) => {
       const allowedTo = allowed(row)[verb];
-      const can = allowedTo === 'nobody' ? [] : allowedTo;
-      if (allowedTo === 'nobody') {
+      const can = allowedTo === 'no one' ? [] : allowedTo;
+      if (allowedTo === 'no one') {
         // The statement is valid: it fails because of the person.
         expect((await database.query(`explain ${statementFor(row)[verb]}`)).rows).not.toEqual([]);
       } else {
-        expect(can.length, 'somebody can, or a "cannot" proves nothing').toBeGreaterThan(0);
+        expect(can.length, 'at least one person can (positive control)').toBeGreaterThan(0);
       }
       const found: Record<string, boolean> = {};
       for (const person of everyone) {
@@ -913,7 +913,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       [id(5), personIds.staff, id(6), personIds.customer],
     );
     expect(await counts(id(5))).toBe(true);
-    expect(await counts(id(6)), 'the session of somebody else').toBe(false);
+    expect(await counts(id(6)), 'the session of another user').toBe(false);
     // A session with a stolen refresh token: its row remains.
     await database.query('update auth.sessions set not_after = now() where id = $1', [id(5)]);
     expect(await counts(id(5)), 'a session that has come to its end').toBe(false);

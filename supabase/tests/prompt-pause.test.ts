@@ -187,7 +187,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['mpesa_unreachable', 'ECONNREFUSED'],
     ['mpesa_unreachable', 'no access token: HTTP 503'],
     ['http_429', ''],
-  ])("nobody's prompts are paused by what is the customer's or passes: %s %s", async (code, description) => {
+  ])("does not pause prompts after a customer's or a temporary error: %s %s", async (code, description) => {
     await refused(await begin(), code, description);
     await begin();
   });
@@ -205,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         body: '{}',
         checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
       });
-    const tell = (begun: Test, change: Record<string, unknown> = {}) =>
+    const settle = (begun: Test, change: Record<string, unknown> = {}) =>
       service<{ outcome: string; payment: Test }>('settle_payment', {
         payment_id: begun.id,
         source: 'callback',
@@ -236,12 +236,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       await answered('2028');
       const begun = await push(await start());
       const code = receipt();
-      expect(await tell(begun, { receipt: code })).toMatchObject({
+      expect(await settle(begun, { receipt: code })).toMatchObject({
         outcome: 'completed',
         payment: { status: 'completed', receipt: code },
       });
-      expect(await tell(begun)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
-      expect(await tell(begun, { result: 'failed', result_code: '1032' })).toMatchObject({
+      expect(await settle(begun)).toMatchObject({ outcome: 'already_completed', payment: { receipt: code } });
+      expect(await settle(begun, { result: 'failed', result_code: '1032' })).toMatchObject({
         outcome: 'superseded',
       });
       expect(await health()).toMatchObject({ pause: null });
@@ -272,8 +272,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('a success supersedes a failure, but not with a wrong amount, another request or a known receipt', async () => {
       const begun = await push(await start());
-      await tell(begun, { result: 'failed', result_code: '1037', receipt: null, received_cents: null });
-      expect(await tell(begun, { checkout_request_id: 'ws_CO_other' })).toMatchObject({
+      await settle(begun, { result: 'failed', result_code: '1037', receipt: null, received_cents: null });
+      expect(await settle(begun, { checkout_request_id: 'ws_CO_other' })).toMatchObject({
         outcome: 'other_request',
       });
       const paid = await accepted(await begin());
@@ -282,17 +282,19 @@ describe.each(testDatabases())('on %s', (kind) => {
         'select receipt from public.payments where id = $1',
         [paid.id],
       );
-      expect(await tell(begun, { receipt: rows[0]?.receipt })).toMatchObject({ outcome: 'receipt_replayed' });
-      expect(await tell(begun, { received_cents: 101 })).toMatchObject({
+      expect(await settle(begun, { receipt: rows[0]?.receipt })).toMatchObject({
+        outcome: 'receipt_replayed',
+      });
+      expect(await settle(begun, { received_cents: 101 })).toMatchObject({
         outcome: 'wrong_amount',
         payment: { status: 'review' },
       });
-      expect(await tell(begun)).toMatchObject({ outcome: 'completed', payment: { status: 'completed' } });
+      expect(await settle(begun)).toMatchObject({ outcome: 'completed', payment: { status: 'completed' } });
     });
 
     test('a query without a receipt completes it; the callback adds the receipt', async () => {
       const begun = await push(await start());
-      expect(await tell(begun, { source: 'query', received_cents: null, receipt: null })).toMatchObject({
+      expect(await settle(begun, { source: 'query', received_cents: null, receipt: null })).toMatchObject({
         outcome: 'completed',
       });
       await expectRefusal(
@@ -300,7 +302,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         409,
         'receipt_unknown',
       );
-      expect(await tell(begun)).toMatchObject({ payment: { receipt: expect.any(String) } });
+      expect(await settle(begun)).toMatchObject({ payment: { receipt: expect.any(String) } });
     });
 
     test('is queried within the same limits as payments', async () => {

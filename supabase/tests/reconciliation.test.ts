@@ -88,11 +88,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     call<{ outcome: string | null }>(database, person, 'resolve_difference', given);
   const history = async (code: string) =>
     (
-      await database.query<{ told: string }>(
-        `select concat_ws(' ', kind, note, actor_email) as told from public.reconciliation_events where receipt = $1 order by id`,
+      await database.query<{ line: string }>(
+        `select concat_ws(' ', kind, note, actor_email) as line from public.reconciliation_events where receipt = $1 order by id`,
         [code],
       )
-    ).rows.map(({ told }) => told);
+    ).rows.map(({ line }) => line);
   /** A completed pull up to now. */
   async function cover() {
     await database.query(
@@ -135,7 +135,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             `update public.orders set reserved_until = now() - interval '1 minute', expires_at = now() - interval '1 minute' where id = $1`,
             [order.id],
           );
-        const heard = async () =>
+        const countAnnouncements = async () =>
           Number(
             (
               await database.query<{ count: string }>(
@@ -147,7 +147,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const code = receipt();
         const { payment } = await begin();
         // Subscribers of the order are notified of the open prompt, of the review and of its end.
-        expect(await heard()).toBe(1);
+        expect(await countAnnouncements()).toBe(1);
         await call(database, 'service', 'settle_payment', {
           payment_id: payment.id,
           source: 'callback',
@@ -156,7 +156,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           result_code: '0',
           ...(how.startsWith('accepted') ? {} : { received_cents: charge - 100, receipt: code }),
         });
-        expect(await heard()).toBe(2);
+        expect(await countAnnouncements()).toBe(2);
         await runOut();
         await sweep();
         expect(await checked()).toBe('review');
@@ -164,7 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
         await end(code, payment.id);
         await sweep();
-        expect(await heard()).toBe(3);
+        expect(await countAnnouncements()).toBe(3);
         expect(await checked()).toBeUndefined();
         const row = await rowOf(how.startsWith('accepted') ? payment.id : code);
         expect(row).toMatchObject({ kind: 'wrong_amount', is_open: false });
@@ -525,12 +525,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('returns receipts that no earlier statement listed', async () => {
-      const [heard, confirmed, unknown] = [receipt(), receipt(), receipt()];
-      await receive(heard, { source: 'statement', reference: '' });
+      const [listed, confirmed, unknown] = [receipt(), receipt(), receipt()];
+      await receive(listed, { source: 'statement', reference: '' });
       await receive(confirmed, { reference: '' });
       expect(
         await call(database, 'service', 'receipts_not_in_statement', {
-          receipts: `{${[heard, confirmed, unknown].join(',')}}`,
+          receipts: `{${[listed, confirmed, unknown].join(',')}}`,
         }),
       ).toEqual([confirmed, unknown]);
     });

@@ -160,7 +160,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ...change,
     });
   const failed = { result: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
-  const told = (refund: Refund, outcome: string) =>
+  const settleByStatus = (refund: Refund, outcome: string) =>
     service<Settled>('settle_reversal', {
       refund_id: refund.id,
       source: 'status_result',
@@ -201,12 +201,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
   const events = async (placed = order) =>
     (
-      await database.query<{ told: string }>(
-        `select actor || ' ' || kind as told from public.order_events where order_id = $1 and kind like 'refund%' order by id`,
+      await database.query<{ line: string }>(
+        `select actor || ' ' || kind as line from public.order_events where order_id = $1 and kind like 'refund%' order by id`,
         [placed.id],
       )
-    ).rows.map(({ told: word }) => word);
-  const customerTold = async (placed = order) =>
+    ).rows.map(({ line }) => line);
+  const customerMessages = async (placed = order) =>
     (
       await database.query<{ event_key: string }>(
         `select event_key from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
@@ -240,7 +240,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'shop refund_sent',
         'mpesa refund_completed',
       ]);
-      expect(await customerTold()).toEqual(['']);
+      expect(await customerMessages()).toEqual(['']);
     });
 
     test('above the limit needs the approval of another staff member', async () => {
@@ -420,7 +420,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await workOf(refund);
       await result(await pushed(refund));
       expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
-      expect(await customerTold()).toEqual([refund.id]);
+      expect(await customerMessages()).toEqual([refund.id]);
     });
 
     test('that is matched to a prompt after its refund is reported once, with its amount and receipts', async () => {
@@ -439,7 +439,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await workOf(refund);
       await result(await pushed(refund), { refund_receipt: back });
       expect(await callback(open, code)).toMatchObject({ id: open.id, receipt: code, needs_refund: true });
-      expect(await customerTold()).toEqual([refund.id]);
+      expect(await customerMessages()).toEqual([refund.id]);
       const { rows } = await database.query<{ facts: unknown }>(
         `select private.message_facts(order_id, kind, event_key) -> 'payment' as facts
          from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
@@ -547,7 +547,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           refund: { status: 'failed', refund_receipt: twice, sent_twice_at: expect.any(String) },
         });
       }
-      expect((await events()).filter((told) => told === 'mpesa refund_sent_twice')).toHaveLength(1);
+      expect((await events()).filter((line) => line === 'mpesa refund_sent_twice')).toHaveLength(1);
       expect(await state()).toMatchObject({ money: 'refunded' });
       const waiting = () =>
         as<Record<string, number>>(first, 'payment_health', {}).then((health) => health.refunds_sent_twice);
@@ -563,7 +563,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await expectRefusal(seen('Again'), 409, 'refund_changed');
       expect(await waiting()).toBe(0);
-      expect((await events()).filter((told) => told.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
+      expect((await events()).filter((line) => line.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
     });
 
     test('of a single refund cannot be resolved as a double one', async () => {
@@ -635,27 +635,27 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await workOf(refund)).toEqual([]);
       await expectRefusal(request(), 409, 'refund_exists');
       await expectRefusal(withdraw(refund), 409, 'refund_changed');
-      expect(await told(refund, 'pending')).toMatchObject({ outcome: 'pending' });
-      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+      expect(await settleByStatus(refund, 'pending')).toMatchObject({ outcome: 'pending' });
+      expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
     test('it fails only after a while when M-PESA still reports the payment as completed', async () => {
       const refund = await sent(lost);
-      expect(await told(refund, 'not_reversed')).toMatchObject({
+      expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({
         outcome: 'pending',
         refund: { status: 'unknown' },
       });
       await later(refund, 11);
-      expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'failed' });
+      expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({ outcome: 'failed' });
     });
 
     test('it does not fail by that status when M-PESA accepted the request', async () => {
       const refund = await sent();
       await later(refund, 60);
-      expect(await told(refund, 'not_reversed')).toMatchObject({ outcome: 'pending' });
+      expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({ outcome: 'pending' });
       expect(await state()).toMatchObject({ money: 'paid' });
-      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+      expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
     test('a refund interrupted between leasing and sending is queried by one of several processes', async () => {
@@ -669,7 +669,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(asked).toMatchObject([
         { work: 'query', secret: leases[0]?.secret, refund: { status: 'unknown' } },
       ]);
-      await told(refund, 'succeeded');
+      await settleByStatus(refund, 'succeeded');
     });
 
     test('"already reversed" completes only with the status of the payment', async () => {
@@ -677,8 +677,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(refused).toMatchObject({ status: 'unknown', result_code: 'R000001' });
       expect(await workOf(refused)).toMatchObject([{ work: 'query' }]);
       await later(refused, 60);
-      expect(await told(refused, 'not_reversed')).toMatchObject({ outcome: 'pending' });
-      expect(await told(refused, 'succeeded')).toMatchObject({ outcome: 'completed' });
+      expect(await settleByStatus(refused, 'not_reversed')).toMatchObject({ outcome: 'pending' });
+      expect(await settleByStatus(refused, 'succeeded')).toMatchObject({ outcome: 'completed' });
 
       order = await place(1);
       paid = await pay();
@@ -688,7 +688,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ).toMatchObject({
         outcome: 'already_reversed',
       });
-      expect(await told(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
+      expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
     test('a staff member resolves it with the receipt of M-PESA’s portal', async () => {
@@ -770,7 +770,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a payment without an order', () => {
-    const told = async (code: string, cents: number, reference = 'who knows') =>
+    const receiveFromStatement = async (code: string, cents: number, reference = 'who knows') =>
       service('receive_mpesa_transaction', {
         source: 'statement',
         receipt: code,
@@ -780,22 +780,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     const ask = (code: string) =>
       as<Refund>(first, 'request_refund', {
         receipt: code,
-        reason: 'Nobody knows it',
+        reason: 'Unknown payment',
         // Other tests leave prompts of this amount open.
         is_sure: true,
       });
 
     const history = async (code: string) =>
       (
-        await database.query<{ told: string }>(
-          `select kind || ' ' || note as told from public.reconciliation_events where receipt = $1 order by id`,
+        await database.query<{ line: string }>(
+          `select kind || ' ' || note as line from public.reconciliation_events where receipt = $1 order by id`,
           [code],
         )
-      ).rows.map((row) => row.told);
+      ).rows.map((row) => row.line);
 
     test('is refunded by its receipt, once', async () => {
       const code = receipt();
-      await told(code, cheap);
+      await receiveFromStatement(code, cheap);
       const asked = await Promise.allSettled([ask(code), ask(code), ask(code)]);
       expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const [{ work, refund } = { work: '', refund: {} as Refund }] = (await lease()).filter(
@@ -808,7 +808,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('above the limit needs another staff member', async () => {
       const code = receipt();
-      await told(code, dear);
+      await receiveFromStatement(code, dear);
       const asked = await ask(code);
       expect(asked).toMatchObject({ status: 'requested', needs_approval: true });
       await expectRefusal(approve(asked, first), 403, 'second_member_needed');
@@ -818,7 +818,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('that is matched to an order before its refund was sent is not refunded', async () => {
       const code = receipt();
-      await told(code, cheap);
+      await receiveFromStatement(code, cheap);
       await ask(code);
       order = await place(1);
       await callback(await prompt(), code);
@@ -828,7 +828,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('that is matched to an order after its refund was sent is refunded, and pays nothing', async () => {
       const code = receipt();
-      await told(code, cheap);
+      await receiveFromStatement(code, cheap);
       const asked = await ask(code);
       order = await place(1);
       const payment = await prompt();
@@ -845,7 +845,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('is open again after a withdrawn refund, which its history shows', async () => {
       const code = receipt();
-      await told(code, cheap);
+      await receiveFromStatement(code, cheap);
       const failing = await ask(code);
       await workOf(failing);
       await result(failing, failed);
@@ -861,7 +861,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('can be refunded by hand, and pays no order', async () => {
       const code = receipt();
-      await told(code, cheap);
+      await receiveFromStatement(code, cheap);
       const back = receipt();
       const note = () =>
         as<Refund>(first, 'note_refund_by_hand', {
@@ -875,7 +875,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await note()).toMatchObject({ id: noted.id });
       expect(await history(code)).toEqual([`refund By hand, receipt ${back}: By hand`]);
       await expectRefusal(ask(paid.receipt ?? ''), 404, 'payment_not_found');
-      await told(paid.receipt ?? '', cheap);
+      await receiveFromStatement(paid.receipt ?? '', cheap);
       await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');
     });
 
@@ -889,7 +889,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await setStatus('cancelled');
       const refund = await request(payment);
-      await told(code, 5_000, order.tracking_number);
+      await receiveFromStatement(code, 5_000, order.tracking_number);
       expect(await workOf(refund)).toEqual([]);
       expect(await state()).toMatchObject({ refunds: ['reversal withdrawn'] });
       expect(await events()).toContain('shop refund_withdrawn');
@@ -901,7 +901,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const code = receipt();
       await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, received_cents: cheap });
       await setStatus('cancelled');
-      await told(code, 5_000);
+      await receiveFromStatement(code, 5_000);
       const { rows } = await database.query<{ id: string }>(
         'select id from public.payments where receipt = $1',
         [code],
@@ -928,7 +928,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       // Reversals by M-PESA, by receipt, and requests without a result.
       const reversed = new Set<string>();
       const handed = new Set<string>();
-      const untold: { refund: Refund; isDone: boolean }[] = [];
+      const pendingResults: { refund: Refund; isDone: boolean }[] = [];
       const one = () => orders[draw(orders.length)] as (typeof orders)[number];
       const refundOf = async (payment: Payment) =>
         (
@@ -944,17 +944,17 @@ describe.each(testDatabases())('on %s', (kind) => {
           const fate = draw(4);
           const isDone = fate < 3 && !reversed.has(code);
           if (isDone) reversed.add(code);
-          if (fate < 3) untold.push({ refund, isDone });
+          if (fate < 3) pendingResults.push({ refund, isDone });
           // The shop may be killed before it records the answer.
           if (draw(5) === 0) continue;
           if (fate === 3) await pushed(refund, { ...lost, refusal_code: '400.002.02' });
           else await pushed(refund, fate === 2 ? lost : {});
         }
       };
-      const tell = async () => {
-        const [told] = untold.splice(draw(untold.length), 1);
-        if (!told) return;
-        const { refund, isDone } = told;
+      const deliverResult = async () => {
+        const [next] = pendingResults.splice(draw(pendingResults.length), 1);
+        if (!next) return;
+        const { refund, isDone } = next;
         const back = receipt();
         const change = isDone
           ? { refund_receipt: back }
@@ -985,8 +985,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         async () => setStatus(draw(2) ? 'processing' : 'cancelled', one().order),
         send,
         send,
-        tell,
-        tell,
+        deliverResult,
+        deliverResult,
       ];
       for (let round = 0; round < 25; round += 1) {
         const done = await Promise.allSettled(
@@ -999,7 +999,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         }
       }
       // In the end all results arrive, and interrupted refunds are queried.
-      while (untold.length > 0) await tell();
+      while (pendingResults.length > 0) await deliverResult();
       await database.query(
         `update public.refunds set sent_at = sent_at - interval '1 hour' where status = 'sending'`,
       );
@@ -1007,7 +1007,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       for (const { payment } of orders) {
         const refund = await refundOf(payment);
         if (refund?.status === 'unknown') {
-          await told(refund, reversed.has(payment.receipt ?? '') ? 'succeeded' : 'not_reversed');
+          await settleByStatus(refund, reversed.has(payment.receipt ?? '') ? 'succeeded' : 'not_reversed');
         }
       }
       for (const { payment } of orders) {

@@ -120,13 +120,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     call(database, person, 'undo_status_change', { change_id });
   /** `kind status seconds-until-due` of the messages about the status. */
   async function messages(): Promise<string[]> {
-    const { rows } = await database.query<{ told: string }>(
-      `select concat_ws(' ', m.kind, m.channel, m.status, round(extract(epoch from q.due_at - m.created_at))) as told
+    const { rows } = await database.query<{ line: string }>(
+      `select concat_ws(' ', m.kind, m.channel, m.status, round(extract(epoch from q.due_at - m.created_at))) as line
        from public.outbox_messages as m left join private.outbox_queue as q on q.message_id = m.id
        where m.order_id = $1 and m.kind in ('order_on_its_way', 'order_delivered') order by 1`,
       [order.id],
     );
-    return rows.map(({ told }) => told);
+    return rows.map(({ line }) => line);
   }
   const timePasses = (seconds: number) =>
     database.execute(`
@@ -160,12 +160,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     return left.sort();
   }
   async function timeline(): Promise<string[]> {
-    const { rows } = await database.query<{ told: string }>(
-      `select concat_ws(' ', kind, details ->> 'to', details ->> 'reason', details ->> 'although_unpaid') as told
+    const { rows } = await database.query<{ line: string }>(
+      `select concat_ws(' ', kind, details ->> 'to', details ->> 'reason', details ->> 'although_unpaid') as line
        from public.order_events where order_id = $1 and kind in ('status_changed', 'delivery_status_changed') order by id`,
       [order.id],
     );
-    return rows.map(({ told }) => told);
+    return rows.map(({ line }) => line);
   }
 
   describe('handing over', () => {
@@ -435,14 +435,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([
-      ['somebody set the order', () => set('pending', {}, 'service')],
-      ['somebody set the delivery', () => setDelivery('delivered', {}, 'service')],
+      ['the order was set', () => set('pending', {}, 'service')],
+      ['the delivery was set', () => setDelivery('delivered', {}, 'service')],
       ['the delivery was assigned', () => assign()],
       ['the payment changed', () => sendMoneyBackLater()],
-    ])('is refused when %s since', async (_, meanwhile) => {
+    ])('is rejected when %s since', async (_, interfere) => {
       await pay();
       const change = await set('shipped');
-      await meanwhile();
+      await interfere();
       const then = await state();
       await expectRefusal(undo(change), 409, 'undo_overtaken');
       expect(await state()).toEqual(then);

@@ -381,7 +381,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           [`order-${name}`],
         )
       ).rows;
-    const told = (name: string) => ({
+    const announcement = (name: string) => ({
       event: 'UPDATE',
       private: false,
       payload: {
@@ -396,8 +396,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await messagesOf(order.id)).toEqual([]);
     expect(await messagesOf(handle)).toEqual([]);
     await setStatus(order, 'shipped');
-    expect(await messagesOf(order.id)).toEqual([told(order.id)]);
-    expect(await messagesOf(handle)).toEqual([told(handle)]);
+    expect(await messagesOf(order.id)).toEqual([announcement(order.id)]);
+    expect(await messagesOf(handle)).toEqual([announcement(handle)]);
   });
 
   test('the order follows its delivery to out for delivery and delivered', async () => {
