@@ -39,7 +39,7 @@ describe('unread bytes', () => {
   test.each([
     ['of all', undefined],
     ['of its network', '192.0.2.1'],
-  ])('terminates no small one in place of larger ones %s that came later', (_, address) => {
+  ])('never terminate a small reader in place of larger ones %s that came later', (_, address) => {
     const backlog = new Backlog(address ? { ...limits, queuedBytes: 10_000 } : limits);
     const { reader, terminated } = readersOf(backlog);
     reader('small', address).send(10, 0);

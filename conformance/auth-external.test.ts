@@ -225,7 +225,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         'provider=keycloak&code_challenge_method=s256&code_challenge=abc',
         'code challenge has to be between 43 and 128 characters',
       ],
-    ])('not for %s', async (query, msg) => {
+    ])('never for %s', async (query, msg) => {
       const answer = await fetch(`${service.url}/authorize?${query}`, { redirect: 'manual' });
       expect(answer.status).toBe(400);
       expect(await answer.json()).toEqual({ code: 400, error_code: 'validation_failed', msg });

@@ -234,7 +234,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       ],
       ['nothing', '', 'image/png', '415', /The content is not an image/],
       ['a truncated image', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'image/png', '415', /damaged/],
-    ])('%s is refused with a clear sentence', async (_, content, type, statusCode, message) => {
+    ])('%s is rejected with a clear message', async (_, content, type, statusCode, message) => {
       const { error } = await staff.upload('products/bad.png', Buffer.from(content, 'latin1'), {
         contentType: type,
       });
@@ -354,7 +354,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         'as a bitmap of another kind',
         Buffer.from('424d3a0000000000000036000000280000000100000001000000010018', 'hex'),
       ],
-    ])('an SVG called a picture is refused %s', async (_, content) => {
+    ])('an SVG declared as an image is rejected %s', async (_, content) => {
       for (const [name, contentType] of [
         ['products/drawing.png', 'image/png'],
         ['products/drawing.jpg', 'image/jpeg'],

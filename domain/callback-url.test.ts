@@ -25,7 +25,7 @@ test.each([
   ['https://abc.ngrok.io', /ngrok/],
   ['https://Shop.co.ke', /capital letters/],
   ['nothing', /not a valid address/],
-])('explains why M-PESA does not reach %s', (origin, sentence) => {
+])('explains why M-PESA cannot reach %s', (origin, sentence) => {
   const problems = checkCallbackUrl(`${origin}${path}`);
   expect(problems.some((problem) => problem.isFatal && sentence.test(problem.sentence))).toBe(true);
 });

@@ -37,7 +37,7 @@ test.each([
   ['hhttp://ttps://evil.example', 'https evil. example'],
   ['a\u2028b\u0000c', 'a b c'],
   ['A.M. Kamau', 'A. M. Kamau'],
-])('a name is one line without an address to follow: %j', (customer_name, expected) => {
+])('writes a name in one line without links: %j', (customer_name, expected) => {
   expect(write('{name}', { customer_name })).toBe(expected);
 });
 
@@ -76,7 +76,7 @@ describe('a template', () => {
     ['Hello {name', 'A bracket is not closed, or stands within another'],
     ['Hello [there [{name}]]', 'A bracket is not closed, or stands within another'],
     ['a'.repeat(481), 'At most 480 characters'],
-  ])('%j is refused: %s', (body, problem) => {
+  ])('rejects %j: %s', (body, problem) => {
     expect(checkTemplate({ subject: null, body }, 'text', 'order_paid')).toEqual({ body: problem });
   });
 

@@ -16,7 +16,7 @@ test.each([
   [{ phone: '0'.repeat(41) }, { phone: 'The phone number is longer than 40 characters' }],
   [{ vehicle: 'x'.repeat(121) }, { vehicle: 'The vehicle information is longer than 120 characters' }],
   [{ notes: 'x'.repeat(501) }, { notes: 'The delivery notes are longer than 500 characters' }],
-])('%j gives %j', (change, problems) => {
+])('reports for %j: %j', (change, problems) => {
   expect(checkDeliveryForm({ ...good, ...change })).toEqual(problems);
 });
 

@@ -19,7 +19,7 @@ test.each([
   'amina@exam\nple.com',
   'amina@exam\u0000ple.com',
   'amina@exam\u00a0ple.com',
-])('refuses %j', (text) => expect(isEmail(text)).toBe(false));
+])('rejects %j', (text) => expect(isEmail(text)).toBe(false));
 
 test('rejects an address of more than 254 characters', () => {
   const longest = `${'a'.repeat(maxEmailLength - 6)}@b.com`;
@@ -46,7 +46,7 @@ test.each([
   ['amina@gmail,com', 'amina@gmail.com'],
   ['amina@yaho.com', 'amina@yahoo.com'],
   ['amina@shop..co.ke.', 'amina@shop.co.ke'],
-])('asks whether %s is %s', (typed, meant) => expect(suggestEmail(typed)).toBe(meant));
+])('suggests for %s: %s', (typed, meant) => expect(suggestEmail(typed)).toBe(meant));
 
 test.each([
   'amina@gmail.com',
@@ -60,4 +60,4 @@ test.each([
   'amina',
   'a b@gmial.com',
   `amina@gmial.com${'.'.repeat(300)}`,
-])('asks nothing about %s', (typed) => expect(suggestEmail(typed)).toBeNull());
+])('suggests nothing for %s', (typed) => expect(suggestEmail(typed)).toBeNull());

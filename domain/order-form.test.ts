@@ -24,7 +24,7 @@ test.each([
   ],
   [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
   [{ notes: 'x'.repeat(501) }, 'Notes Too Long', 'The delivery notes are longer than 500 characters'],
-])('%j gives %s', (change, title, text) => {
+])('reports for %j: %s', (change, title, text) => {
   expect(checkOrderForm({ ...good, ...change })).toMatchObject({ title, text });
 });
 

@@ -16,7 +16,7 @@ test.each([
   '0712.345.678',
   '0712\u2011345\u2011678',
   '\u202a+254 712\u00a0345 678\u202c',
-])('%j is the number +254712345678', (written) => expect(normalisePhone(written)).toBe('+254712345678'));
+])('normalises %j to +254712345678', (written) => expect(normalisePhone(written)).toBe('+254712345678'));
 
 test.each([
   '',
@@ -32,7 +32,7 @@ test.each([
   '+254007123456',
   '020 2345678',
   '+١٢٣٤٥٦٧٨٩٠١٢',
-])('%j is no Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
+])('rejects %j as a Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
 
 test('normalises every spelling of a number; M-PESA receives it without the plus', () => {
   const local = fc
@@ -62,7 +62,7 @@ test.each([
   ['712345678', null],
   ['+0712345678', null],
   ['+1234', null],
-])('reads %s, of whatever country, as %s', (written, number) => {
+])('normalises the international number %s to %s', (written, number) => {
   expect(normaliseAnyPhone(written)).toBe(number);
 });
 

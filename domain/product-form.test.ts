@@ -66,7 +66,7 @@ describe('checking the form', () => {
     [{ stock: '1.5' }, { stock: 'Stock quantity must be a whole number' }],
     [{ stock: '2147483648' }, { stock: 'Stock quantity is more than 2,147,483,647' }],
     [{ category: '' }, { category: 'Category is required' }],
-  ])('%o gives %o', (change, problems) => {
+  ])('reports for %o: %o', (change, problems) => {
     expect(checkProductForm({ ...good, ...change })).toEqual(problems);
   });
 

@@ -36,7 +36,7 @@ describe('an image file', () => {
     [file('a.png', 'image/png', 0), 'The file is empty.'],
     [file('a.png', 'image/png', largestPhoto + 1), 'The image has 25.1 MB. At most 25 MB are accepted.'],
     [file('a.gif', 'image/gif', largestPicture + 1), 'The image has 10.1 MB. At most 10 MB are accepted.'],
-  ])('%o gives: %s', (given, problem) => {
+  ])('reports for %o: %s', (given, problem) => {
     expect(checkPictureFile(given)).toBe(problem);
   });
 
@@ -55,7 +55,7 @@ describe('an image file', () => {
     [file('mango', 'image/webp'), 'products/r.webp'],
     [file('mango.php', 'image/png'), 'products/r.png'],
     [file('mango.png', 'image/jpeg'), 'products/r.jpg'],
-  ])('%o is named %s', (given, name) => {
+  ])('the path of %o is %s', (given, name) => {
     expect(newPictureName(given, 'r')).toBe(name);
   });
 });
@@ -127,7 +127,7 @@ describe('image URLs', () => {
     'https://elsewhere.example/a.png',
     'javascript:alert(1)',
     `${here}?token=1`,
-  ])('%s is shown as it is and never removed', (address) => {
+  ])('shows %s unchanged and never removes it', (address) => {
     expect(renderedPicture(address, 240)).toBeNull();
     expect(uploadedPictureName(address)).toBeNull();
   });

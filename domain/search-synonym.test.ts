@@ -17,7 +17,7 @@ test.each([
   [{ word: 'x'.repeat(61), means: '' }, { word: expect.stringContaining('60 characters') }],
   [{ word: 'EMBE', means: '' }, { word: expect.stringContaining('listed already') }],
   [{ word: 'x', means: 'a b c d e f g h i j k' }, { means: expect.stringContaining('10 words') }],
-])('%j is refused beside its field', (form, problems) => {
+])('reports the problem of %j by field', (form, problems) => {
   expect(checkSynonym(form, ['embe'])).toEqual(problems);
 });
 

@@ -91,7 +91,7 @@ test.each<[SettingsField, string, RegExp]>([
   ['texts_per_day', '', /0 to 100000/],
   ['texts_per_day', '-1', /0 to 100000/],
   ['mails_per_day', '100001', /0 to 100000/],
-])('%s with %j is a problem of that field alone', (field, text, words) => {
+])('reports a problem only for %s with %j', (field, text, words) => {
   const problems = checkSettingsForm({ ...good, [field]: text });
   expect(Object.keys(problems)).toEqual([field]);
   expect(problems[field]).toMatch(words);
@@ -112,7 +112,7 @@ describe('columns', () => {
     [20_000, '200'],
     [20_050, '200.50'],
     [5, '0.05'],
-  ])('a fee of %d cents stands in the form as %s', (fee, text) => {
+  ])('shows a fee of %d cents as %s in the form', (fee, text) => {
     const values = { ...settingsValues(good), delivery_fee: fee };
     expect(settingsFormOf(values).delivery_fee).toBe(text);
     expect(settingsValues(settingsFormOf(values))).toEqual(values);

@@ -43,7 +43,7 @@ test.each([
   [12, '1 year'],
   [18, '18 months'],
   [24, '2 years'],
-])('%d months read "%s"', (months, words) => expect(describeMonths(months)).toBe(words));
+])('formats %d months as "%s"', (months, words) => expect(describeMonths(months)).toBe(words));
 
 describe('a text', () => {
   const good = { title: 'Terms', body: 'Be kind' };
@@ -60,5 +60,5 @@ describe('a text', () => {
     [{ ...good, body: ' \n' }, { body: 'A text needs words' }],
     [{ ...good, body: 'a'.repeat(20_001) }, { body: 'At most 20,000 characters' }],
     [{ ...good, body: 'Call {fone}' }, { body: 'There is no placeholder {fone}' }],
-  ])('%#: is refused with its reason', (text, problems) => expect(checkShopText(text)).toEqual(problems));
+  ])('%#: is rejected with its reason', (text, problems) => expect(checkShopText(text)).toEqual(problems));
 });

@@ -7,7 +7,7 @@ test.each([
   ['KSh\u00a01,234.00', 'KSh 1,234.00'],
   ['Ñandú Ü €5 [x]', 'Ñandu Ü €5 [x]'],
   ['茶 🍹', '茶 🍹'],
-])('%s is written as %s', (text, written) => expect(plainText(text)).toBe(written));
+])('converts %s to %s', (text, written) => expect(plainText(text)).toBe(written));
 
 test('a text in the GSM alphabet has 160 positions, and some characters take two', () => {
   expect(textLength('a'.repeat(160))).toEqual({ places: 160, fit: 160, parts: 1 });

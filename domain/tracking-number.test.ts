@@ -19,7 +19,7 @@ test.each([
   'https://jani.example/t/20261121-1234-AAECAwQFBgcICQoLDA0ODw',
   'Your order JJ-20261121-1234 is on its way.',
   'JJ2611211234',
-])('%j names the order JJ-20261121-1234', (typed) =>
+])('reads JJ-20261121-1234 from %j', (typed) =>
   expect(normaliseTrackingNumber(typed)).toBe('JJ-20261121-1234'),
 );
 

@@ -328,7 +328,7 @@ test('closes a connection whose request body was not read to its end', async () 
 test.each([
   'GET /healthz HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n',
   'POST /healthz HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade\r\nUpgrade: TLS/1.0\r\nContent-Length: 2\r\n\r\nab',
-])('a request is answered although it offers another protocol: %j', async (request) => {
+])('answers a request that offers another protocol: %j', async (request) => {
   const socket = await open();
   // The connection serves further requests.
   for (const _ of [1, 2]) {
@@ -360,7 +360,7 @@ test.each([
   'GET /x HTTP/1.1\r\nHost: a/<b>',
   'GET /shop/%00 HTTP/1.1\r\nHost: shop',
   'GET /shop/%ff HTTP/1.1\r\nHost: shop',
-])('a request line like %j is a bad request', async (lines) => {
+])('answers 400 to the request line %j', async (lines) => {
   const socket = await open();
   const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));
   socket.write(`${lines}\r\nConnection: close\r\n\r\n`);

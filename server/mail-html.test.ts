@@ -29,6 +29,6 @@ test.each([
   'https://jani.example.evil.example/track-order/JJ-1?key=a&b=1',
   'https://jani.example@evil.example/',
   'Confirm your PIN at https://evil.example/pin now',
-])('no other host is linked, let alone as a button: %s', (text) => {
+])('does not link other hosts: %s', (text) => {
   expect(mailHtml(text, 'x', origin, buttons)).not.toContain('<a ');
 });

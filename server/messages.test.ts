@@ -148,10 +148,13 @@ test.each([
   [undefined, '451 try later', 'refused'],
   // The server received the whole email, so it may have accepted it.
   [undefined, 'disconnects', 'unsure'],
-])('a mail whose recipient is answered %j and whose end %j is %s', async (refusal, end, outcome) => {
-  const server = await mailServer(refusal, end);
-  expect(await outcomeOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(outcome);
-});
+])(
+  'with the response %j to the recipient and %j to the email, the outcome is %s',
+  async (refusal, end, outcome) => {
+    const server = await mailServer(refusal, end);
+    expect(await outcomeOf(messagesWith({ smtpUrl: server.url }).sendMail(mail))).toBe(outcome);
+  },
+);
 
 test('an unreachable mail server or gateway is a temporary error', async () => {
   const server = createTcpServer();
@@ -190,7 +193,7 @@ test.each([
   [503, '', 'refused'],
   [500, '', 'unsure'],
   [504, '', 'unsure'],
-])('a gateway that answers %d %j leaves the message %s', async (status, answer, outcome) => {
+])('with the gateway response %d %j, the outcome is %s', async (status, answer, outcome) => {
   const { url } = await gateway(status, answer);
   const sms = { username: 'jani', apiKey: 'key', sender: undefined, url };
   expect(await outcomeOf(messagesWith({ sms }).sendText(text))).toBe(outcome);
@@ -221,7 +224,7 @@ test.each([
   [201, recipients(403, 'InvalidPhoneNumber'), 'InvalidPhoneNumber'],
   [201, { SMSMessageData: { Message: 'InvalidSenderId', Recipients: [] } }, 'InvalidSenderId'],
   [401, 'The supplied authentication is invalid', '401'],
-])('a gateway that answers %d %j is a failure', async (status, answer, reason) => {
+])('fails with the gateway response %d %j', async (status, answer, reason) => {
   const { url } = await gateway(status, answer);
   const messages = messagesWith({ sms: { username: 'jani', apiKey: 'key', sender: undefined, url } });
   await expect(messages.sendText(text)).rejects.toThrow(reason);

@@ -62,6 +62,6 @@ test.each([
   ['a header that comes twice', '/rest/v1/a', { rawHeaders: ['Host', 'a', 'Prefer', 'x', 'prefer', 'y'] }],
   ['no host', '/rest/v1/a', { rawHeaders: ['Accept', '*/*'] }],
   ['a host that is none', '/rest/v1/a', { rawHeaders: ['Host', 'a/b'] }],
-])('%s is looked at more closely', (_what, url, given) => {
+])('does not accept %s', (_what, url, given) => {
   expect(read(url, given)).toBeNull();
 });

@@ -24,7 +24,7 @@ test.each([
   ['nothing', {}],
   ['a blank', { invited_by: ' \n ' }],
   ['no text', { invited_by: 7 }],
-])('names the shop alone when the inviter is %s', (_, data) => {
+])('names only the shop when the inviter is %s', (_, data) => {
   const { subject } = writeInvitation({ ...invitation, data }, 'Jani Juice', publicUrl);
   expect(subject).toBe("You are invited to Jani Juice's staff panel");
 });

@@ -104,7 +104,7 @@ describe('filters', () => {
     ['a=eq.', { operation: { value: '' } }],
     ['a=eq.x.y,(z)', { operation: { value: 'x.y,(z)' } }],
     ['a=eq.a%2Bb+c%20d', { operation: { value: 'a+b c d' } }],
-  ])('read %s', (search, expected) => {
+  ])('parse %s', (search, expected) => {
     expect(conditionOf(search)?.condition).toMatchObject(expected);
   });
 
@@ -118,7 +118,7 @@ describe('filters', () => {
     'a=is.maybe',
     'a..b=eq.1',
     '"a=eq.1',
-  ])('refuse %s', (search) => {
+  ])('reject %s', (search) => {
     expect(dataErrorOf(search)?.code).toBe('PGRST100');
   });
 

@@ -60,7 +60,7 @@ test.each([
   ['words of several searches', (n: number) => times(n, 'name=wfts.a', '&'), 3, 'tsquery is too large'],
   ['characters of a search', (n: number) => `name=fts.${'a'.repeat(n)}`, 30, 'tsquery is too large'],
   ['rows to skip', (n: number) => `offset=${n}`, 100, 'range not satisfiable'],
-])('bounds %s', (_what, search, most, message) => {
+])('limits %s', (_what, search, most, message) => {
   expect(() => cost(search(most))).not.toThrow();
   expect(() => cost(search(most + 1))).toThrow(message);
 });
@@ -70,7 +70,7 @@ test.each([
   ['a back reference', `or=(id.eq.1,not.and(id.imatch."(.*)*\\\\1"))`],
   ['a pattern of an embed', 'select=id,owners(name)&owners.name=match(any).{a{201}}'],
   ['patterns together', 'or=(id.match."a{90}",id.match."b{90}",id.match."c{90}")'],
-])('bounds the regular expressions of %s', (_what, search) => {
+])('limits the regular expressions of %s', (_what, search) => {
   expect(() => cost(search)).toThrow('regular expression is too complex');
   expect(() => cost('id=match.^r.x$')).not.toThrow();
 });

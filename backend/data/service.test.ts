@@ -518,7 +518,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       ['{"id":', 'Empty or invalid json'],
       ['', 'Empty or invalid json'],
       ['[{"id":1,"label":"a"},{"id":2}]', 'All object keys must match'],
-    ])('refuses the body %j', async (body, message) => {
+    ])('rejects the body %j', async (body, message) => {
       const response = await send('POST', '/tags', body);
       expect(response.status).toBe(400);
       expect(await response.json()).toEqual({ code: 'PGRST102', message, details: null, hint: null });

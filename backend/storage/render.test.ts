@@ -23,7 +23,7 @@ describe('an anonymous rendering', () => {
     'width=120&height=120&quality=79',
     'width=120&height=120&resize=fill',
     'width=120&height=120&gravity=fp&x_offset=0.1&y_offset=0.2',
-  ])('of any other kind is refused: %j', (query) => {
+  ])('of any other kind is rejected: %j', (query) => {
     expect(() => check(query, [120, 240])).toThrow('one of these sides: 120, 240');
     expect(() => check(query, null)).not.toThrow();
   });

@@ -75,7 +75,7 @@ test.each([
   ],
   ['of something else', () => Buffer.from('no archive at all')],
   ['empty', () => Buffer.alloc(0)],
-])('an archive %s is refused', async (_, spoil) => {
+])('rejects an archive %s', async (_, spoil) => {
   const noise = randomBytes(20_000);
   await writeArchive(archive, of({ name: 'noise', content: noise }));
   await writeFile(archive, spoil(await readFile(archive)));

@@ -118,7 +118,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['is_active', 'false'],
       ['home_section', `'top_picks'`],
       ['home_position', '9'],
-    ])('an edit of its %s moves the date', async (column, value) => {
+    ])('an edit of its %s changes the edit date', async (column, value) => {
       const product = await makeProduct(database, 5);
       const before = await editedAt(product);
       await asStaff(`update public.products set ${column} = ${value} where id = $1`, [product]);

@@ -250,7 +250,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       `store_name = '  '`,
       'delivery_fee = -1',
       'reservation_minutes = 0',
-    ])('%s is refused', async (set) => {
+    ])('rejects %s', async (set) => {
       await expect(change(set)).rejects.toMatchObject({ code: '23514' });
     });
 

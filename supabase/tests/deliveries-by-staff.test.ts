@@ -108,7 +108,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       [{ delivery_phone: null }, 'delivery_phone_missing', 'Phone number is required'],
       [{ delivery_vehicle: '' }, 'delivery_vehicle_missing', 'Vehicle information is required'],
       [{ delivery_notes: 'x'.repeat(501) }, 'delivery_too_long', 'too long'],
-    ])('with %j is refused and changes nothing', async (change, code, message) => {
+    ])('with %j is rejected and changes nothing', async (change, code, message) => {
       const order = await makePaidOrder();
       const before = await deliveryOf(order);
       const error = await expectRefusal(assign(order, { ...joseph, ...change }), 400, code);

@@ -434,7 +434,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['Paid {}', null, 'placeholder_unknown'],
       ['Paid {name', null, 'brackets_unbalanced'],
       ['Paid [by [{name}]]', null, 'brackets_unbalanced'],
-    ])('%j with the subject %j is refused: %s', async (body, subject, code) => {
+    ])('%j with the subject %j is rejected: %s', async (body, subject, code) => {
       await expectRefusal(save(body, subject), 400, code);
     });
   });

@@ -163,7 +163,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each([
     ['too little', charge - 100],
     ['too much', charge + 100],
-  ])('%s waits for a decision and holds no units; delivered, it takes them again', async (_, cents) => {
+  ])('%s needs review and reserves no stock; delivering the order reserves it again', async (_, cents) => {
     expect(await confirm(receipt(), cents)).toMatchObject({ outcome: 'paid_needs_review' });
     expect(await state()).toEqual({
       order: 'pending',
@@ -372,7 +372,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['an amount of nothing', { received_cents: 0 }, 400, 'amount_invalid'],
     ['cents', { received_cents: 190_150 }, 400, 'amount_invalid'],
     ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
-  ])('%s is refused', async (_, change, status, code) => {
+  ])('rejects %s', async (_, change, status, code) => {
     const given = { order_id: order.id, receipt: receipt(), received_cents: charge, ...change };
     await expectRefusal(call(database, 'staff', 'confirm_till_payment', given), status, code);
     expect(await state()).toMatchObject({ money: 'unpaid', payments: [] });
@@ -388,7 +388,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['till_number', '5123456', true],
     ['paybill_number', '12 34', false],
     ['paybill_number', '', true],
-  ])('%s "%s" is a number or none: %s', async (column, value, isFine) => {
+  ])('%s accepts "%s": %s', async (column, value, isFine) => {
     const saving = database.query(`update public.store_settings set ${column} = $1`, [value]);
     if (isFine) await saving;
     else await expect(saving).rejects.toMatchObject({ code: '23514' });

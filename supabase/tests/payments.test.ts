@@ -182,7 +182,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a phone that is none', { phone: '12345' }, 400, 'phone_invalid'],
       ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
       ["another amount than the order's", { expected_cents: 190_000 }, 409, 'amount_changed'],
-    ])('with %s is refused and opens nothing', async (_, change, status, code) => {
+    ])('with %s is rejected and creates nothing', async (_, change, status, code) => {
       await expectRefusal(begin(order, change), status, code);
       expect(await state()).toEqual({ ...unpaid, payments: [] });
     });
@@ -494,7 +494,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['less than nothing', -190_100],
       ['the largest integer', 2_147_483_647],
       ['no amount', null],
-    ])('a callback that names %s goes to review and pays nothing', async (_, cents) => {
+    ])('a callback with %s needs review and pays nothing', async (_, cents) => {
       const payment = await prompt(order);
       expect((await settle(payment, { received_cents: cents })).outcome).toBe('wrong_amount');
       expect(await state()).toEqual({ ...unpaid, payments: ['review'] });
@@ -625,7 +625,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         async () => void (await settle(await prompt(order), { received_cents: 100 })),
       ],
       ['the order is paid', async () => void (await settle(await prompt(order)))],
-    ])('stay when %s', async (_, happen) => {
+    ])('do not change when %s', async (_, happen) => {
       await happen();
       await database.query(
         `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1 and reserved_until is not null`,

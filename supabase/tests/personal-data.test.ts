@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['+254 (0)', '712.000.104'],
       ['00254', '712000105'],
       ['', '712000106'],
-    ])('a phone is found in the spelling %s%s', async (prefix, digits) => {
+    ])('finds a phone in the format %s%s', async (prefix, digits) => {
       const phone = `+254${digits.replace(/\D/g, '')}`;
       const { customer } = makeCustomer();
       const order = await place({ ...customer, customer_phone: phone });
@@ -586,7 +586,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
       'Money is on its way back',
     ],
-  ])('an order with %s keeps its details until that is settled', async (_, happen, reason) => {
+  ])('an order with %s is not anonymised until that is settled', async (_, happen, reason) => {
     const [order, settled] = [await place(), await place()];
     await pay(settled);
     await happen(order);

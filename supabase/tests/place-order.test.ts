@@ -88,7 +88,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['with a total that is too low', { expected_total: 95_099 }, 409, 'total_changed'],
     ['with a total that is too high', { expected_total: 95_101 }, 409, 'total_changed'],
     ['without a total', { expected_total: null }, 409, 'total_changed'],
-  ])('an order %s is refused, changes nothing and counts', async (_, change, status, code) => {
+  ])('an order %s is rejected, changes nothing and counts', async (_, change, status, code) => {
     await database.query('delete from private.rate_limits');
     const before = await everything(database);
     await expectRefusal(place(database, { ...orderForm(product), ...change }, '192.0.2.9'), status, code);
@@ -110,7 +110,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['building', 'building', 'address_too_long'],
     ['unit', 'unit', 'address_too_long'],
     ['note', 'delivery_notes', 'notes_too_long'],
-  ])('a %s of a megabyte is refused for its length', async (_, argument, code) => {
+  ])('a %s of a megabyte is rejected for its length', async (_, argument, code) => {
     const form = { ...orderForm(product), [argument]: 'a@b.'.repeat(250_000) };
     await expectRefusal(place(database, form, '192.0.2.9'), 400, code);
   });
@@ -132,7 +132,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['a@b.ke\n', false],
     ['', false],
     [null, false],
-  ])('the text %j can be an email address: %s', async (address, expected) => {
+  ])('accepts %j as an email address: %s', async (address, expected) => {
     const { rows } = await database.query('select private.is_email($1) as found', [address]);
     expect(rows).toEqual([{ found: expected }]);
   });
@@ -172,7 +172,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['1e3', '22P02'],
     ['two', '22P02'],
     ['99999999999', '22003'],
-  ])('a quantity of %s is no whole number and changes nothing', async (quantity, code) => {
+  ])('a quantity of %s is not a whole number and changes nothing', async (quantity, code) => {
     const before = await everything(database);
     const attempt = asRole(database, people.visitor, (session) =>
       session.query(
@@ -367,7 +367,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['name', { customer_name: 'Brian' }],
     ['address', { building: 'Delta Tower' }],
     ['phone', { customer_phone: '0712345679' }],
-  ])('the same key with another %s is refused', async (_, change) => {
+  ])('the same key with another %s is rejected', async (_, change) => {
     const own = await makeProduct(database, 5);
     const form = orderForm(own);
     await place(database, form);

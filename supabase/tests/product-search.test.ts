@@ -240,7 +240,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['juice', null],
     ['pinea', null],
     ['', null],
-  ])('for %j it suggests %j', async (text, suggestion) => expect(await correct(text)).toBe(suggestion));
+  ])('suggests for %j: %j', async (text, suggestion) => expect(await correct(text)).toBe(suggestion));
 
   test('suggests a close spelling of a rare word, and searches the typed one', async () => {
     await asStaff(

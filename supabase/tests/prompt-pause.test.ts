@@ -149,7 +149,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['500.001.1001', 'Merchant does not exist'],
       ['mpesa_unreachable', 'no access token: HTTP 400'],
       ['SFC_IC0003', 'The operator does not exist.'],
-    ])('after the refusal %s, %s', async (code, description) => {
+    ])('after the error %s, %s', async (code, description) => {
       await refused(await begin(), code, description);
       await expectRefusal(begin(), 409, 'prompts_paused');
     });

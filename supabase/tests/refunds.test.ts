@@ -1058,7 +1058,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'a refund by M-PESA is completed by M-PESA or by staff',
       [refundOf('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
     ],
-  ])('that %s would be missed if it broke', async (promise, harm) => {
+  ])('the check that %s can fail', async (promise, harm) => {
     await expectBalancedBooks(database, units);
     const books = database.transaction(async (session) => {
       await session.query('alter table public.payments disable trigger user');

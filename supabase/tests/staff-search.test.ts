@@ -85,7 +85,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['xavier n-7', ['N-7']],
     // Only the exact order number: N-71 and N-712 are others.
     ['jj-20261121-10007', ['N-7']],
-  ])('deliveries with %j are found wherever it stands, and no others', async (search, found) => {
+  ])('finds exactly the deliveries with %j in any column', async (search, found) => {
     expect((await deliveries(search)).sort()).toEqual([...found].sort());
   });
 
@@ -100,7 +100,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['zawadi', ['Visitor 2', 'Visitor 3', 'Zawadi']],
     ['visitor 1234', ['Visitor 1234']],
     ['_', []],
-  ])('inquiries with %j in name, e-mail or subject are found, newest first', async (search, found) => {
+  ])('finds inquiries with %j in name, email address or subject, newest first', async (search, found) => {
     expect((await inquiries(search)).sort()).toEqual(found);
   });
 

@@ -104,7 +104,7 @@ test.each([
   'https://2130706433',
   'https://0x7f.1',
   'https://localhost',
-])('%s is not connected to', async (origin) => {
+])('does not connect to %s', async (origin) => {
   expect(await cause(publicFetch(`${origin}:${port}/metadata`))).toBeInstanceOf(PrivateAddress);
   expect(requests).toEqual([]);
 });

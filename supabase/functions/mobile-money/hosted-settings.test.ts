@@ -39,6 +39,6 @@ test.each([
   [{ PUBLIC_URL: 'shop' }, 'PUBLIC_URL is not a URL'],
   [{ MPESA_INITIATOR_NAME: 'api' }, 'MPESA_INITIATOR_PASSWORD is not set'],
   [{ MPESA_QUERIES_PER_MINUTE: 'many' }, 'MPESA_QUERIES_PER_MINUTE is not a whole number from 1 to 6000'],
-])('%j is named', (changes, sentence) => {
+])('reports the invalid %j', (changes, sentence) => {
   expect(() => read(changes)).toThrow(sentence);
 });

@@ -61,7 +61,7 @@ test.each<[string, Answer]>([
       setTimeout(() => response.destroy(), 10);
     },
   ],
-])('what was sent is lost when %s', async (_, answer) => {
+])('the result is unknown when %s', async (_, answer) => {
   answers = [answer];
   expect((await daraja.post('/x', {})).kind).toBe('lost');
 });
@@ -69,7 +69,7 @@ test.each<[string, Answer]>([
 test.each<[string, Answer]>([
   ['nothing is answered', () => {}],
   ['the answer does not end', (response) => response.writeHead(200).write('{')],
-])('what was sent is lost when %s in time', async (_, answer) => {
+])('the result is unknown when %s in time', async (_, answer) => {
   answers = [answer];
   // The timeout is too short to request a token on a busy machine.
   expect((await connect(baseUrl, 300, cachedToken).post('/x', {})).kind).toBe('lost');
@@ -97,14 +97,17 @@ test.each<[string, unknown, number]>([
   ['400.003.01', { errorCode: '400.003.01' }, 400],
   ['401.002.01', { errorCode: '401.002.01' }, 401],
   ["the gateway's own", { fault: { faultstring: 'Invalid access token' } }, 401],
-])('a token that is refused with %s is replaced, and the request sent once more', async (_, body, status) => {
-  answers = [json(status, body), json(200, { ResponseCode: '0' })];
-  expect(await daraja.post('/x', {})).toMatchObject({ status: 200 });
-  expect(bearers).toEqual(['Bearer token-1', 'Bearer token-2']);
-  answers = [json(status, body), json(status, body), json(200, {})];
-  expect(await daraja.post('/x', {})).toMatchObject({ status });
-  expect(bearers).toHaveLength(4);
-});
+])(
+  'a token that is rejected with %s is replaced, and the request is retried once',
+  async (_, body, status) => {
+    answers = [json(status, body), json(200, { ResponseCode: '0' })];
+    expect(await daraja.post('/x', {})).toMatchObject({ status: 200 });
+    expect(bearers).toEqual(['Bearer token-1', 'Bearer token-2']);
+    answers = [json(status, body), json(status, body), json(200, {})];
+    expect(await daraja.post('/x', {})).toMatchObject({ status });
+    expect(bearers).toHaveLength(4);
+  },
+);
 
 test.each([
   ['7', 7000],

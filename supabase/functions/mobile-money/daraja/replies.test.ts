@@ -244,7 +244,7 @@ describe('a callback', () => {
     [[951], null],
     [null, null],
     [undefined, null],
-  ])('that names %j shillings names %j cents', (value, cents) => {
+  ])('of %j shillings returns %j cents', (value, cents) => {
     expect(centsOf(value)).toBe(cents);
   });
 

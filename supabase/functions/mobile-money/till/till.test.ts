@@ -310,7 +310,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each([
     ['another secret', () => 'f'.repeat(64)],
     ['no secret', () => 'x'],
-  ])('%s opens nothing', async (_, secret) => {
+  ])('%s gives no access', async (_, secret) => {
     for (const purpose of ['validation', 'confirmation']) {
       const answer = await till.post(await tillAddress(purpose, secret()), confirmation());
       expect(answer.status).toBe(404);
@@ -375,7 +375,7 @@ test.each([
   ['::ffff:196.201.212.69', true],
   ['203.0.113.7', false],
   [null, false],
-])('%s is an address of M-PESA: %s', (address, is) => {
+])('%s is an IP address of M-PESA: %s', (address, is) => {
   expect(isKnownSource(address, 'https://api.safaricom.co.ke')).toBe(is);
   expect(isKnownSource(address, 'http://127.0.0.1:4000')).toBe(true);
 });
