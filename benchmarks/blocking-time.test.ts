@@ -19,22 +19,22 @@ const start = {
   args: { data: { documentLoaderURL: 'http://localhost/shop' } },
 };
 
-test('a task blocks for what its processor time, on a phone four times slower, takes above 50 ms; waiting for a core does not count', () => {
+test('counts the processor time of a task above 50 ms on a phone four times slower, without waits for a core', () => {
   const trace = { traceEvents: [start, task(2000, 90_000, 20_000), task(100_000, 90_000, 12_000)] };
   expect(blockingByProcessorTime(trace)).toBe(30);
 });
 
-test('a task that lays out is taken to be two times slower', () => {
+test('counts a layout task as two times slower', () => {
   const layout = { name: 'Layout', ph: 'X', pid: 7, tid: 1, ts: 3000, dur: 100, tdur: 100 };
   const trace = { traceEvents: [start, task(2000, 40_000, 30_000), layout] };
   expect(blockingByProcessorTime(trace)).toBe(10);
 });
 
-test('other threads and what was before the page do not count', () => {
+test('ignores other threads and tasks before the page', () => {
   const trace = { traceEvents: [task(0, 90_000, 90_000), start, task(2000, 90_000, 90_000, 2)] };
   expect(blockingByProcessorTime(trace)).toBe(0);
 });
 
-test('a trace without a page is refused', () => {
+test('rejects a trace without a page', () => {
   expect(() => blockingByProcessorTime({ traceEvents: [task(0, 1, 1)] })).toThrow('no page');
 });

@@ -1,9 +1,9 @@
-// Blocking time of a page from a browser's trace, counted in time of the processor. Lighthouse counts the time that passed: on a
-// machine of few cores, where the browser's other processes run at the same time, half of that is waiting for a core.
+// Blocking time of a page by processor time, from a browser's trace. Lighthouse counts elapsed time; on a machine with few cores,
+// where the browser's other processes run concurrently, half of that is waiting for a core.
 
 interface TraceEvent {
   name: string;
-  /** `X` for one that begins and ends. */
+  /** `X` for a complete event with a duration. */
   ph: string;
   pid: number;
   tid: number;
@@ -18,21 +18,21 @@ export interface Trace {
   traceEvents: TraceEvent[];
 }
 
-/** How much slower than this machine Lighthouse takes a phone to be, and for tasks that lay out. */
+/** Lighthouse's slowdown factors of a phone, in general and for layout tasks. */
 const slowdown = 4;
 const slowdownOfLayout = 2;
-/** Milliseconds of a task that nobody notices. */
+/** Tasks up to this duration in milliseconds do not count as blocking. */
 const unnoticed = 50;
 
 /**
- * What the tasks of the page's main thread take above 50 ms each on Lighthouse's phone, in milliseconds. Counted from the moment
- * the page is asked for, not from its first paint as Lighthouse does: rather too much than too little.
+ * Milliseconds above 50 ms of each task of the page's main thread on Lighthouse's phone. Counted from the navigation, not from the
+ * first paint as in Lighthouse, so the result is an upper bound.
  */
 export function blockingByProcessorTime({ traceEvents }: Trace): number {
   const start = traceEvents.findLast(
     ({ name, args }) => name === 'navigationStart' && args?.data?.documentLoaderURL?.startsWith('http'),
   );
-  if (!start) throw new Error('The trace has no page in it');
+  if (!start) throw new Error('The trace contains no page');
   const ofPage = traceEvents.filter(
     ({ pid, tid, ts }) => pid === start.pid && tid === start.tid && ts >= start.ts,
   );

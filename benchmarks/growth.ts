@@ -1,9 +1,9 @@
-// What grows with the shop: each answer at 100,000 orders and 10,000 products beside the same at 1,000 and 30, in turns.
+// Latency by size of the shop: each call at 100,000 orders and 10,000 products, and at 1,000 and 30, alternately.
 import { randomUUID } from 'node:crypto';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { openStaffShop, type StaffShop } from './staff-shop.ts';
 
-/** A line of the result: milliseconds that half of the calls take at most. */
+/** A line of the result: medians in milliseconds. */
 export interface GrowthRow {
   name: string;
   smallMs: number;
@@ -15,7 +15,7 @@ interface Size {
 }
 interface Point {
   name: string;
-  /** Not measured, before each call. */
+  /** Runs before each call, not measured. */
   prepare?(shop: StaffShop, round: number): Promise<unknown>;
   call(shop: StaffShop, round: number): Promise<Response>;
 }
@@ -23,7 +23,7 @@ interface Point {
 const dayMs = 24 * 60 * 60 * 1000;
 /** Midday of the newest orders, in Nairobi. */
 const newest = Date.UTC(2026, 0, 1, 9);
-/** Orders of one day, whatever the size: the shop has grown by being there longer. */
+/** Orders per day at every size: a larger shop has more days. */
 const ordersPerDay = 100;
 const rowsPerRequest = 1000;
 const ids = { order: '0a', payment: '0b' };
@@ -79,7 +79,7 @@ async function fill(shop: StaffShop, { orders, products }: Size): Promise<void> 
     order_id: idOf('order', index),
     phone: '+254712345678',
     charge_cents: 95_100,
-    // Of one kind, so that all rows have the same columns.
+    // All rows need the same columns.
     status: index % 10 === 0 ? 'failed' : 'completed',
     receipt: index % 10 === 0 ? null : receiptOf(index),
     completed_at: index % 10 === 0 ? null : timeOf(index),
@@ -100,8 +100,8 @@ const pageCall = (name: string, path: (round: number) => string): Point => ({
 const points: Point[] = [
   staffCall('orders, first page', 'search_orders'),
   staffCall('orders, a rare text', 'search_orders', { search: 'customer.500@' }),
-  staffCall('orders, what no one has', 'search_orders', { search: 'nobody at all' }),
-  staffCall('orders, two signs no one has', 'search_orders', { search: '%%' }),
+  staffCall('orders, an unknown text', 'search_orders', { search: 'unknown text' }),
+  staffCall('orders, two unknown characters', 'search_orders', { search: '%%' }),
   staffCall('count of orders', 'count_orders'),
   staffCall('count of delivered orders', 'count_orders', { status: 'delivered' }),
   staffCall('counts of open work', 'count_work'),
@@ -116,7 +116,7 @@ const points: Point[] = [
   pageCall('/shop with a filter, not cached', (round) => `/shop?brand=Embu%20Fresh&category=none${round}`),
   {
     name: 'sitemap, not cached',
-    // Every page shows the settings, and forgets them.
+    // A change of the settings drops every cached page.
     async prepare(shop, round) {
       await shop.send('PATCH', '/rest/v1/store_settings?id=is.true', { store_name: `Jani ${round}` });
       await new Promise((done) => setTimeout(done, 100));
@@ -172,7 +172,7 @@ export async function benchGrowth(sizes: { small: Size; large: Size }, rounds: n
   return rows;
 }
 
-/** Calls both in turns, one call at a time: what counts is how long one person waits. */
+/** Calls both alternately, one call at a time, to measure the latency for one person. */
 async function measure(
   { name, prepare, call }: Point,
   small: StaffShop,
@@ -183,7 +183,7 @@ async function measure(
     [small, []],
     [large, []],
   ]);
-  // The first calls fill caches and are not counted.
+  // The first calls fill caches and do not count.
   const warmUp = Math.min(6, rounds);
   for (let round = 0; round < rounds + warmUp; round += 1) {
     for (const [shop, taken] of times) {

@@ -1,6 +1,6 @@
-// `npm run bench:lighthouse`: what a phone on slow 4G gets. Lighthouse's mobile preset on the pages a shopper sees and, as a
-// yardstick, on a page of one heading; the median of three runs each; and the bytes of a first visit to the shop page.
-// Lighthouse is fetched when this runs: it is no dependency of the shop.
+// `npm run bench:lighthouse`: Lighthouse's mobile preset (slow 4G) on the storefront's pages and, as a yardstick, on a page with one
+// heading; medians of three runs; and the bytes of a first visit to the shop page. Lighthouse is downloaded for the run: it is no
+// dependency of the shop.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -16,22 +16,22 @@ import { blockingByProcessorTime, type Trace } from './blocking-time.ts';
 const run = promisify(execFile);
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';
 const runs = Number(process.env.RUNS ?? 3);
-/** Chromium now and then loses the trace of a run; that run says nothing of the page and is made again. */
+/** Chromium sometimes loses the trace of a run. Such a run is repeated. */
 const attempts = 3;
 const pages = ['/', '/shop', '/shop/mango-bottle', '/track-order', '/contact', '/delivery'];
 const categories = ['performance', 'accessibility', 'best-practices', 'seo'] as const;
 const figures = ['largest-contentful-paint', 'total-blocking-time', 'cumulative-layout-shift'] as const;
 
 interface Report {
-  /** What kept Lighthouse from measuring. */
+  /** Why Lighthouse could not measure. */
   runtimeError?: { code: string };
   categories: Record<(typeof categories)[number], { score: number }>;
   audits: Record<(typeof figures)[number], { numericValue: number }>;
-  /** Blocking time as the processor counts it, in milliseconds: without the time in which others held it. */
+  /** Blocking time by processor time, in milliseconds. */
   busy: number;
 }
 
-/** Attempts that came to nothing, and why. */
+/** Failed attempts with their reasons. */
 const repeated: string[] = [];
 
 const shop = await openShop();
@@ -47,7 +47,7 @@ try {
   );
   console.log('|---|---|---|---|---|---|---|---|---|');
   for (const page of pages) {
-    // A page is in the cache when somebody has been there.
+    // The first visit fills the page cache.
     await (await fetch(`${shop.url}${page}`)).text();
     console.log(await row(page, `${shop.url}${page}`));
   }
@@ -61,11 +61,10 @@ try {
   await browser.close();
   const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
   console.log('\n| first visit to /shop | bytes |\n|---|---|');
-  console.log(`| in all | ${kB(visit.total)} |`);
-  console.log(`| until the largest picture has painted | ${kB(visit.beforeLargestPaint)} |`);
+  console.log(`| total | ${kB(visit.total)} |`);
+  console.log(`| until the largest image is painted | ${kB(visit.beforeLargestPaint)} |`);
   console.log(`| scripts, under gzip | ${kB(visit.scripts)} |`);
-  if (repeated.length > 0)
-    console.log(`\nCame to nothing and were made again, at most twice: ${repeated.join(', ')}`);
+  if (repeated.length > 0) console.log(`\nFailed and repeated, at most twice: ${repeated.join(', ')}`);
 } finally {
   await rm(folder, { recursive: true });
   bare.close();
@@ -97,7 +96,7 @@ async function row(name: string, url: string): Promise<string> {
   return `| ${cells.join(' | ')} |`;
 }
 
-/** Gives nothing when no attempt came to an end: the other pages are measured all the same. */
+/** Returns nothing when every attempt failed, so that the other pages are still measured. */
 async function measure(url: string): Promise<Report | null> {
   const file = join(folder, 'report.json');
   const traceFile = join(folder, 'report-0.trace.json');

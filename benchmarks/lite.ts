@@ -1,5 +1,5 @@
-// The shop's product list beside the same list behind @supabase/lite, on PGlite and on PostgreSQL. Lite is fetched when this
-// runs: it is no dependency of the shop.
+// The shop's product list compared with the same list behind @supabase/lite, on PGlite and on PostgreSQL. Lite is downloaded for
+// the run: it is no dependency of the shop.
 import { execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,12 +14,12 @@ import { compare, load, type Row } from './load.ts';
 const run = promisify(execFile);
 const version = '0.10.0';
 const list = '/rest/v1/products?select=*&is_active=eq.true&order=created_at.desc';
-// It would tell its makers that it was started.
+// Without telemetry.
 const quietly = { ...process.env, LITE_TELEMETRY: '0', DO_NOT_TRACK: '1', NODE_ENV: 'production' };
 
 /**
- * Measures both in turns, on each of the two databases.
- * @returns no row when Lite cannot be fetched, which is told
+ * Measures both alternately on each of the two databases.
+ * @returns no rows, with a message on the console, when Lite cannot be downloaded
  */
 export async function benchLite(): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-lite-'));
@@ -30,7 +30,7 @@ export async function benchLite(): Promise<Row[]> {
     try {
       await run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder });
     } catch (error) {
-      console.log(`@supabase/lite could not be fetched: ${(error as Error).message.split('\n', 1)[0]}`);
+      console.log(`@supabase/lite could not be downloaded: ${(error as Error).message.split('\n', 1)[0]}`);
       return [];
     }
     const definition = await definitionOf(cluster.url);
@@ -67,7 +67,7 @@ export async function benchLite(): Promise<Row[]> {
   }
 }
 
-/** What makes the shop's products, without what hangs on them, in a database of their own: as SQL. */
+/** SQL that creates the shop's products table, without references to it, in a separate database. */
 async function definitionOf(databaseUrl: string): Promise<string> {
   const shop = await openShop({ DATABASE_URL: databaseUrl });
   await shop.close();
@@ -107,7 +107,7 @@ async function openLite(folder: string, definition: string, database: { driver: 
   await run('npm', lite('migration', 'up'), { cwd: folder, env: quietly });
   const keys = await readFile(join(folder, '.env'), 'utf8');
   const key = /^SUPABASE_PUBLISHABLE_KEY="?([^"\n]+)/m.exec(keys)?.[1] ?? '';
-  // Not through npm, which would stand between this process and the one to be ended.
+  // Not through npm, so that the server itself is the child process and can be killed.
   const program = join(folder, '../node_modules/.bin/lite');
   const server = spawn(program, ['start'], { cwd: folder, env: quietly, stdio: 'ignore' });
   const exited = new Promise((done) => server.once('exit', done));
@@ -123,7 +123,7 @@ async function openLite(folder: string, definition: string, database: { driver: 
   };
 }
 
-/** Nothing is compared that answers differently. */
+/** Throws when the two answers differ. */
 async function checkSame(one: string, oneKey: string, other: string, otherKey: string): Promise<void> {
   const idsAt = async (url: string, apikey: string) => {
     const rows: Array<{ id: string }> = await (await fetch(url, { headers: { apikey } })).json();

@@ -19,8 +19,8 @@ export interface Row {
 }
 
 /**
- * Loads one URL over so many connections at once.
- * @throws when wrk is missing, or when answers other than 2xx came
+ * Loads one URL over several connections.
+ * @throws when wrk is missing, or after a response other than 2xx
  */
 export async function load(
   url: string,
@@ -48,7 +48,7 @@ export async function load(
 }
 
 /**
- * Loads two servers in turns, so that a slow moment of the machine hits both, and compares the middle of their runs.
+ * Loads two servers alternately, so that slow moments of the machine affect both, and compares the medians.
  * @returns the median load of each, and subject over yardstick in requests per second
  */
 export async function compare(

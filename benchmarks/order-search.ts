@@ -1,4 +1,4 @@
-// The staff's order search at three sizes of shop, on both databases, beside the look-up of one order by its id.
+// Staff's order search at three sizes of the shop, on both databases, compared with the lookup of one order by its id.
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { compare, load, type Row } from './load.ts';
 import { openStaffShop } from './staff-shop.ts';
@@ -8,7 +8,7 @@ const last = ['Kamau', 'Otieno', 'Wanjiku', 'Mutua', 'Kiprop'];
 const shown =
   'id,order_number,customer_name,customer_email,created_at,total_amount,status,order_items(quantity,product_name)';
 
-/** An order for a year's worth of them, one a few minutes; `index` counts from the newest. */
+/** Order number `index`, counted from the newest; one every few minutes for a year. */
 function orderOf(index: number) {
   return {
     order_number: `BENCH-${index}`,
@@ -25,8 +25,8 @@ function orderOf(index: number) {
 }
 
 /**
- * @param sizes how many orders there are, growing
- * @param effort how often, and for how many seconds, each is loaded
+ * @param sizes numbers of orders, ascending
+ * @param effort rounds, and seconds of each round
  */
 export async function benchOrderSearch(
   sizes: readonly number[],
@@ -70,10 +70,10 @@ async function benchOn(
         ['rare', { search: middle }],
         ['rare, in a status', { search: middle, status: 'delivered' }],
         ['common words that no order has together', { search: 'amina brian westlands' }],
-        ['two signs nobody has', { search: '%%' }],
+        ['two unknown characters', { search: '%%' }],
       ] as const) {
         const measured = await compare(
-          // One at a time: what counts is how long somebody waits.
+          // One connection, to measure the latency for one person.
           () => load(search(given), asStaff, { seconds, connections: 1 }),
           () => load(one, asStaff, { seconds, connections: 1 }),
           rounds,

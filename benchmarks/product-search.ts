@@ -1,4 +1,4 @@
-// The shop's product search at two sizes of catalogue, on both databases, beside the lookup of one product by its slug.
+// The shop's product search at two sizes of catalogue, on both databases, compared with the lookup of one product by its slug.
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { compare, load, type Row } from './load.ts';
@@ -8,7 +8,7 @@ const brands = ['Embu Fresh', 'Dusk Energy', 'Meru Gold'];
 const syllables = ['ka', 'mu', 'ri', 'to', 'we', 'ngo', 'sha', 'li', 'be', 'ndu', 'pa', 'yo'];
 const shown = 'slug,name,price,image_url,category,stock_quantity';
 
-/** One of 1,728 words, so that a catalogue has many words that are alike. */
+/** One of 1,728 words, so that the catalogue has many similar words. */
 const wordOf = (index: number) =>
   [1, 12, 144].map((step) => syllables[Math.floor(index / step) % syllables.length]).join('');
 
@@ -45,8 +45,8 @@ const searches: [what: string, given: Record<string, string>][] = [
 ];
 
 /**
- * @param sizes how many products there are, growing
- * @param effort how often, and for how many seconds, each is loaded
+ * @param sizes numbers of products, ascending
+ * @param effort rounds, and seconds of each round
  */
 export async function benchProductSearch(
   sizes: readonly number[],
@@ -91,7 +91,7 @@ async function benchOn(
       for (const [what, given] of searches) {
         const search = `${shop.url}/rest/v1/rpc/search_products?${new URLSearchParams({ page_size: '5', select: shown, ...given })}`;
         const measured = await compare(
-          // One at a time: what counts is how long one visitor waits.
+          // One connection, to measure the latency for one visitor.
           () => load(search, asVisitor, { seconds, connections: 1 }),
           () => load(one, asVisitor, { seconds, connections: 1 }),
           rounds,

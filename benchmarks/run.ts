@@ -1,4 +1,4 @@
-// `npm run bench`: each row measures the shop and a yardstick in turns, in one run, and prints their ratio.
+// `npm run bench`: each row measures the shop and a yardstick alternately and prints their ratio.
 import { fork } from 'node:child_process';
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
@@ -16,7 +16,7 @@ const wanted = process.argv.slice(2);
 if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
 if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
 if (wanted.length === 0 || wanted.includes('orders')) {
-  // Each figure is the median of its rounds, as everywhere; the shorter ones make up for there being many.
+  // Shorter rounds, because this part has many rows.
   const isTrial = wanted.includes('trial');
   rows.push(
     ...(await benchOrderSearch(isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000], {
@@ -70,7 +70,7 @@ async function benchStorefront(): Promise<void> {
       () => load(`${shop.url}/shop`, { 'accept-encoding': 'br' }),
       () => load(bytes.url, { 'accept-encoding': 'br' }),
     );
-    rows.push({ name: 'shop page: kept page over a bare node:http with the same bytes', ...page });
+    rows.push({ name: 'shop page: cached page over a bare node:http with the same bytes', ...page });
     bytes.stop();
   } finally {
     await shop.close();
@@ -102,7 +102,7 @@ for (const { name, subject, yardstick: stick, ratio } of rows) {
   console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(2)} |`);
 }
 
-/** Starts a yardstick in a process of its own. */
+/** Starts a yardstick in its own process. */
 function yardstick(file: string, port: number, environment: Record<string, string>) {
   const child = fork(new URL(file, import.meta.url), {
     execArgv: [],

@@ -1,4 +1,4 @@
-// A shop to measure, with a signed-in member of staff.
+// A shop to measure, with a signed-in staff member.
 import { openShop, until } from '../scripts/open-shop.ts';
 
 type Headers = Record<string, string>;
@@ -10,9 +10,9 @@ export interface StaffShop {
   /** A product for orders. */
   productId: string;
   get(path: string, headers: Headers): Promise<Response>;
-  /** With the secret key. */
+  /** Headers with the secret key. */
   send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<Response>;
-  /** Adds rows to a table, some at a time. */
+  /** Inserts rows into a table in batches. */
   insert(table: string, count: number, atOnce: number, rowOf: (index: number) => object): Promise<void>;
   close(): Promise<void>;
 }
@@ -20,7 +20,7 @@ export interface StaffShop {
 const email = 'owner@jani.example';
 const password = 'correct horse battery';
 
-/** @param environment adds to its settings, such as DATABASE_URL */
+/** @param environment further settings, such as DATABASE_URL */
 export async function openStaffShop(environment: Record<string, string>): Promise<StaffShop> {
   const shop = await openShop({ ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password });
   const { publishable, secret } = await shop.keys();
@@ -32,13 +32,13 @@ export async function openStaffShop(environment: Record<string, string>): Promis
     });
   const asOwner = { apikey: secret };
   let token = '';
-  // The first account is made while the shop opens.
+  // The shop creates the first account while it starts.
   await until(async () => {
     const path = '/auth/v1/token?grant_type=password';
     const signIn = await send('POST', path, { apikey: publishable }, { email, password });
     token = ((await signIn.json()) as { access_token: string }).access_token;
     return signIn.ok;
-  }, 'the first account is made');
+  }, 'the first account exists');
   const productId = 'bbbbbbbb-0000-4000-8000-00000000000b';
   const opened: StaffShop = {
     url: shop.url,

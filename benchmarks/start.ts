@@ -1,4 +1,4 @@
-// What a start of the shop costs, on a new folder and on one that was started before, beside a bare PGlite on the same files.
+// Cost of a start, on a new folder and on a used one, compared with a bare PGlite on the same files.
 import { execFile, spawn } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { freePort } from '../scripts/free-port.ts';
 import { until } from '../scripts/open-shop.ts';
 
 interface Cost {
-  /** Until it is ready. */
+  /** Elapsed time until it is ready. */
   seconds: number;
   processorSeconds: number;
 }
@@ -21,11 +21,11 @@ export interface StartRow {
 }
 
 /**
- * Measures starts, subject and yardstick in turns, each in a process of its own. Reads /proc, so it needs Linux.
+ * Measures starts of subject and yardstick alternately, each in its own process. Reads /proc, so it needs Linux.
  * @returns the medians
  */
 export async function benchStart(rounds: number): Promise<StartRow[]> {
-  // Else the first start would.
+  // Otherwise the first start would build.
   await promisify(execFile)(process.execPath, ['scripts/build.mjs']);
   const costs = {
     newShop: [] as Cost[],
@@ -70,7 +70,7 @@ async function startShop(dataDir: string): Promise<Cost> {
   const ended = new Promise((done) => child.once('exit', done));
   try {
     await until(async () => {
-      if (child.exitCode !== null) throw new Error('the shop ended by itself');
+      if (child.exitCode !== null) throw new Error('the shop exited');
       return (await fetch(`http://localhost:${port}/readyz`)).ok;
     }, 'the shop is ready');
     return {
@@ -90,10 +90,10 @@ async function startLite(folder: string): Promise<Cost> {
   return { seconds: (performance.now() - began) / 1000, processorSeconds: Number(stdout) };
 }
 
-/** Of all its threads; Linux counts them in hundredths. */
+/** Processor time of all threads; Linux counts in hundredths of a second. */
 async function processorSecondsOf(pid: number | undefined): Promise<number> {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8');
-  // What is before may hold spaces: the program's name, in brackets.
+  // The program's name, in brackets before it, may contain spaces.
   const fields = status.slice(status.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

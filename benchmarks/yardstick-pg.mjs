@@ -1,4 +1,4 @@
-// Yardstick: a bare node:http server that sends one SQL statement through pg and its text on.
+// Yardstick: a bare node:http server that sends one SQL statement through pg and returns its text.
 import { createServer } from 'node:http';
 import pg from 'pg';
 

@@ -1,4 +1,4 @@
-// A bare PGlite on a folder: what PostgreSQL in WebAssembly costs to start with nothing around it. Says its processor seconds.
+// Yardstick: a bare PGlite on a folder. Prints the processor seconds of its start.
 import { PGlite } from '@electric-sql/pglite';
 
 const database = await PGlite.create(process.argv[2]);

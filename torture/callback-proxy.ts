@@ -55,7 +55,7 @@ export async function openCallbackProxy(
     return null;
   }
 
-  /** `refused` when no process listens there; null when it ended meanwhile. */
+  /** `refused` when no process listens there; null when it ended during the request. */
   function post(callback: Callback, port: number): Promise<number | null | 'refused'> {
     return new Promise((done) => {
       const onward = send(

@@ -51,7 +51,7 @@ const shares: Record<CrashPoint, number> = {
 };
 const weightedPoints = crashPoints.flatMap((point) => Array.from({ length: shares[point] }, () => point));
 
-/** After this time the process is killed even without such a moment. */
+/** After this time the process is killed even if no such moment occurred. */
 const LONGEST_WAIT_MS = 4_000;
 const KILLS_PER_ROUND = 20;
 const REST_WITHIN_MS = 30_000;

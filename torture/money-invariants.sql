@@ -41,7 +41,7 @@ union all
 select p.checkout_request_id, count(*)::text
 from public.payments as p where p.checkout_request_id is not null group by p.checkout_request_id having count(*) > 1;
 
--- a completed payment without a receipt has never been told one
+-- a completed payment lacks its receipt only if no message had one
 select p.id::text as subject, m.source || ': ' || m.outcome as found
 from public.payments as p
 join public.payment_messages as m on m.payment_id = p.id
@@ -49,7 +49,7 @@ where p.status = 'completed' and p.receipt is null
   and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back', 'already_completed')
   and m.body like '%MpesaReceiptNumber%';
 
--- an order is paid exactly when its money came, or staff decided
+-- an order is paid if and only if its money arrived or staff decided so
 select o.id::text as subject, o.payment_status as found
 from public.orders as o
 where (o.payment_status = 'paid') <> exists (
@@ -63,7 +63,7 @@ and not exists (
   where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff'
 );
 
--- an unpaid order has no money, but for what is on its way back
+-- an unpaid order has no money except what is being refunded
 select o.id::text as subject, p.receipt as found
 from public.orders as o
 join public.payments as p on p.order_id = o.id and p.status = 'completed'
@@ -71,7 +71,7 @@ where o.payment_status = 'unpaid' and not (p.needs_refund and exists (
   select from public.refunds as r where r.payment_id = p.id and r.status <> 'withdrawn'
 ));
 
--- one payment of an order keeps its money, or parts that staff gave it; every other is flagged for refund
+-- one payment of an order, or parts that staff assigned, pays it; every other payment is flagged for refund
 select o.id::text as subject, count(*)::text as found
 from public.payments as p
 join public.orders as o on o.id = p.order_id
@@ -83,7 +83,7 @@ having count(*) > 1 and (bool_or(p.confirmed_by is null) or sum(p.charge_cents) 
 select p.order_id::text as subject, count(*)::text as found
 from public.payments as p where p.status in ('initiating', 'processing') group by p.order_id having count(*) > 1;
 
--- stock is what there was, less what is sold or reserved
+-- stock is the initial stock minus sold and reserved units
 select p.id::text as subject, format('%s of %s', p.stock_quantity, s.units) as found
 from stock as s
 join public.products as p on p.id = s.product_id
@@ -95,7 +95,7 @@ having s.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
     or (o.payment_status = 'unpaid' and o.reserved_until is not null)
 ), 0);
 
--- the units that unpaid orders hold are counted
+-- the counter of units reserved by unpaid orders is right
 select p.id::text as subject, format('%s counted', h.quantity) as found
 from public.products as p
 left join private.held_units as h on h.product_id = p.id
@@ -106,7 +106,7 @@ where coalesce(h.quantity, 0) <> (
   where i.product_id = p.id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
 );
 
--- no order waits beyond its limit, and none holds units for longer than it waits
+-- no order waits beyond its limit or reserves units for longer than it waits
 select o.id::text as subject, format('%s, %s, %s', o.reserved_until, o.expires_at, o.expiry_limit) as found
 from public.orders as o
 where o.expires_at > o.expiry_limit or o.reserved_until > o.expires_at;
@@ -121,25 +121,25 @@ left join public.deliveries as d on d.order_id = o.id
 where o.payment_status in ('paid', 'unpaid')
 group by o.id having count(d.id) <> case o.payment_status when 'paid' then 1 else 0 end;
 
--- a payment that ended has the message that ended it, word for word
+-- an ended payment has the original message that ended it
 select p.id::text as subject, p.status as found
 from public.payments as p
 where p.status in ('completed', 'failed', 'review') and not exists (
   select from public.payment_messages as m where m.payment_id = p.id and m.outcome is not null
 );
 
--- the customer of a paid order is told so, once by mail and once as a text
+-- the customer of a paid order gets one email and one text
 select o.id::text as subject, count(m.id)::text as found
 from public.orders as o
 left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and m.event_key = ''
 where o.payment_status = 'paid'
 group by o.id having count(m.id) <> 2;
 
--- what has ended is not asked about
+-- an ended payment is not queried
 select p.id::text as subject, p.status as found
 from public.payments as p where p.next_query_at is not null and p.status <> 'processing';
 
--- [at rest] no failed payment has money at M-PESA that is not in the books under its receipt
+-- [at rest] no failed payment has money at M-PESA that is missing in the books
 select p.id::text as subject, t.receipt as found
 from public.payments as p
 join ledger as t on t.checkout_request_id = p.checkout_request_id
@@ -147,7 +147,7 @@ where p.status = 'failed'
   and not exists (select from public.payments as own where own.receipt = t.receipt and own.status = 'completed')
   and not exists (select from unmatched as u where u.receipt = t.receipt);
 
--- [at rest] no payment is open that M-PESA has decided and that the shop could ask about, or that money came for
+-- [at rest] no payment is open that M-PESA has decided and the shop could query, or whose money arrived
 select p.id::text as subject, format('%s, %s', p.status, r.checkout_request_id) as found
 from public.payments as p
 join public.orders as o on o.id = p.order_id
@@ -157,7 +157,7 @@ join prompts as r on r.checkout_request_id = p.checkout_request_id
       and exists (select from ledger as t where t.checkout_request_id = r.checkout_request_id))
 where p.status in ('initiating', 'processing') and r.is_decided;
 
--- a refund is completed only by a reversal of its money, all of it
+-- a refund is completed only by a full reversal of its payment
 select r.id::text as subject, format('%s of %s, %s', r.refund_receipt, r.receipt, r.refund_cents) as found
 from public.refunds as r
 where r.method = 'reversal' and r.status = 'completed' and not exists (
@@ -165,28 +165,28 @@ where r.method = 'reversal' and r.status = 'completed' and not exists (
   where v.receipt = r.receipt and v.cents = r.refund_cents and coalesce(r.refund_receipt, v.reversal_receipt) = v.reversal_receipt
 );
 
--- [at rest] every reversal is one completed refund, or waits for a person who looks it up
+-- [at rest] every reversal is one completed refund or waits for staff
 select v.receipt as subject, coalesce((
   select string_agg(format('%s after %s tries, %s', r.status, r.tries, r.result_description), ', ')
   from public.refunds as r where r.receipt = v.receipt
-), 'nobody asked for it') as found
+), 'not requested') as found
 from reversals as v
 where 1 <> (
   select count(*) from public.refunds as r
   where r.receipt = v.receipt and r.refund_cents = v.cents and r.status in ('completed', 'unknown')
 );
 
--- M-PESA is asked for each refund once
+-- each refund is requested from M-PESA once
 select q.receipt as subject, count(*)::text as found
 from reversal_requests as q group by q.receipt, q.address having count(*) > 1;
 
--- M-PESA is asked for nothing that staff have not asked for
+-- no refund is requested from M-PESA that staff did not request
 select q.receipt as subject, count(*)::text as found
 from reversal_requests as q
 where not exists (select from public.refunds as r where r.receipt = q.receipt and r.tries > 0)
 group by q.receipt;
 
--- no more goes back than came
+-- refunds do not exceed payments
 select p.id::text as subject, format('%s of %s', sum(r.refund_cents), p.charge_cents) as found
 from public.payments as p
 join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
@@ -199,50 +199,50 @@ join public.refunds as r on r.receipt = t.receipt and r.status not in ('failed',
 group by t.receipt, t.cents
 having count(*) > 1 or sum(r.refund_cents) > t.cents;
 
--- no money both pays an order and goes back
+-- no money both pays an order and is refunded
 select o.id::text as subject, format('%s is %s, order %s', p.receipt, r.status, o.status) as found
 from public.orders as o
 join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
 join public.refunds as r on r.receipt = p.receipt and r.status not in ('failed', 'withdrawn')
 where o.payment_status = 'paid' and o.status <> 'cancelled';
 
--- an order is refunded when and only when its own money went back
+-- an order is refunded if and only if its own money was refunded
 select o.id::text as subject, format('%s, %s', o.payment_status, string_agg(concat_ws(' ', p.receipt, p.refunded_at), ', ')) as found
 from public.orders as o
 join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
 group by o.id
 having (o.payment_status = 'refunded') <> bool_and(p.refunded_at is not null);
 
--- a payment went back when and only when a refund of it is completed
+-- a payment is refunded if and only if its refund is completed
 select p.id::text as subject, format('%s, sent back at %s', p.receipt, p.refunded_at) as found
 from public.payments as p
 where (p.refunded_at is not null) <> exists (
   select from public.refunds as r where r.payment_id = p.id and r.status = 'completed'
 );
 
--- above the limit two members agree before anything is sent
+-- a refund above the limit is sent only after two staff members agreed
 select r.id::text as subject, r.refund_cents::text as found
 from public.refunds as r
 where r.method = 'reversal' and r.tries > 0 and r.refund_cents > (select s.refund_approval_above from public.store_settings as s)
   and (r.approved_by is null or r.approved_by = r.requested_by);
 
--- whoever gets money of an order back is told so, once by mail and once as a text
-select p.order_id::text as subject, format('%s refunds, %s messages', count(*), told.messages) as found
+-- the customer of a refunded payment gets one email and one text
+select p.order_id::text as subject, format('%s refunds, %s messages', count(*), sent.messages) as found
 from public.refunds as r
 join public.payments as p on p.id = r.payment_id
 cross join lateral (
   select count(*) as messages from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
-) as told
+) as sent
 where r.status = 'completed'
-group by p.order_id, told.messages
-having told.messages <> 2 * count(*);
+group by p.order_id, sent.messages
+having sent.messages <> 2 * count(*);
 
--- [at rest] no refund is under way: what was asked for has happened, has not, or waits for a person
+-- [at rest] no refund is open: it is completed, failed, or waits for staff
 select r.id::text as subject, format('%s after %s tries, %s', r.status, r.tries, r.result_description) as found
 from public.refunds as r
 where r.status in ('approved', 'sending', 'sent') or r.next_check_at is not null;
 
--- [at rest] all the money that moved is in the books
+-- [at rest] all money that moved is in the books
 select 'all money' as subject, format('%s moved, %s booked, %s waits for staff', moved, booked, waiting) as found
 from (
   select

@@ -24,7 +24,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
   const invariants = async (isAtRest = true) =>
     (await violations(isAtRest)).map(({ invariant }) => invariant);
 
-  /** An order of a product of its own: by default paid as it should be. */
+  /** A correctly paid order of its own product. */
   async function paidOrder() {
     drawn += 1;
     const [id, product, payment] = [randomUUID(), randomUUID(), randomUUID()];
@@ -75,7 +75,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
     return { id, product, payment, receipt, checkoutRequestId };
   }
 
-  /** An order whose money was sent back, as it should be. */
+  /** A correctly refunded order. */
   async function refundedOrder() {
     const order = await paidOrder();
     const sentBy = `UKM${String(drawn).padStart(7, '0')}`;
@@ -96,7 +96,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
     return order;
   }
 
-  test('holds for books that are right', async () => {
+  test('holds for correct books', async () => {
     await paidOrder();
     await refundedOrder();
     expect(await violations()).toEqual([]);
@@ -105,9 +105,9 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
   type Order = Awaited<ReturnType<typeof paidOrder>>;
   const run = (sql: string, parameters: string[]) => database.query(sql, parameters);
   const cases: [RegExp, (order: Order) => Promise<unknown> | undefined][] = [
-    // The first, since it is one row however much is missing.
+    // Checked first, because it is one row however much is missing.
     [
-      /all the money that moved is in the books/,
+      /all money that moved is in the books/,
       ({ checkoutRequestId }) => {
         ledger.transactions.push({
           receipt: 'UKLNOBODY0',
@@ -130,7 +130,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         run('update public.payments set charge_cents = charge_cents + 100 where id = $1', [payment]),
     ],
     [
-      /an order is paid exactly when its money came/,
+      /an order is paid if and only if its money arrived/,
       ({ payment }) => run(`update public.payments set status = 'unresolved' where id = $1`, [payment]),
     ],
     [
@@ -138,7 +138,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       ({ id }) => run(`update public.orders set payment_status = 'unpaid' where id = $1`, [id]),
     ],
     [
-      /one payment of an order keeps its money/,
+      /one payment of an order, or parts that staff assigned, pays it/,
       ({ id }) =>
         run(
           `insert into public.payments (order_id, phone, charge_cents, status) values ($1, '', 95000, 'completed')`,
@@ -146,7 +146,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         ),
     ],
     [
-      /stock is what there was/,
+      /stock is the initial stock/,
       ({ product }) => run('update public.products set stock_quantity = 5 where id = $1', [product]),
     ],
     [
@@ -154,11 +154,11 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       ({ id }) => run('delete from public.deliveries where order_id = $1', [id]),
     ],
     [
-      /has the message that ended it/,
+      /has the original message that ended it/,
       ({ payment }) => run('delete from public.payment_messages where payment_id = $1', [payment]),
     ],
     [
-      /the customer of a paid order is told so/,
+      /the customer of a paid order gets one email/,
       ({ id }) => run(`delete from public.outbox_messages where order_id = $1 and channel = 'mail'`, [id]),
     ],
     [
@@ -172,7 +172,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         run(`update public.payments set status = 'processing', receipt = null where id = $1`, [payment]),
     ],
     [
-      /what has ended is not asked about/,
+      /an ended payment is not queried/,
       ({ payment }) => run('update public.payments set next_query_at = now() where id = $1', [payment]),
     ],
   ];
@@ -187,7 +187,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
 
   const refundCases: [RegExp, (order: Order) => Promise<unknown> | undefined][] = [
     [
-      /a refund is completed only by a reversal/,
+      /a refund is completed only by a full reversal/,
       ({ receipt }) => {
         const transaction = ledger.transactions.find((known) => known.receipt === receipt);
         if (transaction) transaction.reversal = null;
@@ -199,40 +199,40 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       ({ payment }) => run(`update public.refunds set status = 'failed' where payment_id = $1`, [payment]),
     ],
     [
-      /M-PESA is asked for each refund once/,
+      /each refund is requested from M-PESA once/,
       () => {
         ledger.requests.push(...ledger.requests.slice(-1));
         return undefined;
       },
     ],
     [
-      /M-PESA is asked for nothing that staff have not asked for/,
+      /no refund is requested from M-PESA that staff did not request/,
       ({ payment }) => run('update public.refunds set tries = 0 where payment_id = $1', [payment]),
     ],
     [
-      /no more goes back than came/,
+      /refunds do not exceed payments/,
       ({ payment }) =>
         run('update public.refunds set refund_cents = refund_cents + 100 where payment_id = $1', [payment]),
     ],
     [
-      /no money both pays an order and goes back/,
+      /no money both pays an order and is refunded/,
       ({ id }) =>
         run(`update public.orders set payment_status = 'paid', status = 'processing' where id = $1`, [id]),
     ],
     [
-      /an order is refunded when and only when/,
+      /an order is refunded if and only if/,
       ({ id }) => run(`update public.orders set payment_status = 'needs_review' where id = $1`, [id]),
     ],
     [
-      /a payment went back when and only when/,
+      /a payment is refunded if and only if/,
       ({ payment }) => run('update public.payments set refunded_at = null where id = $1', [payment]),
     ],
     [
-      /above the limit two members agree/,
+      /a refund above the limit is sent only after two staff members agreed/,
       () => run('update public.store_settings set refund_approval_above = 0', []),
     ],
     [
-      /whoever gets money of an order back is told so/,
+      /the customer of a refunded payment gets one email/,
       ({ id }) =>
         run(
           `delete from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,
@@ -240,7 +240,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         ),
     ],
     [
-      /no refund is under way/,
+      /no refund is open/,
       ({ payment }) => run(`update public.refunds set status = 'sent' where payment_id = $1`, [payment]),
     ],
   ];
@@ -253,7 +253,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
     expect(after.length).toBeGreaterThan(before.filter((one) => invariant.test(one)).length);
   });
 
-  test('is not asked for what M-PESA could not yet be asked about', async () => {
+  test('skips the invariants at rest while payments cannot be queried yet', async () => {
     const whileRunning = new Set(await invariants(false));
     const atRest = (await readInvariants()).filter(({ isAtRest }) => isAtRest);
     expect(atRest.filter(({ invariant }) => whileRunning.has(invariant))).toEqual([]);

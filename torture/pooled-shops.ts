@@ -18,7 +18,7 @@ export interface PooledShops {
   /** Products that customers can buy. */
   products: { id: string; slug: string; price: number }[];
   deliveryFee: number;
-  /** Ports of all processes, beginning with another one each time; a killed one refuses connections. */
+  /** Ports of all processes, rotated by one each time; a killed process refuses connections. */
   nextPorts(): number[];
   /** Queries the database directly. */
   // biome-ignore lint/suspicious/noExplicitAny: rows of many shapes.

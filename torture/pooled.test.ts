@@ -25,16 +25,16 @@ describe.runIf(isPossible)('several processes behind a pooler', () => {
   }, 300_000);
   afterAll(() => rm(logs, { recursive: true, force: true }));
 
-  test('do not start where no notification arrives', async () => {
+  test('do not start without notifications', async () => {
     const opened = openPooledShops(join(logs, 'unlistening'), { processes: 1, isListening: false });
     await expect(opened).rejects.toThrow(/Set DATABASE_LISTEN_URL to the address of the database/);
   }, 300_000);
 
-  test('settle every payment once, and tell every tracker, through a kill', async () => {
+  test('settle every payment once and update every tracker despite a kill', async () => {
     const { violations, figures } = await pooled({ orders: 30, logs: join(logs, 'pooled') });
     expect(violations).toEqual([]);
     expect(figures['paid once']).toBe(30);
-    // Connections are found by their name. A short run may have none that lasts.
+    // Connections are identified by name. A short run may have only short-lived ones.
     expect(figures['connections at any moment, most']).toBeGreaterThan(0);
   }, 600_000);
 

@@ -13,7 +13,7 @@ export interface Pooled {
 }
 
 const CUSTOMERS = 8;
-/** How long anything may take; a busy machine is slow. */
+/** Timeout of each step; a busy machine is slow. */
 const WITHIN_MS = 120_000;
 
 const LASTING_MS = 5_000;
@@ -28,7 +28,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
     violations.push({ invariant, subject, found });
   const connections = countConnections(shop);
   try {
-    const told = new Map<string, 'broadcast' | 'reconnection'>();
+    const shown = new Map<string, 'broadcast' | 'reconnection'>();
     const placed: string[] = [];
     let next = 0;
     let killedAfter = 0;
@@ -59,11 +59,11 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
           publishableKey: shop.publishableKey,
           nextPort: () => shop.nextPorts()[0] ?? 0,
           onUpdate: ({ payment_status }) => {
-            if (payment_status === 'paid' && !told.has(order.id)) told.set(order.id, 'broadcast');
+            if (payment_status === 'paid' && !shown.has(order.id)) shown.set(order.id, 'broadcast');
           },
           onReconnected: async () => {
-            if ((await readPaymentStatus(shop, order)) === 'paid' && !told.has(order.id))
-              told.set(order.id, 'reconnection');
+            if ((await readPaymentStatus(shop, order)) === 'paid' && !shown.has(order.id))
+              shown.set(order.id, 'reconnection');
           },
         });
         trackers.push(tracker);
@@ -75,13 +75,12 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
     await Promise.all(Array.from({ length: CUSTOMERS }, customer));
     pages.push(await changePage(shop, 'after the kill'));
 
-    const isDone = async () => told.size === placed.length && (await shop.violations(true)).length === 0;
+    const isDone = async () => shown.size === placed.length && (await shop.violations(true)).length === 0;
     const deadline = performance.now() + WITHIN_MS;
     while (!(await isDone()) && performance.now() < deadline)
       await new Promise((done) => setTimeout(done, 500));
     violations.push(...(await shop.violations(true)));
-    for (const id of placed)
-      if (!told.has(id)) violate('every tracker shows its payment', id, 'it was not told');
+    for (const id of placed) if (!shown.has(id)) violate('every tracker shows its payment', id, 'not shown');
     const counted = await shop.query(
       `select order_id, count(*)::integer as payments from public.payments where status = 'completed' group by order_id`,
     );
@@ -101,8 +100,8 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
         orders: placed.length,
         'orders before the kill': killedAfter,
         'paid once': counted.filter(({ payments }) => payments === 1).length,
-        'trackers told by broadcast': [...told.values()].filter((how) => how === 'broadcast').length,
-        'trackers told after a reconnection': [...told.values()].filter((how) => how === 'reconnection')
+        'trackers updated by broadcast': [...shown.values()].filter((how) => how === 'broadcast').length,
+        'trackers updated after a reconnection': [...shown.values()].filter((how) => how === 'reconnection')
           .length,
         'server connections, most': most,
         'connections at any moment, most': momentary,
@@ -165,8 +164,8 @@ async function changePage(
 }
 
 /**
- * Counts the connections to PostgreSQL several times a second. Only those that last count: after a kill the pooler replaces
- * connections before PostgreSQL has ended the former ones.
+ * Counts the connections to PostgreSQL several times a second. Short-lived ones are ignored: after a kill the pooler replaces
+ * connections before PostgreSQL has closed the old ones.
  */
 function countConnections(shop: PooledShops) {
   const most = { pooled: 0, notifications: 0, momentary: 0 };

@@ -1,4 +1,4 @@
-// `npm run torture`: long tests that no money is lost and that strangers cannot stop the shop. Options: --seed N,
+// `npm run torture`: long tests that no money is lost and that attackers cannot stop the shop. Options: --seed N,
 // --only soak|kill|postgres-stop|pooled|trackers|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --orders N,
 // --trackers N, --updates N (per second), --matching TEXT (of abuse).
 import { spawnSync } from 'node:child_process';

@@ -40,7 +40,7 @@ describe.skipIf(!hasPostgresql)('the shop', () => {
       expect(figures.completed).toBeGreaterThan(30);
     }, 240_000);
 
-    test('when a process is killed, and open work goes on within 30 seconds', async () => {
+    test('when a process is killed, and finish open work within 30 seconds', async () => {
       const { violations, figures } = await kill({ seed, kills: 6, logs: join(logs, 'kill') });
       expect(violations).toEqual([]);
       expect(figures.kills).toBe(6);

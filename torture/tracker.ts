@@ -1,4 +1,4 @@
-// An order's page as the realtime service sees it: it subscribes, and reads the order again whenever it has connected again.
+// A client that follows an order like its tracking page: subscribes, and reads the order again after each reconnection.
 import { WebSocket } from 'ws';
 
 export interface Tracker {
@@ -48,7 +48,7 @@ export function followOrder(tracked: TrackedOrder): Tracker {
       const { event, ref, payload } = JSON.parse(String(data));
       if (event === 'broadcast') return tracked.onUpdate(payload.payload);
       if (event !== 'phx_reply' || ref !== '1') return;
-      // A refused join is tried again like a lost connection.
+      // A refused join is retried like a lost connection.
       if (payload.status !== 'ok') return socket.close();
       if (wasReady) tracked.onReconnected();
       wasReady = true;

@@ -57,7 +57,7 @@ export async function trackers(options: Trackers): Promise<Outcome> {
     const updatesAt = performance.now();
     const running: Promise<unknown>[] = [];
     for (const status of STATUSES) {
-      // One that comes late must not be overtaken by the next of the same order.
+      // A late update must not be overtaken by the next one of the same order.
       await Promise.all(running.splice(0));
       for (const [index, id] of ids.entries()) {
         const due = (index / options.updatesPerSecond) * 1000;

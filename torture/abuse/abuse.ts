@@ -1,4 +1,4 @@
-// What one client can do to all others: every flood beside ordinary shoppers, and what strangers may take, guess or send.
+// Attacks by one client: floods while ordinary shoppers are measured, and rules for what strangers may take, guess or send.
 import { fork } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import type { Violation } from '../money-invariants.ts';
@@ -12,13 +12,13 @@ import { measureShoppers, medianOf, type ShopperTimes } from './shopper.ts';
 export interface Abuse {
   kind: 'pglite' | 'postgresql';
   logs: string;
-  /** Milliseconds an attack is measured for. Default: 8,000. */
+  /** Duration of the measurement of an attack. Default: 8,000. */
   attackMs?: number;
-  /** Only attacks and rules whose name has this in it. Default: all. */
+  /** Runs only attacks and rules whose names contain this. Default: all. */
   matching?: string;
 }
 
-/** How much slower a shopper may be while an attack runs, and once it is over for five seconds. */
+/** Maximum slowdown of shoppers during an attack, and five seconds after it. */
 const during = 5;
 const afterwards = 2;
 const recoveryMs = 5000;
@@ -41,7 +41,7 @@ export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abus
       figures[name] = text;
       console.log(`${kind} | ${name} | ${text}`);
       for (const found of problems)
-        violations.push({ invariant: 'an attack slows nobody else down', subject: name, found });
+        violations.push({ invariant: 'an attack does not slow other clients down', subject: name, found });
       if (!shop.isAlive()) {
         await shop.close();
         shop = await startAbusedShop(kind, logs);
@@ -50,8 +50,7 @@ export async function abuse({ kind, logs, attackMs = 8000, matching = '' }: Abus
     for (const { name, found } of await checkRules(shop, isWanted)) {
       figures[name] = found ?? 'held';
       console.log(`${kind} | ${name} | ${found ?? 'held'}`);
-      if (found)
-        violations.push({ invariant: 'a stranger can do nothing to a customer', subject: name, found });
+      if (found) violations.push({ invariant: 'a stranger cannot harm a customer', subject: name, found });
     }
   } finally {
     await shop.close();
@@ -74,7 +73,7 @@ async function measureAttack(
   }, 200);
   const attacker = startAttacker(name, shop);
   await pause(1000);
-  const meanwhile = await measure(attackMs);
+  const attacked = await measure(attackMs);
   const statuses = await attacker.stop();
   await pause(recoveryMs);
   clearInterval(watch);
@@ -83,17 +82,17 @@ async function measureAttack(
   const ratio = (times: ShopperTimes, kind: (typeof kinds)[number]) =>
     medianOf(times[kind]) / medianOf(before[kind]);
   const problems = kinds.flatMap((kind) => [
-    ...(ratio(meanwhile, kind) < during ? [] : [`${kind} x${ratio(meanwhile, kind).toFixed(1)} during`]),
+    ...(ratio(attacked, kind) < during ? [] : [`${kind} x${ratio(attacked, kind).toFixed(1)} during`]),
     ...(ratio(after, kind) < afterwards ? [] : [`${kind} x${ratio(after, kind).toFixed(1)} after`]),
   ]);
   if (peak > 2 * idle) problems.push(`${Math.round(peak)} MB of memory, ${Math.round(idle)} MB idle`);
   if (!shop.isAlive()) problems.push('the process ended');
-  for (const [when, { failures }] of Object.entries({ before, meanwhile, after })) {
+  for (const [when, { failures }] of Object.entries({ before, during: attacked, after })) {
     if (failures.length > 0)
       problems.push(`${failures.length} failed ${when}: ${failures.slice(0, 3).join(', ')}`);
   }
   const cell = (times: ShopperTimes) => kinds.map((kind) => `x${ratio(times, kind).toFixed(1)}`).join(' ');
-  const text = `page, search, order ${cell(meanwhile)} (after ${cell(after)}); peak ${Math.round(peak)} MB; attacker's answers ${JSON.stringify(statuses)}`;
+  const text = `page, search, order ${cell(attacked)} (after ${cell(after)}); peak ${Math.round(peak)} MB; responses to the attacker ${JSON.stringify(statuses)}`;
   return { text, problems };
 }
 
@@ -108,9 +107,9 @@ function startAttacker(name: string, { target }: AbusedShop): { stop(): Promise<
   return {
     async stop() {
       if (child.connected) send({ stop: true });
-      const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000);
+      const killTimer = setTimeout(() => child.kill('SIGKILL'), 10_000);
       const statuses = await result;
-      clearTimeout(impatience);
+      clearTimeout(killTimer);
       return statuses;
     },
   };

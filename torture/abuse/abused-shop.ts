@@ -1,4 +1,4 @@
-// The shop that is attacked: the built one, in a process of its own, with plenty of one drink and an uploaded image.
+// The attacked shop: the build in its own process, with a large stock and an uploaded image.
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,23 +10,23 @@ import { clientFrom } from './client.ts';
 
 export interface AbusedShop {
   target: Target;
-  /** What shoppers order; total in cents, the delivery fee included. */
+  /** The product that shoppers order; total in cents with the delivery fee. */
   product: { id: string; total: number };
   secretKey: string;
-  /** Where mails and texts that nobody delivers are put. */
+  /** Folder of emails and texts without a configured provider. */
   outbox: string;
   logFile: string;
-  /** Memory the process occupies, in megabytes. */
+  /** Resident memory of the process. */
   residentMegabytes(): Promise<number>;
-  /** Whether the process is still the one that was started. */
+  /** Whether the started process still runs. */
   isAlive(): boolean;
   close(): Promise<void>;
 }
 
 /**
- * Starts it.
+ * Starts the shop.
  * @param kind of its database
- * @param logs folder for what it writes
+ * @param logs folder for its log
  */
 export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: string): Promise<AbusedShop> {
   const folder = await mkdtemp(join(tmpdir(), 'jani-abuse-'));
@@ -35,7 +35,7 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
   const shop = await makeShopProcess(kind, logFile, {
     DATA_DIR: folder,
     SIMULATOR_PORT: String(await freePort()),
-    // X-Forwarded-For may name another address for the one request that needs it, such as one of IPv6.
+    // Lets a request send another IP address in X-Forwarded-For, such as an IPv6 address.
     TRUSTED_PROXIES: '1',
     ...(cluster ? { DATABASE_URL: cluster.url } : {}),
   });
@@ -67,7 +67,7 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
       headers: { ...headers, 'content-type': 'image/webp' },
       body: await readFile(join(root, 'web/public/art/blackcurrant-bottle-960.webp')),
     });
-    if (uploaded.status !== 200) throw new Error(`the image was not taken: ${uploaded.body}`);
+    if (uploaded.status !== 200) throw new Error(`the image upload failed: ${uploaded.body}`);
     owner.close();
     return {
       target: {

@@ -1,10 +1,10 @@
-// The process that attacks: of its own, so that it takes nothing from the one that measures.
+// The attacking process, separate from the measuring one.
 import { constants, setPriority } from 'node:os';
 import { attacks, type Target } from './attacks.ts';
 
 export type AttackerMessage = { start: string; target: Target } | { stop: true };
 
-// On one machine an attacker's own work would take the processor from the shop; a real one brings its own.
+// A real attacker has its own processor, so the shop and the measurement come first.
 setPriority(constants.priority.PRIORITY_LOW);
 const stop = new AbortController();
 

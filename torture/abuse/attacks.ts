@@ -1,10 +1,10 @@
-// The floods of one client that outsiders tried on the shop, each by the number of its finding.
+// Floods by one client, each named after the number of its security finding.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 import { type Call, clientFrom } from './client.ts';
 
-/** What an attacker knows: the shop's address and what its pages show everyone. */
+/** Public information about the shop. */
 export interface Target {
   port: number;
   publishableKey: string;
@@ -16,13 +16,13 @@ export interface Target {
 
 export interface Attack {
   name: string;
-  /** Runs until the signal is aborted; resolves to how many requests got each status. */
+  /** Runs until the signal is aborted; resolves to the number of responses by status. */
   run(target: Target, signal: AbortSignal): Promise<Record<string, number>>;
 }
 
 const attackerAddress = '127.66.0.1';
 
-/** A flood: so many connections, each sending its next request as soon as the last one is answered. */
+/** Each connection sends its next request as soon as the last one is answered. */
 function flood(name: string, connections: number, callOf: (target: Target, index: number) => Call): Attack {
   return {
     name,
@@ -34,7 +34,7 @@ function flood(name: string, connections: number, callOf: (target: Target, index
         while (!signal.aborted) {
           const { status } = await client.send(callOf(target, index++));
           statuses[status] = (statuses[status] ?? 0) + 1;
-          // A shop that is gone answers at once, and the loop would never give the signal its turn.
+          // Without a running shop the request fails at once, and the loop would block the abort signal.
           if (status === 0) await new Promise((done) => setTimeout(done, 50));
         }
       };
@@ -49,7 +49,7 @@ const form = { 'content-type': 'application/x-www-form-urlencoded' };
 const json = ({ publishableKey }: Target) => ({ apikey: publishableKey, 'content-type': 'application/json' });
 const ownOrigin = ({ port }: Target) => ({ origin: `http://localhost:${port}` });
 
-/** A multipart body of so many parts. */
+/** A multipart body with this number of parts. */
 function multipart(parts: number): { headers: Record<string, string>; body: string } {
   const part = (index: number) => `--x\r\ncontent-disposition: form-data; name="f${index}"\r\n\r\nv\r\n`;
   return {

@@ -12,7 +12,7 @@ interface Rule {
   check(shop: Visit): Promise<Found>;
 }
 
-/** The shop as somebody at an address calls it. */
+/** Calls to the shop from a given IP address. */
 interface Visit {
   shop: AbusedShop;
   /** Calls a procedure from an address. */
@@ -103,7 +103,7 @@ const rules: readonly Rule[] = [
       let isBounded = false;
       for (let network = 0; network < 120 && !isBounded && rings <= 20; network += 1) {
         const { order } = await place(visit, `102.7.${network}.1`, `07450${10_000 + network}`);
-        if (!order) return 'the stranger could not order, so nothing was tried';
+        if (!order) return 'the stranger could not order, so the rule was not tested';
         const { success, code } = JSON.parse(
           (await initiate(visit, `102.7.${network}.1`, order, victim)).body,
         );
@@ -115,7 +115,7 @@ const rules: readonly Rule[] = [
       const { order } = await place(visit, '102.8.1.1', victim);
       if (!order) return 'the owner could not order';
       const answers: string[] = [];
-      // M-PESA takes one prompt at a time per phone, and the last of the stranger may still be open.
+      // M-PESA allows one prompt per phone at a time, and the stranger's last one may still be open.
       for (let second = 0; second < 20; second += 1) {
         const { body } = await initiate(visit, '102.8.1.1', order, victim);
         if (JSON.parse(body).success) return undefined;
@@ -140,7 +140,7 @@ const rules: readonly Rule[] = [
       let refused = 0;
       for (let guess = 0; guess < 70; guess += 1)
         if ((await ask(`ws_CO_${guess}`)).status === 429) refused += 1;
-      if (refused === 0) return 'a stranger may guess on and on';
+      if (refused === 0) return 'a stranger may guess without a limit';
       const { status, body } = await ask(checkoutRequestId);
       return status === 200 ? undefined : `the customer was refused: ${body}`;
     },
@@ -218,7 +218,7 @@ const rules: readonly Rule[] = [
         const reply = await look('203.0.115.9', String(1000 + guess));
         if (reply.status === 429) refused += 1;
       }
-      if (refused === 0) return 'a stranger may guess on and on';
+      if (refused === 0) return 'a stranger may guess without a limit';
       const { body } = await look('102.3.9.1', '4321');
       return JSON.parse(body).is_masked === false ? undefined : `the customer was refused: ${body}`;
     },
@@ -240,7 +240,7 @@ const rules: readonly Rule[] = [
         );
         if (status === 429) refused += 1;
       }
-      if (refused === 0) return 'a stranger may guess on and on';
+      if (refused === 0) return 'a stranger may guess without a limit';
       const { status, body } = await signIn('102.4.1.1', password);
       return status === 200 ? undefined : `the owner was refused: ${body}`;
     },
@@ -265,7 +265,7 @@ const rules: readonly Rule[] = [
         const unreadable = { ...form, idempotency_key: randomUUID(), customer_phone: 'none' };
         if ((await visit.call('102.5.1.1', 'place_order', unreadable)).status === 429) refused += 1;
       }
-      if (refused === 0) return 'a stranger may order on and on';
+      if (refused === 0) return 'a stranger may order without a limit';
       const repeated = await visit.call('102.5.1.1', 'place_order', form);
       return repeated.body === first.body ? undefined : `the customer was refused: ${repeated.body}`;
     },
@@ -280,7 +280,7 @@ const rules: readonly Rule[] = [
       const listed = async () => (JSON.parse((await visit.own('GET', pending)).body) as unknown[]).length;
       if ((await listed()) !== 60) return `${await listed()} of 60 orders were placed`;
       await visit.own('PATCH', pending, { reserved_until: due, expires_at: due });
-      // A run is every 30 seconds.
+      // The job runs every 30 seconds.
       for (let second = 0; second < 45 && (await listed()) > 0; second += 1)
         await new Promise((done) => setTimeout(done, 1000));
       const left = await listed();
@@ -313,7 +313,7 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Tries the rules that are wanted, one after the other. */
+/** Checks the selected rules one after the other. */
 export async function checkRules(
   shop: AbusedShop,
   isWanted: (rule: { name: string }) => boolean,

@@ -1,9 +1,9 @@
-// Ordinary shoppers: each looks at a cached page, searches and orders, from an address of their own.
+// Ordinary shoppers: each opens a cached page, searches and orders, with its own IP address.
 import { randomUUID } from 'node:crypto';
 import { clientFrom } from './client.ts';
 
 export interface ShopperTimes {
-  /** Milliseconds of each request, and how many failed. */
+  /** Durations of requests in milliseconds, and the failed ones. */
   page: number[];
   search: number[];
   order: number[];
@@ -13,9 +13,9 @@ export interface ShopperTimes {
 let shoppers = 0;
 
 /**
- * Sends one shopper after the other, ten a second.
+ * Starts ten shoppers per second.
  * @param port of the shop
- * @param product what they order; total in cents, the delivery fee included
+ * @param product the product to order; total in cents with the delivery fee
  */
 export async function measureShoppers(
   port: number,
@@ -52,7 +52,7 @@ async function visit(
     if (status !== 200) times.failures.push(`${kind}: ${status}`);
   };
   note('page', await client.send({ path: '/shop', headers: { 'accept-encoding': 'br' } }));
-  // Of a word nobody has searched for yet: the page is rendered.
+  // A new search text, so that the page is rendered.
   note(
     'search',
     await client.send({ path: `/shop?search=mango${shoppers}`, headers: { 'accept-encoding': 'br' } }),
@@ -78,7 +78,7 @@ async function visit(
   client.close();
 }
 
-/** The value that half of them do not reach; NaN of none. */
+/** The median; NaN of an empty list. */
 export function medianOf(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
