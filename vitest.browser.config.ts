@@ -4,6 +4,8 @@ import { slowestFirst } from './scripts/slowest-first.ts';
 export default defineConfig({
   test: {
     include: ['e2e/**/*.test.ts'],
+    // `npm test` has the main stories, `npm run test:long` all (`e2e/selection.ts`).
+    exclude: process.env.STORIES === 'main' ? ['e2e/**/*.long.test.ts'] : [],
     globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
     // Each file opens a shop and a browser of its own. Stories wait more than they work: three files share two cores.
@@ -11,20 +13,20 @@ export default defineConfig({
     maxConcurrency: 4,
     sequence: {
       sequencer: slowestFirst([
-        'e2e/staff-products.test.ts',
         'e2e/storefront.test.ts',
-        'e2e/storefront-extras.test.ts',
+        'e2e/storefront-texts.test.ts',
         'e2e/order-and-pay.test.ts',
         'e2e/staff-sign-in.test.ts',
-        'e2e/messages-and-receipt.test.ts',
+        'e2e/staff-products.test.ts',
+        'e2e/storefront-extras.long.test.ts',
+        'e2e/messages-and-receipt.long.test.ts',
         'e2e/staff-orders.test.ts',
         'e2e/staff-refunds.test.ts',
-        'e2e/staff-live.test.ts',
-        'e2e/storefront-texts.test.ts',
-        'e2e/staff-settings.test.ts',
+        'e2e/own-orders.test.ts',
         'e2e/staff-deliveries.test.ts',
-        'e2e/staff-inquiries.test.ts',
         'e2e/staff-dashboard.test.ts',
+        'e2e/staff-settings.test.ts',
+        'e2e/backup.long.test.ts',
       ]),
     },
     // How soon something must come true is said where it matters; elsewhere a busy machine may take its time.

@@ -3,6 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
@@ -19,11 +20,12 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { expectedFailures: /409 \(|429 \(/ });
+const longStory = inLongRun(story);
 
-const sizes = [
+const sizes = mainCase([
   ['on a phone', phone, '0711007701'],
   ['at a desktop', desktop, '0711007702'],
-] as const;
+] as const);
 const dialogOf = (page: Page) => page.getByRole('dialog');
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
@@ -39,7 +41,7 @@ const entryOf = (page: Page) =>
 const scrollOf = (page: Page) => page.evaluate(() => Math.round(window.scrollY));
 
 story.for(sizes)(
-  'Back closes the order dialog, also in the middle of a payment, and the next one leaves the page %s',
+  'Back closes the order dialog, even during a payment, and the next Back leaves the page %s',
   async ([, viewport, number], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
@@ -91,8 +93,8 @@ story.for(sizes)(
   },
 );
 
-story(
-  'the first page of a tab is not left, and a reload starts without the dialog',
+longStory(
+  'Back on the first page of a tab stays on it, and a reload starts without the dialog',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await page.goto(`${shop.url}/shop/mango-can`);
@@ -113,89 +115,89 @@ story(
   },
 );
 
-story(
-  'a dialog that is closed in the moment in which it opens leads nowhere else',
+longStory('closing a dialog while it opens stays on the page', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: desktop });
+  await page.goto(`${shop.url}/shop`);
+  // A slow device: what is not urgent is rendered later, and going back takes even longer.
+  await page.addInitScript(() => {
+    const { postMessage } = MessagePort.prototype;
+    MessagePort.prototype.postMessage = function (this: MessagePort, message: unknown) {
+      setTimeout(() => postMessage.call(this, message), 50);
+    };
+    const { go, pushState } = History.prototype;
+    History.prototype.pushState = function (this: History, ...entry: Parameters<typeof pushState>) {
+      pushState.apply(this, entry);
+      const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
+      setTimeout(() => document.dispatchEvent(press));
+    };
+    History.prototype.go = function (this: History, delta?: number) {
+      const { dataset } = document.documentElement;
+      dataset.steps = `${dataset.steps ?? ''}${delta}`;
+      setTimeout(() => go.call(this, delta), 200);
+    };
+  });
+  await page.goto(`${shop.url}/shop/mango-bottle`);
+  await awake(page);
+  const order = page.getByRole('button', { name: 'Order Now' }).first();
+  const length = () => page.evaluate(() => window.history.length);
+  const before = await length();
+  await order.focus();
+  await order.press('Enter');
+  await expect.poll(length).toBe(before + 1);
+  await gone(page);
+  await entryOf(page).toBe(0);
+  expect(await page.evaluate(() => document.documentElement.dataset.steps)).toBe('-1');
+  expect(pathOf(page)).toBe('/shop/mango-bottle');
+  await order.and(page.locator(':focus')).waitFor();
+  await back(page);
+  await page.waitForURL('**/shop');
+});
+
+longStory(
+  'Back closes the menu, and following a link in it leaves no extra history entry',
   async ({ newVisitor }) => {
-    const { page } = await newVisitor({ viewport: desktop });
-    await page.goto(`${shop.url}/shop`);
-    // A slow device: what is not urgent is rendered later, and going back takes even longer.
-    await page.addInitScript(() => {
-      const { postMessage } = MessagePort.prototype;
-      MessagePort.prototype.postMessage = function (this: MessagePort, message: unknown) {
-        setTimeout(() => postMessage.call(this, message), 50);
-      };
-      const { go, pushState } = History.prototype;
-      History.prototype.pushState = function (this: History, ...entry: Parameters<typeof pushState>) {
-        pushState.apply(this, entry);
-        const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
-        setTimeout(() => document.dispatchEvent(press));
-      };
-      History.prototype.go = function (this: History, delta?: number) {
-        const { dataset } = document.documentElement;
-        dataset.steps = `${dataset.steps ?? ''}${delta}`;
-        setTimeout(() => go.call(this, delta), 200);
-      };
-    });
-    await page.goto(`${shop.url}/shop/mango-bottle`);
+    const { page } = await newVisitor({ viewport: phone });
+    await page.goto(`${shop.url}/contact`);
     await awake(page);
-    const order = page.getByRole('button', { name: 'Order Now' }).first();
-    const length = () => page.evaluate(() => window.history.length);
-    const before = await length();
-    await order.focus();
-    await order.press('Enter');
-    await expect.poll(length).toBe(before + 1);
-    await gone(page);
-    await entryOf(page).toBe(0);
-    expect(await page.evaluate(() => document.documentElement.dataset.steps)).toBe('-1');
-    expect(pathOf(page)).toBe('/shop/mango-bottle');
-    await order.and(page.locator(':focus')).waitFor();
+    const menu = page.getByRole('dialog', { name: 'Menu' });
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await menu.waitFor();
+    await entryOf(page).toBe(1);
     await back(page);
-    await page.waitForURL('**/shop');
+    await menu.waitFor({ state: 'hidden' });
+    expect(pathOf(page)).toBe('/contact');
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await menu.getByRole('link', { name: 'Delivery' }).click();
+    await page.waitForURL('**/delivery');
+    await menu.waitFor({ state: 'hidden' });
+    await back(page);
+    await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
+    await menu.waitFor({ state: 'hidden' });
+
+    // Opened again while a slow page is on its way, it stays open when that page arrives, and Back still closes it.
+    let arrive = () => {};
+    const isHeld = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    await page.route('**/track-order.data*', (route) => isHeld.then(() => route.fallback()));
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await menu.getByRole('link', { name: 'Track Your Order' }).click();
+    await menu.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await menu.waitFor();
+    arrive();
+    await page
+      .getByRole('heading', { level: 1, name: /Track/, includeHidden: true })
+      .waitFor({ state: 'attached' });
+    await entryOf(page).toBe(1);
+    expect(await menu.isVisible()).toBe(true);
+    await back(page);
+    await menu.waitFor({ state: 'hidden' });
+    expect(pathOf(page)).toBe('/track-order');
   },
 );
 
-story('the menu closes with Back, and a link in it leaves no entry of its own', async ({ newVisitor }) => {
-  const { page } = await newVisitor({ viewport: phone });
-  await page.goto(`${shop.url}/contact`);
-  await awake(page);
-  const menu = page.getByRole('dialog', { name: 'Menu' });
-  await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  await menu.waitFor();
-  await entryOf(page).toBe(1);
-  await back(page);
-  await menu.waitFor({ state: 'hidden' });
-  expect(pathOf(page)).toBe('/contact');
-  await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  await menu.getByRole('link', { name: 'Delivery' }).click();
-  await page.waitForURL('**/delivery');
-  await menu.waitFor({ state: 'hidden' });
-  await back(page);
-  await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
-  await menu.waitFor({ state: 'hidden' });
-
-  // Opened again while a slow page is on its way, it stays open when that page arrives, and Back still closes it.
-  let arrive = () => {};
-  const isHeld = new Promise<void>((resolve) => {
-    arrive = resolve;
-  });
-  await page.route('**/track-order.data*', (route) => isHeld.then(() => route.fallback()));
-  await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  await menu.getByRole('link', { name: 'Track Your Order' }).click();
-  await menu.waitFor({ state: 'hidden' });
-  await page.getByRole('button', { name: 'Menu', exact: true }).click();
-  await menu.waitFor();
-  arrive();
-  await page
-    .getByRole('heading', { level: 1, name: /Track/, includeHidden: true })
-    .waitFor({ state: 'attached' });
-  await entryOf(page).toBe(1);
-  expect(await menu.isVisible()).toBe(true);
-  await back(page);
-  await menu.waitFor({ state: 'hidden' });
-  expect(pathOf(page)).toBe('/track-order');
-});
-
-story('the filters close with Back, and what was chosen stays', async ({ newVisitor }) => {
+longStory('Back closes the filters and keeps the selection', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: phone });
   await page.goto(`${shop.url}/delivery`);
   await page.goto(`${shop.url}/shop`);
@@ -222,7 +224,7 @@ story('the filters close with Back, and what was chosen stays', async ({ newVisi
 });
 
 story.for(sizes)(
-  'a new page starts at its top, and Back returns to where one was %s',
+  'a new page starts at the top, and Back restores the scroll position %s',
   async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
@@ -241,7 +243,7 @@ story.for(sizes)(
 );
 
 story.for(sizes)(
-  'staff: nested dialogs close one at a time, and unsaved changes are asked about %s',
+  'staff: Back closes nested dialogs one at a time and asks about unsaved changes %s',
   async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await enterAsStaff(shop, page);
@@ -285,8 +287,8 @@ story.for(sizes)(
   },
 );
 
-story(
-  'staff: a question inside an order is closed before the order, and the order before the list',
+longStory(
+  'staff: Back closes a confirmation before its order, and the order before the list',
   async ({ newVisitor }) => {
     const [product] = (await (
       await asOwner(shop, '/rest/v1/products?slug=eq.passion-can&select=id,price', 'GET')

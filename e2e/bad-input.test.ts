@@ -1,4 +1,4 @@
-// What nobody should send gets a clear error over HTTP, and changes nothing.
+// Invalid requests over HTTP get a clear error and change nothing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 
@@ -60,7 +60,7 @@ async function expectRefusal(request: () => Promise<Response>, status: number, s
 }
 
 describe('an order', () => {
-  test('that is right is placed: the control for all that follow', async () => {
+  test('with valid input is placed (positive control)', async () => {
     const answer = await placeOrder();
     expect(answer.status).toBe(200);
     expect(await answer.json()).toMatchObject({
@@ -86,11 +86,11 @@ describe('an order', () => {
     ['a foreign phone', { customer_phone: '+15551234567' }, 400, /valid Kenyan phone number/],
     ['no idempotency key', { idempotency_key: null }, 400, /idempotency key/],
     ['a price of its own', { price: 1 }, 404, /Could not find the function/],
-  ])('with %s is refused', async (_, changes, status, sentence) => {
+  ])('with %s is rejected', async (_, changes, status, sentence) => {
     await expectRefusal(() => placeOrder(changes), status, sentence);
   });
 
-  test('of an inactive product is refused', async () => {
+  test('for an inactive product is rejected', async () => {
     const patched = await fetch(`${shop.url}/rest/v1/products?slug=eq.mango-can`, {
       method: 'PATCH',
       headers: { apikey: keys.secret, 'content-type': 'application/json', prefer: 'return=representation' },
@@ -104,16 +104,16 @@ describe('an order', () => {
     );
   });
 
-  test('from a page of another site is refused', async () => {
+  test('from another origin is rejected', async () => {
     await expectRefusal(() => placeOrder({}, { origin: 'https://evil.example' }), 403, /other sites/);
     expect((await placeOrder({}, { origin: shop.url })).status).toBe(200);
   });
 
-  test('that is no JSON is refused', async () => {
+  test('that is not JSON is rejected', async () => {
     await expectRefusal(() => send('/rest/v1/rpc/place_order', '{"quantity": 1,'), 400, /json/i);
   });
 
-  test('that never ends is refused', async () => {
+  test('whose body never ends is rejected', async () => {
     await expectRefusal(
       () => placeOrder({ delivery_notes: 'n'.repeat(2_000_000) }),
       413,
@@ -121,7 +121,7 @@ describe('an order', () => {
     );
   });
 
-  test('without a key, with a forged token, or by writing into the table, is refused', async () => {
+  test('without a key, with a forged token, or inserted directly into the table, is rejected', async () => {
     await expectRefusal(() => placeOrder({}, { apikey: '' }), 401, /API key/);
     const forged = `${btoa('{"alg":"none"}')}.${btoa('{"role":"service_role"}')}.`;
     await expectRefusal(() => placeOrder({}, { apikey: forged }), 401, /key|alg/i);
@@ -138,11 +138,11 @@ describe('a payment', () => {
     ['an unknown action', { action: 'refund' }, 400],
     ['an unknown attempt', { action: 'check-status', checkoutRequestId: 'ws_CO_nothing' }, 404],
     ['the work of the server itself', { action: 'query-open' }, 401],
-  ])('call with %s is refused', async (_, body, status) => {
+  ])('call with %s is rejected', async (_, body, status) => {
     await expectRefusal(() => mobileMoney(body), status, /\w/);
   });
 
-  test('is not made by a forged notice', async () => {
+  test('is not recorded by a forged callback', async () => {
     const placed = (await (await placeOrder({ customer_phone: '0718000001' })).json()) as Record<
       string,
       string
@@ -182,10 +182,7 @@ describe('a payment', () => {
   });
 });
 
-test.each(['', '/order'])(
-  'a product page with an address of 4,000 characters%s is not found',
-  async (end) => {
-    const status = async (slug: string) => (await fetch(`${shop.url}/shop/${slug}${end}`)).status;
-    expect([await status('a'.repeat(4000)), await status('mango-bottle')]).toEqual([404, 200]);
-  },
-);
+test.each(['', '/order'])('responds 404 to a product URL of 4,000 characters%s', async (end) => {
+  const status = async (slug: string) => (await fetch(`${shop.url}/shop/${slug}${end}`)).status;
+  expect([await status('a'.repeat(4000)), await status('mango-bottle')]).toEqual([404, 200]);
+});

@@ -1,4 +1,4 @@
-// A real Chromium for the stories, and visitors in it whose console must stay clean.
+// A Chromium for the stories, and visitors in it whose console must stay clean.
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 
 export const phone = { width: 360, height: 740 };
@@ -41,7 +41,7 @@ export async function visit(
     expectedFailures?: RegExp;
     /** Whether the shop may keep pages for reading offline: a story that is not about it does not want a second cache. */
     mayKeepPages?: boolean;
-    /** Still, unless a story is about what moves. */
+    /** Default: reduced motion. */
     reducedMotion?: 'reduce' | 'no-preference';
     forcedColors?: 'active' | 'none';
     /** Pixels of the screen to one of the page: 2 and half the width are a page at 200 %. */

@@ -3,6 +3,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { mainCase } from './selection.ts';
 import { amina, order, trackingNumberIn } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
 import { storyIn } from './story.ts';
@@ -43,15 +44,15 @@ const isSeenWhole = (part: Locator) =>
     });
   });
 
-const viewports = [
+const viewports = mainCase([
   ['a phone', phone],
   ['a desktop', desktop],
-] as const;
+] as const);
 
 describe.each(viewports)('on %s', (_, viewport) => {
   const isPhone = viewport === phone;
 
-  story('a drink shows its price on the first screen, above what orders it', async ({ newVisitor }) => {
+  story('the first screen of a product shows its price above the order button', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     for (const slug of ['mango-bottle', 'pineapple-mint-bottle', 'tamarind-bottle']) {
       await page.goto(`${shop.url}/shop/${slug}`);
@@ -65,7 +66,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
     }
   });
 
-  story('the row that orders a drink shows its price', async ({ newVisitor }) => {
+  story('the sticky order bar shows the price', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: isPhone ? viewport : { width: 740, height: 360 } });
     await page.goto(`${shop.url}/shop/tamarind-bottle`);
     await awake(page);
@@ -76,7 +77,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
     await row.getByText('KSh 1,780.00').waitFor();
   });
 
-  story('offers show the price before, crossed out and in words', async ({ newVisitor }) => {
+  story('offers show the previous price, crossed out and for screen readers', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).getByRole('article');
@@ -103,26 +104,23 @@ describe.each(viewports)('on %s', (_, viewport) => {
     expect(blocks.join()).toContain('"price":"1050.00"');
   });
 
-  story(
-    'the hero of the delivery page shows bottle and fruit whole, away from the words',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({ viewport });
-      await page.goto(`${shop.url}/delivery`);
-      const picture = await boxOf(page.locator('main header img'));
-      const words = await boxOf(page.getByText('before the ice has a chance to melt'));
-      // Nothing is trimmed: the box has the picture's own proportions.
-      expect(picture.width / picture.height).toBeCloseTo(isPhone ? 9 / 10 : 16 / 9, 1);
-      if (isPhone) {
-        // Its upper 28 % are sky.
-        expect(words.bottom).toBeLessThan(picture.y + 0.2 * picture.height);
-      } else {
-        expect(picture.right).toBeLessThanOrEqual(desktop.width);
-        expect(words.right).toBeLessThan(picture.x + 0.34 * picture.width);
-      }
-    },
-  );
+  story('the delivery hero shows bottle and fruit uncropped, beside the text', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/delivery`);
+    const picture = await boxOf(page.locator('main header img'));
+    const words = await boxOf(page.getByText('before the ice has a chance to melt'));
+    // Nothing is trimmed: the box has the picture's own proportions.
+    expect(picture.width / picture.height).toBeCloseTo(isPhone ? 9 / 10 : 16 / 9, 1);
+    if (isPhone) {
+      // Its upper 28 % are sky.
+      expect(words.bottom).toBeLessThan(picture.y + 0.2 * picture.height);
+    } else {
+      expect(picture.right).toBeLessThanOrEqual(desktop.width);
+      expect(words.right).toBeLessThan(picture.x + 0.34 * picture.width);
+    }
+  });
 
-  story('the dots of the slides lie beside the picture or below it', async ({ newVisitor }) => {
+  story("the carousel's dots do not cover the image", async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
     await awake(page);
@@ -134,7 +132,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
     else expect(dots.right).toBeLessThan(picture.x + 0.34 * picture.width);
   });
 
-  story('the steps of an order stand apart', async ({ newVisitor }) => {
+  story('the steps of an order have space between them', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await order(page, shop.url, 'mango-can', { ...amina, phone: isPhone ? '0726005501' : '0726005502' });
     const number = await trackingNumberIn(page);
@@ -168,7 +166,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
   });
 });
 
-story('the letters of Kenyan names come from the fonts of the shop', async ({ newVisitor }) => {
+story("the shop's fonts contain the letters of Kenyan names", async ({ newVisitor }) => {
   const { page, context } = await newVisitor();
   await page.goto(`${shop.url}/contact`);
   await awake(page);
@@ -193,7 +191,7 @@ story('the letters of Kenyan names come from the fonts of the shop', async ({ ne
   expect(await fontsOf('#names-h2')).toEqual([expect.stringMatching(/^Bricolage Grotesque/)]);
 });
 
-story('on the storefront money is KSh with cents, except in the banner', async ({ newVisitor }) => {
+story('prices have KSh and cents everywhere except in the banner', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   const textOf = async (current: Page, path: string) => {
     await current.goto(`${shop.url}${path}`);

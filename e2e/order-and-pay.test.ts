@@ -3,6 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import {
   amina,
   fillOrder,
@@ -36,6 +37,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
 interface Prompt {
   checkoutRequestId: string;
@@ -64,11 +66,13 @@ const ordersOf = async (number: string) =>
     total_amount: number;
   }[];
 
-describe.each([
-  ['on a phone', phone, '0711005501'],
-  ['on a desktop', desktop, '0711005502'],
-] as const)('%s', (_, viewport, number) => {
-  story('a visitor finds a drink, orders it, pays, and follows it', async ({ newVisitor }) => {
+describe.each(
+  mainCase([
+    ['on a phone', phone, '0711005501'],
+    ['on a desktop', desktop, '0711005502'],
+  ] as const),
+)('%s', (_, viewport, number) => {
+  story('a visitor finds a drink, orders it, pays, and tracks the order', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
     await page.getByRole('heading', { name: 'Experience Premium Energy' }).waitFor();
@@ -94,14 +98,14 @@ describe.each([
   });
 });
 
-// What is told of a payment that failed is in storefront-texts.test.ts.
-describe('each way a payment can go', () => {
-  story.concurrent.for([
-    ['9001', 'the notice never comes and only a query tells'],
-    ['9002', 'the notice comes three times'],
-    ['9003', 'the notice comes before the prompt is answered'],
+// The texts of failed payments are tested in storefront-texts.test.ts.
+describe('payment outcomes', () => {
+  longStory.concurrent.for([
+    ['9001', 'the callback never arrives and only a query shows it'],
+    ['9002', 'the callback arrives three times'],
+    ['9003', 'the callback arrives before the response to the push'],
     ['9004', 'the answer to the prompt is lost'],
-  ] as const)('a payment from …%s is recognised once although %s', async ([code], { newVisitor }) => {
+  ] as const)('a payment from …%s is recorded once when %s', async ([code], { newVisitor }) => {
     const number = `071300${code}`;
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
@@ -114,8 +118,8 @@ describe('each way a payment can go', () => {
     expect(await promptsTo(number)).toHaveLength(1);
   });
 
-  story.concurrent(
-    'a notice that names a wrong amount pays nothing and is looked at by a person: an open page says so and asks for no money',
+  longStory.concurrent(
+    'a callback with a wrong amount needs review, and the open page says so without asking for money',
     async ({ newVisitor }) => {
       const { page, context } = await newVisitor();
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009005' });
@@ -144,8 +148,8 @@ describe('each way a payment can go', () => {
     },
   );
 
-  story.concurrent(
-    'a success that comes 20 seconds after a failure still pays the order',
+  longStory.concurrent(
+    'a success that arrives 20 seconds after a failure still pays the order',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009006' });
@@ -158,7 +162,7 @@ describe('each way a payment can go', () => {
     },
   );
 
-  story.concurrent('a prompt that M-PESA refuses is told at once', async ({ newVisitor }) => {
+  story.concurrent('a prompt rejected by M-PESA is reported at once', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009007' });
     await payButton(page).click();
@@ -171,7 +175,7 @@ describe('each way a payment can go', () => {
 });
 
 describe('an impatient visitor', () => {
-  story('who double-clicks the order button orders once', async ({ newVisitor }) => {
+  story('who double-clicks Place Order orders once', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0715005501' });
@@ -196,7 +200,7 @@ describe('an impatient visitor', () => {
     expect(await promptsTo('0715005502')).toHaveLength(1);
   });
 
-  story('who reloads in the middle of paying finds the payment going on', async ({ newVisitor }) => {
+  story('who reloads while paying sees the payment continue', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005503' });
     await payButton(page).click();
@@ -224,88 +228,88 @@ describe('an impatient visitor', () => {
     expect(await ordersOf('0715005504')).toHaveLength(1);
   });
 
-  story('who pays the same amount again too soon is counted down to the next try', async ({ newVisitor }) => {
-    const { page } = await newVisitor();
-    await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005509' });
-    // Somebody looks at the phone: its prompt waits for a person, and M-PESA's word comes from here.
-    await page.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
-    await page.getByRole('button', { name: 'Pay now' }).click();
-    await payButton(page).waitFor();
-    await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=0715005509&screen=open`);
-    await payButton(page).click();
-    const waiting = page.getByRole('dialog').getByText('Waiting for M-PESA to confirm');
-    await waiting.waitFor();
-    // A prompt that is open is waited for, however often one comes back to it.
-    await page.getByRole('button', { name: "Close. I'll check later" }).click();
-    await page.getByRole('button', { name: 'See payment' }).click();
-    await waiting.waitFor();
-    const [placed] = await ordersOf('0715005509');
-    const [payment] = (await (await asStaff(`payments?order_id=eq.${placed?.id}&select=id`)).json()) as {
-      id: string;
-    }[];
-    const told = await asStaff('rpc/settle_payment', {
-      method: 'POST',
-      body: JSON.stringify({
-        payment_id: payment?.id,
-        source: 'callback',
-        body: '{}',
-        result: 'failed',
-        result_code: '17',
-      }),
-    });
-    expect(told.status).toBe(200);
-    const dialog = page.getByRole('dialog');
-    await dialog
-      .getByRole('alert')
-      .getByText(/only once in two minutes.*do not pay again/)
-      .waitFor();
-    const retry = dialog.getByRole('button', { name: /^Try again in [12]:\d\d$/ });
-    expect(await retry.isDisabled()).toBe(true);
-    const counted = await retry.textContent();
-    await until(async () => (await retry.textContent()) !== counted, 'the button counts down');
-    // Nor does the shop let another page or process ask.
-    const again = await fetch(`${shop.url}/functions/v1/mobile-money`, {
-      method: 'POST',
-      headers: { apikey: (await shop.keys()).publishable, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        action: 'initiate',
-        phoneNumber: '0715005509',
-        amount: placed?.total_amount,
-        trackingNumber: placed?.tracking_number,
-        orderId: placed?.id,
-      }),
-    });
-    expect(await again.json()).toMatchObject({ success: false, code: 'same_amount_too_soon' });
-    expect(await promptsTo('0715005509')).toHaveLength(1);
-  });
-});
-
-describe('a form that is not right', () => {
-  story(
-    'is told one problem at a time, in the words of the shop, and sends nothing',
+  longStory(
+    'who retries the same amount too soon sees a countdown to the next attempt',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
-      await openOrderDialog(page, shop.url, 'mango-bottle');
-      const wrong = { name: 'A', email: 'amina', phone: '12345', location: 'x' };
-      await fillOrder(page, wrong);
-      for (const [field, title] of [
-        ['name', 'Invalid Name'],
-        ['email', 'Invalid Email'],
-        ['phone', 'Invalid Phone'],
-        ['location', 'Invalid Location'],
-      ] as const) {
-        await placeOrderButton(page).click();
-        await page.getByText(title, { exact: true }).waitFor();
-        await fillOrder(page, { ...wrong, [field]: amina[field] });
-        Object.assign(wrong, { [field]: field === 'phone' ? '0715005505' : amina[field] });
-        await fillOrder(page, wrong);
-      }
-      expect(await ordersOf('0715005505')).toHaveLength(0);
+      await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005509' });
+      // Somebody looks at the phone: its prompt waits for a person, and M-PESA's word comes from here.
+      await page.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
+      await page.getByRole('button', { name: 'Pay now' }).click();
+      await payButton(page).waitFor();
+      await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=0715005509&screen=open`);
+      await payButton(page).click();
+      const waiting = page.getByRole('dialog').getByText('Waiting for M-PESA to confirm');
+      await waiting.waitFor();
+      // A prompt that is open is waited for, however often one comes back to it.
+      await page.getByRole('button', { name: "Close. I'll check later" }).click();
+      await page.getByRole('button', { name: 'See payment' }).click();
+      await waiting.waitFor();
+      const [placed] = await ordersOf('0715005509');
+      const [payment] = (await (await asStaff(`payments?order_id=eq.${placed?.id}&select=id`)).json()) as {
+        id: string;
+      }[];
+      const told = await asStaff('rpc/settle_payment', {
+        method: 'POST',
+        body: JSON.stringify({
+          payment_id: payment?.id,
+          source: 'callback',
+          body: '{}',
+          result: 'failed',
+          result_code: '17',
+        }),
+      });
+      expect(told.status).toBe(200);
+      const dialog = page.getByRole('dialog');
+      await dialog
+        .getByRole('alert')
+        .getByText(/only once in two minutes.*do not pay again/)
+        .waitFor();
+      const retry = dialog.getByRole('button', { name: /^Try again in [12]:\d\d$/ });
+      expect(await retry.isDisabled()).toBe(true);
+      const counted = await retry.textContent();
+      await until(async () => (await retry.textContent()) !== counted, 'the button counts down');
+      // Nor does the shop let another page or process ask.
+      const again = await fetch(`${shop.url}/functions/v1/mobile-money`, {
+        method: 'POST',
+        headers: { apikey: (await shop.keys()).publishable, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          action: 'initiate',
+          phoneNumber: '0715005509',
+          amount: placed?.total_amount,
+          trackingNumber: placed?.tracking_number,
+          orderId: placed?.id,
+        }),
+      });
+      expect(await again.json()).toMatchObject({ success: false, code: 'same_amount_too_soon' });
+      expect(await promptsTo('0715005509')).toHaveLength(1);
     },
   );
 });
 
-describe('what cannot be bought', () => {
+describe('an invalid form', () => {
+  story('shows one problem at a time and sends nothing', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await openOrderDialog(page, shop.url, 'mango-bottle');
+    const wrong = { name: 'A', email: 'amina', phone: '12345', location: 'x' };
+    await fillOrder(page, wrong);
+    for (const [field, title] of [
+      ['name', 'Invalid Name'],
+      ['email', 'Invalid Email'],
+      ['phone', 'Invalid Phone'],
+      ['location', 'Invalid Location'],
+    ] as const) {
+      await placeOrderButton(page).click();
+      await page.getByText(title, { exact: true }).waitFor();
+      await fillOrder(page, { ...wrong, [field]: amina[field] });
+      Object.assign(wrong, { [field]: field === 'phone' ? '0715005505' : amina[field] });
+      await fillOrder(page, wrong);
+    }
+    expect(await ordersOf('0715005505')).toHaveLength(0);
+  });
+});
+
+describe('unavailable products', () => {
   story('out of stock disables the order button', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop/tamarind-flask`);
@@ -313,20 +317,23 @@ describe('what cannot be bought', () => {
     expect(await page.getByRole('button', { name: 'Order Now' }).isDisabled()).toBe(true);
   });
 
-  story('a product that sells out while the form is open is refused in words', async ({ newVisitor }) => {
-    const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
-    await openOrderDialog(page, shop.url, 'coconut-lime-flask');
-    await asStaff('products?slug=eq.coconut-lime-flask', {
-      method: 'PATCH',
-      body: JSON.stringify({ stock_quantity: 0 }),
-    });
-    await fillOrder(page, { ...amina, phone: '0715005506' });
-    await placeOrderButton(page).click();
-    await page.getByText('Failed to create order item: This product is out of stock').first().waitFor();
-    expect(await ordersOf('0715005506')).toHaveLength(0);
-  });
+  story(
+    'a product that sells out while the form is open is rejected with an explanation',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
+      await openOrderDialog(page, shop.url, 'coconut-lime-flask');
+      await asStaff('products?slug=eq.coconut-lime-flask', {
+        method: 'PATCH',
+        body: JSON.stringify({ stock_quantity: 0 }),
+      });
+      await fillOrder(page, { ...amina, phone: '0715005506' });
+      await placeOrderButton(page).click();
+      await page.getByText('Failed to create order item: This product is out of stock').first().waitFor();
+      expect(await ordersOf('0715005506')).toHaveLength(0);
+    },
+  );
 
-  story('a price that rose while the form was open is asked about, not charged', async ({ newVisitor }) => {
+  story('a price that rose while the form was open must be confirmed', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
     await openOrderDialog(page, shop.url, 'watermelon-can');
     await asStaff('products?slug=eq.watermelon-can', {
@@ -345,7 +352,7 @@ describe('what cannot be bought', () => {
 });
 
 describe('following an order', () => {
-  story('a change by staff reaches an open page at once, in every tab', async ({ newVisitor }) => {
+  story('a status change reaches the open page at once, in every tab', async ({ newVisitor }) => {
     const { page, context } = await newVisitor();
     await order(page, shop.url, 'mango-can', { ...amina, phone: '0716005501' });
     await payButton(page).click();
@@ -366,7 +373,7 @@ describe('following an order', () => {
           async () =>
             (await tab.locator('[data-status]').first().getAttribute('data-status')) ===
             (status === 'shipped' ? 'out_for_delivery' : status),
-          `the tab tells ${status}`,
+          `the tab shows ${status}`,
         );
       }
     };
@@ -374,7 +381,7 @@ describe('following an order', () => {
     await tell('delivered', 'Delivered');
   });
 
-  story('a forged message changes nothing, a true one is still received', async ({ newVisitor }) => {
+  longStory('a forged message changes nothing; a genuine one is still received', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /ERR_FAILED .*track_order/ });
     await order(page, shop.url, 'mango-can', { ...amina, phone: '0716005502' });
     const number = await trackingNumberIn(page);
@@ -410,11 +417,11 @@ describe('following an order', () => {
       method: 'PATCH',
       body: JSON.stringify({ status: 'processing' }),
     });
-    await until(async () => (await status()) === 'processing', 'the page tells processing');
+    await until(async () => (await status()) === 'processing', 'the page shows processing');
   });
 
   story(
-    'a stranger sees how far it is, but not whose it is, until they know the phone',
+    "a stranger sees the status but no personal data without the phone's last digits",
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await order(page, shop.url, 'mango-can', { ...amina, phone: '0716004321' });
@@ -432,7 +439,7 @@ describe('following an order', () => {
     },
   );
 
-  story('an unknown number is told so', async ({ newVisitor }) => {
+  story('an unknown tracking number is reported as not found', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/track-order?tracking=JJ-20200101-1000`);
     await page.getByText('No Order Found').first().waitFor();
@@ -447,7 +454,7 @@ describe('following an order', () => {
   });
 });
 
-describe('a server that dies', () => {
+inLongRun(describe)('a server that is killed', () => {
   story('loses no order and no payment', async ({ newVisitor }) => {
     const { page } = await newVisitor({
       expectedFailures: /ERR_CONNECTION|WebSocket|Failed to (load|fetch)|fetch/,

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
 import { storyIn } from './story.ts';
@@ -20,11 +21,12 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { expectedFailures: /40\d \(/ });
+const longStory = inLongRun(story);
 
-const sizes = [
+const sizes = mainCase([
   ['on a phone', phone, '1'],
   ['at a desktop', desktop, '2'],
-] as const;
+] as const);
 // The unpaid orders of one phone are few.
 const phoneNumber = (story: number, size: string) => `07110066${story}${size}`;
 
@@ -38,7 +40,7 @@ const lastOrderOf = async (number: string) => {
 };
 const dialogOf = (page: Page) => page.getByRole('dialog');
 
-story.for(sizes)(
+longStory.for(sizes)(
   'a line above Place Order, or a box to tick, confirms age and terms %s',
   async ([where, viewport, size], { newVisitor }) => {
     const number = phoneNumber(1, size);
@@ -109,7 +111,7 @@ story.for(sizes)(
 );
 
 story.for(sizes)(
-  'notes for the rider are asked for and kept with the order %s',
+  'notes for the rider are entered and stored with the order %s',
   async ([, viewport, size], { newVisitor }) => {
     const number = phoneNumber(2, size);
     const { page } = await newVisitor({ viewport });
@@ -134,7 +136,7 @@ story.for(sizes)(
 );
 
 story.for(sizes)(
-  'stock is said at the quantity, as it changes, and a drink that is gone leads on to others %s',
+  'stock is shown live beside the quantity, and an unavailable drink suggests others %s',
   async ([where, viewport, size], { newVisitor }) => {
     const number = phoneNumber(3, size);
     const slug = viewport.width < 768 ? 'hibiscus-can' : 'hibiscus-flask';
@@ -196,7 +198,7 @@ story.for(sizes)(
 );
 
 story.for(sizes)(
-  'a changed price or fee is named, and one button accepts it %s',
+  'a changed price or fee is shown, and one button accepts it %s',
   async ([where, viewport, size], { newVisitor }) => {
     const number = phoneNumber(4, size);
     const { page } = await newVisitor({ viewport });
@@ -238,7 +240,7 @@ story.for(sizes)(
 );
 
 story(
-  'a phone shows the first field near the top, and a huge quantity widens nothing',
+  'a phone shows the first field near the top, and a huge quantity does not widen the form',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await openOrderDialog(page, shop.url, 'mango-can');
@@ -266,7 +268,7 @@ story(
   },
 );
 
-story('every field and Place Order can be used on a phone that lies on its side', async ({ newVisitor }) => {
+story('every field and Place Order are usable on a phone in landscape', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: { width: 740, height: 360 } });
   await openOrderDialog(page, shop.url, 'mango-flask');
   const dialog = dialogOf(page);
@@ -312,7 +314,7 @@ story('every field and Place Order can be used on a phone that lies on its side'
     .toBe(true);
 });
 
-story('a message sent without scripts is answered in view', async ({ newVisitor }) => {
+story('without JavaScript, a sent message shows its result in view', async ({ newVisitor }) => {
   for (const viewport of [phone, desktop]) {
     const { page } = await newVisitor({ viewport, javaScriptEnabled: false });
     await page.goto(`${shop.url}/contact`);
@@ -332,7 +334,7 @@ story('a message sent without scripts is answered in view', async ({ newVisitor 
   }
 });
 
-story('a page whose data cannot be had says so and leads on', async ({ newVisitor }) => {
+story('a page whose data cannot be loaded says so and links to other pages', async ({ newVisitor }) => {
   const { page } = await newVisitor({ expectedFailures: /50\d/ });
   await page.goto(`${shop.url}/delivery`);
   await page.route('**/contact.data*', (route) => route.fulfill({ status: 500, body: 'no' }));

@@ -1,9 +1,10 @@
-// What the shop says about the orders of a device: unpaid, paying, paid, cancelled, and how a payment ended meanwhile.
+// What the shop shows about the orders of a device: unpaid, paying, paid, cancelled, and payments that ended in the background.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import {
   amina,
   fillOrder,
@@ -29,6 +30,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
 const asStaff = async (path: string, method = 'GET', body?: unknown) => {
   const answer = await asOwner(shop, `/rest/v1/${path}`, method, body);
@@ -64,12 +66,14 @@ const toastOf = (page: Page, title: string) =>
     .filter({ has: page.getByText(title, { exact: true }) });
 const notPaid = /Not paid yet: KSh 951\.00, reserved until \d\d:\d\d\./;
 
-describe.each([
-  ['on a phone', phone, 1],
-  ['on a desktop', desktop, 2],
-] as const)('%s', (_, viewport, which) => {
+describe.each(
+  mainCase([
+    ['on a phone', phone, 1],
+    ['on a desktop', desktop, 2],
+  ] as const),
+)('%s', (_, viewport, which) => {
   story(
-    'an unpaid order says so on every page until it is paid, and the payment is announced once in each tab',
+    'an unpaid order is shown on every page until it is paid, and the payment is announced once in each tab',
     async ({ newVisitor }) => {
       const customer = { ...amina, phone: `071600770${which}` };
       const { page, context } = await newVisitor({ viewport });
@@ -139,7 +143,7 @@ describe.each([
   );
 
   story(
-    'a cancelled or expired order offers a new one with the form filled in, and nothing that can only fail',
+    'a cancelled or expired order offers a new one with the form filled in, and no action that cannot succeed',
     async ({ newVisitor }) => {
       const customer = { ...amina, phone: `071600780${which}` };
       const { page } = await newVisitor({ viewport });
@@ -204,8 +208,8 @@ describe.each([
     },
   );
 
-  story(
-    'tracking does not contradict itself: unpaid and delivered, then paid in whole shillings, then sent back',
+  longStory(
+    'tracking agrees with the payment: unpaid and delivered, then paid in whole shillings, then refunded',
     async ({ newVisitor }) => {
       const customer = { ...amina, phone: `071600790${which}` };
       const { page } = await newVisitor({ viewport });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -20,15 +21,18 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
 const drinks = (page: Page) => page.getByRole('main').getByRole('article');
 const count = (page: Page, text: string) =>
   page.getByRole('main').getByRole('status').getByText(text).waitFor();
 
-describe.each([
-  ['a phone', phone],
-  ['a desktop', desktop],
-] as const)('on %s', (device, viewport) => {
+describe.each(
+  mainCase([
+    ['a phone', phone],
+    ['a desktop', desktop],
+  ] as const),
+)('on %s', (device, viewport) => {
   const isPhone = viewport === phone;
 
   /** The search box of the header, which is in the menu on phones. */
@@ -39,7 +43,7 @@ describe.each([
     });
   }
 
-  story('the header suggests drinks, by keyboard and by touch', async ({ newVisitor }) => {
+  story('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const asked: string[] = [];
     page.on('request', (request) => {
@@ -116,7 +120,7 @@ describe.each([
     await expect.poll(() => page.getByRole('listbox').count()).toBe(0);
   });
 
-  story('the shop finds what was meant, and never leaves a visitor with nothing', async ({ newVisitor }) => {
+  story('the shop finds misspelt drinks and always suggests something', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await awake(page);
@@ -163,7 +167,7 @@ describe.each([
     expect(await note.isVisible()).toBe(true);
   });
 
-  story('brands and flavors lead to groups with headings', async ({ newVisitor }) => {
+  story('Brands and Flavors open grouped sections with headings', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     for (const [query, title, groups] of [
       ['filter=brand', 'Shop by brand', ['Dusk Energy', 'Embu Fresh', 'Meru Gold']],
@@ -215,7 +219,7 @@ describe.each([
     }
   });
 
-  story('filters narrow the list and can be taken back', async ({ newVisitor }) => {
+  story('filters narrow the list and can be cleared', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await awake(page);
@@ -237,50 +241,53 @@ describe.each([
     await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
   });
 
-  story('staff add, edit and delete search words, and the shop follows at once', async ({ newVisitor }) => {
-    const { page } = await newVisitor({ viewport });
-    const word = isPhone ? 'sukumawiki' : 'mchicha';
-    const found = async (text: string) =>
-      (await (await fetch(`${shop.url}/shop?search=${word}`)).text()).includes(text);
-    expect(await found('No products found')).toBe(true);
-    await enterAsStaff(shop, page, '/admin/products');
-    await page.getByRole('button', { name: 'Search Words' }).click();
-    const dialog = page.getByRole('dialog');
-    const listed = dialog
-      .getByRole('list', { name: 'Search words' })
-      .getByRole('listitem')
-      .filter({ hasText: word });
-    const toast = (text: string) => page.getByText(text, { exact: true }).first();
-    const adding = dialog.getByRole('form', { name: 'Add a search word' });
-    const add = async (typed: string, means: string) => {
-      await adding.getByLabel('Customers type').fill(typed);
-      await adding.getByLabel('It means').fill(means);
-      await adding.getByRole('button', { name: 'Add Search Word' }).click();
-    };
-    await add('Embe', 'mango');
-    await dialog.getByText('This search word is listed already').waitFor();
-    await add('one two three four', 'mango');
-    await dialog.getByText('Search word takes 1 to 3 words').waitFor();
-    await expectAccessible(page, `search words on ${device}`);
-    await add(` ${word.toUpperCase()}! `, 'Tamarind');
-    await toast('Search word added').waitFor();
-    await listed.getByText('means tamarind').waitFor();
-    await until(() => found('Embu Fresh Tamarind'), 'the shop finds tamarind');
+  longStory(
+    'staff add, edit and delete search words, and the shop uses them at once',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      const word = isPhone ? 'sukumawiki' : 'mchicha';
+      const found = async (text: string) =>
+        (await (await fetch(`${shop.url}/shop?search=${word}`)).text()).includes(text);
+      expect(await found('No products found')).toBe(true);
+      await enterAsStaff(shop, page, '/admin/products');
+      await page.getByRole('button', { name: 'Search Words' }).click();
+      const dialog = page.getByRole('dialog');
+      const listed = dialog
+        .getByRole('list', { name: 'Search words' })
+        .getByRole('listitem')
+        .filter({ hasText: word });
+      const toast = (text: string) => page.getByText(text, { exact: true }).first();
+      const adding = dialog.getByRole('form', { name: 'Add a search word' });
+      const add = async (typed: string, means: string) => {
+        await adding.getByLabel('Customers type').fill(typed);
+        await adding.getByLabel('It means').fill(means);
+        await adding.getByRole('button', { name: 'Add Search Word' }).click();
+      };
+      await add('Embe', 'mango');
+      await dialog.getByText('This search word is listed already').waitFor();
+      await add('one two three four', 'mango');
+      await dialog.getByText('Search word takes 1 to 3 words').waitFor();
+      await expectAccessible(page, `search words on ${device}`);
+      await add(` ${word.toUpperCase()}! `, 'Tamarind');
+      await toast('Search word added').waitFor();
+      await listed.getByText('means tamarind').waitFor();
+      await until(() => found('Embu Fresh Tamarind'), 'the shop finds tamarind');
 
-    await dialog.getByLabel('Find in the list').fill(word);
-    await listed.getByRole('button', { name: 'Edit' }).click();
-    await dialog
-      .getByRole('form', { name: `Edit ${word}` })
-      .getByLabel('It means')
-      .fill('passion');
-    await page.keyboard.press('Enter');
-    await toast('Search word saved').waitFor();
-    await until(() => found('Embu Fresh Passion'), 'the shop finds passion');
+      await dialog.getByLabel('Find in the list').fill(word);
+      await listed.getByRole('button', { name: 'Edit' }).click();
+      await dialog
+        .getByRole('form', { name: `Edit ${word}` })
+        .getByLabel('It means')
+        .fill('passion');
+      await page.keyboard.press('Enter');
+      await toast('Search word saved').waitFor();
+      await until(() => found('Embu Fresh Passion'), 'the shop finds passion');
 
-    await listed.getByRole('button', { name: `Delete ${word}` }).click();
-    await listed.getByRole('button', { name: `Delete ${word} for good` }).click();
-    await toast('Search word deleted').waitFor();
-    await listed.waitFor({ state: 'detached' });
-    await until(() => found('No products found'), 'the shop finds nothing');
-  });
+      await listed.getByRole('button', { name: `Delete ${word}` }).click();
+      await listed.getByRole('button', { name: `Delete ${word} for good` }).click();
+      await toast('Search word deleted').waitFor();
+      await listed.waitFor({ state: 'detached' });
+      await until(() => found('No products found'), 'the shop finds nothing');
+    },
+  );
 });

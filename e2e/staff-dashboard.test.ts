@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -19,11 +20,12 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
-const sizes = [
-  ['on a phone', phone],
+const sizes = mainCase([
   ['on a desktop', desktop],
-] as const;
+  ['on a phone', phone],
+] as const);
 const cards = ['Total Products', 'Total Orders', 'Total Inquiries', 'Total Revenue'];
 const card = (page: Page, title: string) =>
   page.getByRole('main').getByRole('listitem').filter({ hasText: title });
@@ -91,8 +93,8 @@ const countedViews = async () => {
 };
 const sumOf = (figures: readonly number[]) => figures.reduce((sum, figure) => sum + figure, 0);
 
-story(
-  'a new shop: skeletons first, then figures, an empty month, and everything measured',
+longStory(
+  'a new shop shows skeletons, then figures, an empty month and every status',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     let letGo = () => {};
@@ -139,7 +141,7 @@ story(
 );
 
 story.for(sizes)(
-  '%s: the figures follow what happens, and the month is a chart and a table',
+  '%s: figures update live, and the month is a chart and a table',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await enterAsStaff(shop, page, '/admin/dashboard');
@@ -200,7 +202,7 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)('%s: the quick actions lead where they say', async ([, viewport], { newVisitor }) => {
+longStory.for(sizes)('%s: quick actions open the screens they name', async ([, viewport], { newVisitor }) => {
   const { page } = await newVisitor({ viewport });
   await enterAsStaff(shop, page, '/admin/dashboard');
   const go = async (name: string, address: RegExp) => {
@@ -218,7 +220,7 @@ story.for(sizes)('%s: the quick actions lead where they say', async ([, viewport
 });
 
 story.for(sizes)(
-  '%s: each part that fails says so, and can be tried again',
+  '%s: each part that fails says so and can be retried',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport, expectedFailures: /503/ });
     let isBroken = true;
@@ -243,37 +245,34 @@ story.for(sizes)(
   },
 );
 
-story(
-  'a page view is reported once per page that is opened, by whatever way, and names no order',
-  async () => {
-    const context = await browser.newContext({ viewport: desktop });
-    const page = await context.newPage();
-    const reports: unknown[] = [];
-    page.on('request', (request) => {
-      if (request.url().endsWith('/api/event')) reports.push(JSON.parse(request.postData() ?? 'null'));
-    });
-    const view = (path: string) => ({
-      name: 'pageview',
-      url: `${shop.url}${path}`,
-      domain: 'localhost',
-      referrer: null,
-    });
-    await page.goto(`${shop.url}/?utm_source=letter`);
-    await expect.poll(() => reports).toEqual([view('/')]);
-    await page.getByRole('navigation').getByRole('link', { name: 'Delivery' }).first().click();
-    await expect.poll(() => reports).toEqual([view('/'), view('/delivery')]);
-    await page.goBack();
-    await expect.poll(() => reports).toHaveLength(3);
-    await page.goto(`${shop.url}/track-order/JJ-20261121-4711?key=secret`);
-    await expect.poll(() => reports.at(-1)).toEqual(view('/track-order'));
-    await page.goto(`${shop.url}/admin/login`);
-    await page.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
-    expect(reports, 'staff are not counted').toHaveLength(4);
-    await context.close();
-    // What came before is written down by the time that this is.
-    await visitAsCustomer(['/contact']);
-    const isCounted = async (page: string) => (await countedViews()).some(({ path }) => path === page);
-    await until(() => isCounted('/contact'), 'the view of a customer is written down');
-    expect(await isCounted('/delivery'), 'nor are machines').toBe(false);
-  },
-);
+longStory('each opened page reports one page view without an order number', async () => {
+  const context = await browser.newContext({ viewport: desktop });
+  const page = await context.newPage();
+  const reports: unknown[] = [];
+  page.on('request', (request) => {
+    if (request.url().endsWith('/api/event')) reports.push(JSON.parse(request.postData() ?? 'null'));
+  });
+  const view = (path: string) => ({
+    name: 'pageview',
+    url: `${shop.url}${path}`,
+    domain: 'localhost',
+    referrer: null,
+  });
+  await page.goto(`${shop.url}/?utm_source=letter`);
+  await expect.poll(() => reports).toEqual([view('/')]);
+  await page.getByRole('navigation').getByRole('link', { name: 'Delivery' }).first().click();
+  await expect.poll(() => reports).toEqual([view('/'), view('/delivery')]);
+  await page.goBack();
+  await expect.poll(() => reports).toHaveLength(3);
+  await page.goto(`${shop.url}/track-order/JJ-20261121-4711?key=secret`);
+  await expect.poll(() => reports.at(-1)).toEqual(view('/track-order'));
+  await page.goto(`${shop.url}/admin/login`);
+  await page.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
+  expect(reports, 'staff are not counted').toHaveLength(4);
+  await context.close();
+  // What came before is written down by the time that this is.
+  await visitAsCustomer(['/contact']);
+  const isCounted = async (page: string) => (await countedViews()).some(({ path }) => path === page);
+  await until(() => isCounted('/contact'), 'the view of a customer is written down');
+  expect(await isCounted('/delivery'), 'nor are machines').toBe(false);
+});

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -22,10 +23,11 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { viewport: desktop });
-const sizes = [
-  ['on a phone', phone],
+const longStory = inLongRun(story);
+const sizes = mainCase([
   ['on a desktop', desktop],
-] as const;
+  ['on a phone', phone],
+] as const);
 
 interface Order {
   id: string;
@@ -48,7 +50,7 @@ const firstOf = async <Row>(answer: Promise<Response>): Promise<Row> => {
   return row;
 };
 
-/** A paid order as its payment leaves it: with a delivery that nobody has. */
+/** A paid order with its unassigned delivery. */
 async function makePaidOrder(customer: string): Promise<Order> {
   const product = await firstOf<{ id: string; price: number }>(
     asOwner(shop, '/rest/v1/products?stock_quantity=gt.5&is_active=is.true&limit=1', 'GET'),
@@ -287,8 +289,8 @@ describe.each(sizes)('%s', (size, viewport) => {
   });
 });
 
-describe('two members', () => {
-  story('assign one delivery: the second is told who has it, and decides', async ({ newVisitor }) => {
+inLongRun(describe)('two members', () => {
+  story('assign one delivery: the second sees who has it and chooses', async ({ newVisitor }) => {
     const order = await makePaidOrder('Wanjiku');
     const first = await newVisitor();
     const second = await newVisitor({
@@ -321,45 +323,42 @@ describe('two members', () => {
     await rowOf(first.page, order).getByText('Kamau').waitFor();
   });
 
-  story(
-    'assign one delivery before they hear of each other: the later one is refused',
-    async ({ newVisitor }) => {
-      const order = await makePaidOrder('Njeri');
-      const { page } = await newVisitor({ expectedFailures: /409 .*assign_delivery|Failed to assign/ });
-      await enterAsStaff(shop, page);
-      await openDeliveries(page);
-      await rowOf(page, order).getByRole('button', { name: 'Assign' }).click();
-      await fill(page, joseph);
-      // The other one is faster while this one's request is on its way.
-      await page.route(
-        '**/rest/v1/rpc/assign_delivery*',
-        async (route) => {
-          await asOwner(shop, `/rest/v1/rpc/assign_delivery`, 'POST', {
-            order_id: order.id,
-            delivery_person: 'Kamau',
-            delivery_phone: '0700000000',
-            delivery_vehicle: 'Van',
-          });
-          await route.continue();
-        },
-        { times: 1 },
-      );
-      await page.getByRole('button', { name: 'Assign Delivery' }).click();
-      const told = page.getByRole('alert', { name: 'Someone else changed this' });
-      await told.getByText('Kamau has this delivery now').waitFor();
-      expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
-      await told.getByRole('button', { name: 'Keep their changes' }).click();
-      expect(
-        await dialogOf(page)
-          .getByLabel(/^Phone Number/)
-          .inputValue(),
-      ).toBe('0700000000');
-      await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
-      await rowOf(page, order).getByText('Kamau').waitFor();
-    },
-  );
+  story('assign one delivery at once: the later assignment is rejected', async ({ newVisitor }) => {
+    const order = await makePaidOrder('Njeri');
+    const { page } = await newVisitor({ expectedFailures: /409 .*assign_delivery|Failed to assign/ });
+    await enterAsStaff(shop, page);
+    await openDeliveries(page);
+    await rowOf(page, order).getByRole('button', { name: 'Assign' }).click();
+    await fill(page, joseph);
+    // The other one is faster while this one's request is on its way.
+    await page.route(
+      '**/rest/v1/rpc/assign_delivery*',
+      async (route) => {
+        await asOwner(shop, `/rest/v1/rpc/assign_delivery`, 'POST', {
+          order_id: order.id,
+          delivery_person: 'Kamau',
+          delivery_phone: '0700000000',
+          delivery_vehicle: 'Van',
+        });
+        await route.continue();
+      },
+      { times: 1 },
+    );
+    await page.getByRole('button', { name: 'Assign Delivery' }).click();
+    const told = page.getByRole('alert', { name: 'Someone else changed this' });
+    await told.getByText('Kamau has this delivery now').waitFor();
+    expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
+    await told.getByRole('button', { name: 'Keep their changes' }).click();
+    expect(
+      await dialogOf(page)
+        .getByLabel(/^Phone Number/)
+        .inputValue(),
+    ).toBe('0700000000');
+    await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
+    await rowOf(page, order).getByText('Kamau').waitFor();
+  });
 
-  story('set one status: the first stays, and the second is told who set it', async ({ newVisitor }) => {
+  story('set one status: the first is kept, and the second sees who set it', async ({ newVisitor }) => {
     const order = await makePaidOrder('Achieng');
     await asOwner(shop, '/rest/v1/rpc/assign_delivery', 'POST', {
       order_id: order.id,
@@ -406,13 +405,13 @@ describe('two members', () => {
   });
 });
 
-story('the customer’s page follows the delivery while it is open', async ({ newVisitor }) => {
+longStory('the customer’s open page follows the delivery', async ({ newVisitor }) => {
   const order = await makePaidOrder('Amina Otieno');
   const customer = await newVisitor({ viewport: phone });
   await customer.page.goto(`${shop.url}/track-order/${order.tracking_number}`);
   const sheet = customer.page.locator('article[data-status]');
   const isTold = (status: string) =>
-    until(async () => (await sheet.getAttribute('data-status')) === status, `the customer is told ${status}`);
+    until(async () => (await sheet.getAttribute('data-status')) === status, `the customer sees ${status}`);
   await isTold('processing');
 
   const { page } = await newVisitor();
@@ -427,7 +426,7 @@ story('the customer’s page follows the delivery while it is open', async ({ ne
   await isTold('delivered');
 });
 
-story('an address that names no delivery says so', async ({ newVisitor }) => {
+story('a URL without an existing delivery says so', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   await enterAsStaff(shop, page);
   for (const id of ['nonsense', randomUUID()]) {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { mainCase } from './selection.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -31,7 +32,7 @@ interface Inquiry {
 async function makeInquiry(name: string, more: Record<string, unknown> = {}): Promise<Inquiry> {
   const answer = await asOwner(shop, '/rest/v1/inquiries', 'POST', {
     name,
-    email: 'somebody@mail.example',
+    email: 'visitor@mail.example',
     message: 'Hello',
     ...more,
   });
@@ -60,11 +61,13 @@ const markAll = (page: Page, count: number) =>
   page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
 
 // One after the other: how many are unread is counted over the whole shop.
-story.for([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)(
-  'what comes from the contact form arrives, is found, opened, answered and marked as read, %s',
+story.for(
+  mainCase([
+    ['on a desktop', desktop],
+    ['on a phone', phone],
+  ] as const),
+)(
+  'a message from the contact form arrives, is found, opened, answered and marked as read, %s',
   async ([size, viewport], { newVisitor }) => {
     const [wanjiku, kamau] = [`Wanjiku ${size}`, `Kamau ${size}`];
     await makeInquiry(kamau, { email: `kamau_100%@mail.example`, message: 'First line\n\nThird line' });
@@ -104,7 +107,7 @@ story.for([
     await visitor.page.getByLabel('Phone', { exact: true }).fill('0712 345 678');
     await visitor.page.getByLabel('Subject', { exact: true }).fill('A birthday & more');
     await visitor.page.getByRole('textbox', { name: 'Message' }).fill('Do you deliver\nto Ngong Road?');
-    // Staff are told for four seconds, so that is awaited while it is sent.
+    // The toast stays for four seconds, so it is awaited while the message is sent.
     await Promise.all([
       toast(page, `From ${wanjiku}`).waitFor(),
       visitor.page.getByRole('button', { name: 'Send message' }).click(),
@@ -158,7 +161,7 @@ story.for([
     const file = await readFile(await (await download).path(), 'utf8');
     expect(file).toMatch(/^\uFEFFName,Email,Phone,Subject,Message,Received \(Nairobi time\),Status\r\n/);
     expect(file).toContain(`${kamau},kamau_100%@mail.example,,,"First line\n\nThird line",`);
-    await box.fill('nobody wrote this');
+    await box.fill('no message contains this');
     await page.getByText('No inquiries found').waitFor();
     await expectAccessible(page, 'an empty search');
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

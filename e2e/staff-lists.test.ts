@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -103,10 +104,12 @@ const holdPrinter = (page: Page) =>
   });
 const sheet = (page: Page) => page.locator('.print-sheet');
 
-describe.each([
-  ['on a phone', phone],
-  ['at the counter', desktop],
-] as const)('%s', (where, viewport) => {
+describe.each(
+  mainCase([
+    ['at the counter', desktop],
+    ['on a phone', phone],
+  ] as const),
+)('%s', (where, viewport) => {
   const isPhone = viewport === phone;
   const story = storyIn(() => browser, { viewport });
   const rowOf = (page: Page, text: string) =>
@@ -117,7 +120,7 @@ describe.each([
   };
   const press = (locator: Locator) => (isPhone ? locator.tap() : locator.click());
 
-  story('a row says what one needs, in little room', async ({ newVisitor }) => {
+  story('a dense row shows payment, age, drinks, phone and area', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -165,7 +168,7 @@ describe.each([
     await expectAccessible(page, 'the deliveries');
   });
 
-  story('an order is found by anything its customer says', async ({ newVisitor }) => {
+  story('an order is found by phone, name, area, address, drink or receipt', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -184,7 +187,7 @@ describe.each([
     await page.getByText('1 delivery', { exact: true }).waitFor();
   });
 
-  story('filters combine, are in the address, and outlive an opened order', async ({ newVisitor }) => {
+  story('filters combine, are part of the URL, and survive opening an order', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -223,7 +226,7 @@ describe.each([
     await rowOf(page, 'Chebet Ruto').waitFor();
   });
 
-  story('an order is handed over by six presses and no typing', async ({ newVisitor }) => {
+  story('an order is handed over with six presses and no typing', async ({ newVisitor }) => {
     const { order_number, id } = await makeOrder(`Handover ${where}`, 5, {
       receipt: isPhone ? 'UKL3AB13AA' : 'UKL3AB13AB',
     });
@@ -262,7 +265,7 @@ describe.each([
     expect(presses).toBe(6);
   });
 
-  story('files have the time in Nairobi, the receipt, the fee and the notes', async ({ newVisitor }) => {
+  story('CSV files have Nairobi time, receipt, fee and notes', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const exportList = async (path: string, heading: string) => {
@@ -290,7 +293,7 @@ describe.each([
     expect(deliveries[1]).toContain("'=Blue gate");
   });
 
-  story('packing slip, receipt and list are printed alone', async ({ newVisitor }) => {
+  story('packing slip, receipt and list print without the rest of the screen', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await holdPrinter(page);

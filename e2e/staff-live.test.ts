@@ -3,6 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { amina, order, payButton } from './shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
@@ -20,6 +21,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { viewport: desktop });
+const longStory = inLongRun(story);
 
 const isLive = (page: Page) =>
   page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
@@ -38,11 +40,13 @@ async function openMenu(page: Page, size: { width: number }) {
   return page.getByRole('dialog', { name: 'Menu' });
 }
 
-describe.each([
-  ['on a phone', phone, '0722000101'],
-  ['on a desktop', desktop, '0722000102'],
-] as const)('%s', (where, size, payer) => {
-  story('a paid order comes with a word, a number in the menu, and its row', async ({ newVisitor }) => {
+describe.each(
+  mainCase([
+    ['on a desktop', desktop, '0722000102'],
+    ['on a phone', phone, '0722000101'],
+  ] as const),
+)('%s', (where, size, payer) => {
+  story('a paid order appears as a toast, a count in the menu, and a row', async ({ newVisitor }) => {
     const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
     await isLive(staff);
@@ -61,7 +65,7 @@ describe.each([
     await link.getByText('newly paid').waitFor({ state: 'detached' });
   });
 
-  story('a message from the contact form comes with a word that leads to it', async ({ newVisitor }) => {
+  longStory('a message from the contact form appears as a toast that opens it', async ({ newVisitor }) => {
     const [{ page: staff }, { page: visitor }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
     await isLive(staff);
@@ -83,7 +87,7 @@ describe.each([
     await staff.getByRole('dialog', { name: `Inquiry from Baraka ${where}` }).waitFor();
   });
 
-  story('what one member sets, another sees', async ({ newVisitor }) => {
+  longStory('a change by one staff member appears for another', async ({ newVisitor }) => {
     const [{ page: first }, { page: second }, { page: shopper }] = [
       await newVisitor({ viewport: size }),
       await newVisitor({ viewport: size }),
@@ -104,7 +108,7 @@ describe.each([
   });
 });
 
-story('whose rights end hears no more', async ({ newVisitor }) => {
+longStory('a staff member without rights receives nothing more', async ({ newVisitor }) => {
   const [{ page: staff }, { page: watcher }, { page: shopper }] = [
     await newVisitor({ expectedFailures: /40[13] |not admin, or not active|Changed|failed/ }),
     await newVisitor(),
@@ -114,7 +118,7 @@ story('whose rights end hears no more', async ({ newVisitor }) => {
   await enterAsStaff(shop, watcher, '/admin/dashboard');
   await Promise.all([isLive(staff), isLive(watcher)]);
   await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
-  // Whatever the one who lost the rights is told stays on record, also after it has gone from the screen.
+  // Records everything that the screen of the former staff member shows, also after it has gone.
   await staff.evaluate(() => {
     const told: string[] = [];
     Object.assign(window, { told });
@@ -131,8 +135,8 @@ story('whose rights end hears no more', async ({ newVisitor }) => {
   expect(told.filter((text) => text.includes('New paid order'))).toEqual([]);
 });
 
-story(
-  'after the server was away, the screens hear again and show what they missed',
+longStory(
+  'after a server outage, the screens reconnect and show what they missed',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({
       expectedFailures: /ERR_CONNECTION_REFUSED|WebSocket|Failed to fetch|could not|failed/i,

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -116,17 +117,20 @@ async function openOrders(page: Page, query = ''): Promise<void> {
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
-describe.each([
-  ['on a phone', phone, '07110'],
-  ['at the counter', desktop, '07111'],
-] as const)('%s', (where, viewport, payer) => {
+describe.each(
+  mainCase([
+    ['at the counter', desktop, '07111'],
+    ['on a phone', phone, '07110'],
+  ] as const),
+)('%s', (where, viewport, payer) => {
   const isPhone = viewport.width < 768;
   const story = storyIn(() => browser, { viewport });
+  const longStory = inLongRun(story);
   const rows = (page: Page) => list(page).getByRole(isPhone ? 'listitem' : 'row');
   const rowOf = (page: Page, text: string) => rows(page).filter({ hasText: text });
   const orderCount = (page: Page, count: string) => page.getByText(count, { exact: true }).waitFor();
 
-  story('a long list arrives as one scrolls, is searched, filtered and exported', async ({ newVisitor }) => {
+  story('a long list loads while scrolling, is searched, filtered and exported', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await openOrders(page);
@@ -195,7 +199,7 @@ describe.each([
     expect(lines[1]).toContain('Regular 129,regular.129@mail.example');
     expect(lines[1]).toContain(',1234,Shipped,Unpaid');
 
-    await searchBox(page).fill('nobody is called like this');
+    await searchBox(page).fill('no customer has this name');
     await page.getByText('No orders found').waitFor();
     await isStill(page);
     await expectAccessible(page, 'an empty list');
@@ -204,8 +208,8 @@ describe.each([
     await expect.poll(() => searchBox(page).inputValue()).toBe('');
   });
 
-  story(
-    'what is refused while scrolling is asked for again by nobody but a person',
+  longStory(
+    'a page of the list that fails while scrolling is retried only by the user',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /403|Only staff/ });
       await enterAsStaff(shop, page);
@@ -222,7 +226,7 @@ describe.each([
       await page.evaluate(async () => {
         for (let frame = 0; frame < 60; frame += 1) await new Promise(requestAnimationFrame);
       });
-      // News of an order may have the list read anew once; a list that asks by itself asks with every frame.
+      // A change of an order may reload the list once; a list that retries by itself would ask with every frame.
       expect(asked).toBeLessThan(4);
       await page.unroute('**/rest/v1/rpc/search_orders*');
       await page.getByRole('button', { name: 'Show more' }).click();
@@ -230,10 +234,10 @@ describe.each([
     },
   );
 
-  story('an order opens whole, with all that happened to it', async ({ newVisitor }) => {
+  story('an opened order shows all its details and its timeline', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const account = await enterAsStaff(shop, page);
-    // A customer of few orders: who places many within an hour is not told of each.
+    // A customer with few orders: one who places many within an hour is not notified of each.
     const email = `${payer}.whose.name.goes.on.and.on.and.on@a-company-of-many-words.example`;
     const order = await place(`Wanjiru ${where}`, `${payer}02222`, email);
     expect(await pay(order, `${payer}01032`)).toBe('failed');
@@ -302,7 +306,7 @@ describe.each([
     await until(
       // No text with the link: the prompts went to another phone than the order's.
       async () => (await told()).filter(isMessage).length === 3,
-      'it tells of the mails and texts about the order and its payment',
+      'the timeline shows the emails and texts about the order and its payment',
     );
     await expectAccessible(page, 'an order');
 
@@ -342,56 +346,59 @@ describe.each([
     await page.waitForURL(`${shop.url}/admin/orders`);
   });
 
-  story("two members set one order's status, and neither's word is lost", async ({ newVisitor }) => {
-    const order = await place(`Otieno ${where}`);
-    const [{ page: first, context }, { page: second }] = [
-      await newVisitor({
-        expectedFailures: /409|set ORD|The payment of|Failed to update|ERR_|WebSocket/,
-      }),
-      await newVisitor(),
-    ];
-    const [, other] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
-    const query = `?search=${order.order_number}`;
-    await openOrders(second, query);
-    // The first one hears nothing for a while, as behind a bad connection.
-    await context.routeWebSocket(/realtime/, () => {});
-    await openOrders(first, query);
-    expect(await statusOf(first, order).textContent()).toBe('Pending');
+  longStory(
+    "two staff members set one order's status, and neither change is lost silently",
+    async ({ newVisitor }) => {
+      const order = await place(`Otieno ${where}`);
+      const [{ page: first, context }, { page: second }] = [
+        await newVisitor({
+          expectedFailures: /409|set ORD|The payment of|Failed to update|ERR_|WebSocket/,
+        }),
+        await newVisitor(),
+      ];
+      const [, other] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
+      const query = `?search=${order.order_number}`;
+      await openOrders(second, query);
+      // The first one receives nothing for a while, as on a bad connection.
+      await context.routeWebSocket(/realtime/, () => {});
+      await openOrders(first, query);
+      expect(await statusOf(first, order).textContent()).toBe('Pending');
 
-    await chooseStatus(statusOf(second, order), 'Processing');
-    await toast(second, 'Order status updated successfully').waitFor();
-    await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
-    await toast(first, `${other.email} set ${order.order_number} to Processing`).waitFor();
-    await until(
-      async () => (await statusOf(first, order).textContent()) === 'Processing',
-      'the present status is shown',
-    );
-    expect((await orderNow(order.id)).status).toBe('processing');
+      await chooseStatus(statusOf(second, order), 'Processing');
+      await toast(second, 'Order status updated successfully').waitFor();
+      await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
+      await toast(first, `${other.email} set ${order.order_number} to Processing`).waitFor();
+      await until(
+        async () => (await statusOf(first, order).textContent()) === 'Processing',
+        'the present status is shown',
+      );
+      expect((await orderNow(order.id)).status).toBe('processing');
 
-    // Money that came meanwhile is another order than the one that was seen, even with the same status.
-    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
-    await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
-    await toast(first, `The payment of ${order.order_number} became Needs Review`).waitFor();
-    expect((await orderNow(order.id)).status).toBe('processing');
-    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
+      // A payment that arrived in the meantime makes the order differ from the one on screen, even with the same status.
+      await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
+      await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
+      await toast(first, `The payment of ${order.order_number} became Needs Review`).waitFor();
+      expect((await orderNow(order.id)).status).toBe('processing');
+      await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 
-    // What was only on its way by courier keeps its word, though it cannot be chosen.
-    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'out_for_delivery' });
-    await until(
-      async () => (await statusOf(second, order).textContent()) === 'Out For Delivery',
-      'a status beyond the five is shown',
-    );
-    await statusOf(second, order).click();
-    expect(await second.getByRole('menuitemradio').allTextContents()).toEqual([
-      'Pending',
-      'Processing',
-      'Shipped',
-      'Delivered',
-      'Cancelled',
-    ]);
-  });
+      // What was only on its way by courier keeps its word, though it cannot be chosen.
+      await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'out_for_delivery' });
+      await until(
+        async () => (await statusOf(second, order).textContent()) === 'Out For Delivery',
+        'a status beyond the five is shown',
+      );
+      await statusOf(second, order).click();
+      expect(await second.getByRole('menuitemradio').allTextContents()).toEqual([
+        'Pending',
+        'Processing',
+        'Shipped',
+        'Delivered',
+        'Cancelled',
+      ]);
+    },
+  );
 
-  story('a new order comes by itself, and what is shown stays', async ({ newVisitor }) => {
+  longStory('a new order appears by itself, and the visible rows stay in place', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await openOrders(page, `?search=${encodeURIComponent(`live ${where}`)}`);
@@ -402,7 +409,7 @@ describe.each([
     await orderCount(page, '1 order');
   });
 
-  story('money that waits for a decision stands out until it is made', async ({ newVisitor }) => {
+  story('a paid order that needs review stands out until it is resolved', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     // What a story before this one left undecided is counted, too.
     await asOwner(shop, '/rest/v1/orders?payment_status=eq.needs_review', 'PATCH', {
@@ -441,7 +448,7 @@ describe.each([
     expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
   });
 
-  story('an order that M-PESA reports another amount for is not called unpaid', async ({ newVisitor }) => {
+  longStory('an order with a different amount from M-PESA is not shown as unpaid', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const [reviewed, unpaid] = [await place(`Another amount ${where}`), await place(`Not paid ${where}`)];

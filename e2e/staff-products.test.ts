@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -121,17 +122,20 @@ async function openProductDialog(page: Page, query: string): Promise<void> {
 }
 const shopPage = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
 
-describe.each([
-  ['on a phone', phone],
-  ['at the counter', desktop],
-])('%s', (_, viewport) => {
+describe.each(
+  mainCase([
+    ['at the counter', desktop],
+    ['on a phone', phone],
+  ]),
+)('%s', (_, viewport) => {
   const story = storyIn(() => browser, { viewport });
+  const longStory = inLongRun(story);
   const isPhone = viewport.width < 768;
   const size = isPhone ? 'small' : 'large';
   const rowOf = (page: Page, name: string) =>
     page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: name });
 
-  story('products are listed, searched and filtered, every sign for itself', async ({ newVisitor }) => {
+  story('products are listed, searched literally and filtered', async ({ newVisitor }) => {
     await makeProduct(`100% Ukwaju_${size}* juice`, { category: null, stock_quantity: 0, is_active: false });
     await makeProduct(`100 Ukwaju ${size} juice`, { tagline: 'Nearly gone', stock_quantity: 3 });
     const { page } = await newVisitor();
@@ -194,7 +198,7 @@ describe.each([
     expect(await page.getByLabel('Category').locator('option').first().textContent()).toBe('All Categories');
   });
 
-  story('a list that cannot be read says so, and comes back', async ({ newVisitor }) => {
+  longStory('a list that cannot be loaded says so and can be retried', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /403 \(Forbidden\)/ });
     await enterAsStaff(shop, page);
     await page.route('**/rest/v1/products?*', (route) =>
@@ -210,7 +214,7 @@ describe.each([
     );
   });
 
-  story('a product is added with its picture, and the shop shows it at once', async ({ newVisitor }) => {
+  story('a product is added with its image, and the shop shows it at once', async ({ newVisitor }) => {
     const name = `Café Baobab ${size}`;
     const slug = `cafe-baobab-${size}`;
     expect(await shopPage('/shop'), 'so that the page is in the cache').not.toContain(name);
@@ -225,7 +229,7 @@ describe.each([
     await dialogOf(page).getByText('Fill in the product details below').waitFor();
 
     await page.getByRole('button', { name: 'Create Product' }).click();
-    await until(async () => (await problemOf(page, 'Product Name')) !== null, 'the problems are told');
+    await until(async () => (await problemOf(page, 'Product Name')) !== null, 'the errors are shown');
     expect(await problemOf(page, 'Product Name')).toBe('Product name is required');
     expect(await problemOf(page, 'Product Slug')).toBe('Product slug is required');
     expect(await problemOf(page, 'Price \\(KES\\)')).toBe('Price is required');
@@ -261,13 +265,13 @@ describe.each([
     await page.getByRole('button', { name: 'Remove the chosen image' }).click();
     await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
     await pickPicture(page, 'Front.JPEG', 'image/jpeg', picture);
-    // On a line that is too slow for it nobody has to wait.
+    // On a slow connection the upload can be stopped.
     await page.route('**/storage/v1/object/**', () => {}, { times: 1 });
     await page.getByRole('button', { name: 'Create Product' }).click();
     await dialogOf(page).getByRole('button', { name: 'Stop upload' }).click();
     await dialogOf(page).getByText('The upload was stopped. Nothing was saved.').waitFor();
     await page.route('**/storage/v1/object/**', async (route) => {
-      // What became of the one that was stopped is taken back meanwhile.
+      // The object of the stopped upload is removed in the background.
       if (route.request().method() !== 'POST') return route.continue();
       await dialogOf(page).getByRole('progressbar', { name: 'Uploading the image' }).waitFor();
       await dialogOf(page).getByRole('button', { name: 'Saving...' }).waitFor();
@@ -324,80 +328,75 @@ describe.each([
     }, 'the picture itself shows');
   });
 
-  story(
-    'what is refused is told beside its cause, and nothing that was typed is lost',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({
-        expectedFailures: /(409 \(Conflict\).*\/rest\/)|could not be prepared/,
-      });
-      await enterAsStaff(shop, page);
-      await openProductDialog(page, 'new=1');
-      await field(page, 'Product Name').fill('Refused');
-      await field(page, 'Product Slug').fill('mango-bottle');
-      await field(page, 'Price \\(KES\\)').fill('10');
-      await field(page, 'Category').selectOption('Mango');
+  story('errors appear beside their field, and nothing typed is lost', async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      expectedFailures: /(409 \(Conflict\).*\/rest\/)|could not be prepared/,
+    });
+    await enterAsStaff(shop, page);
+    await openProductDialog(page, 'new=1');
+    await field(page, 'Product Name').fill('Refused');
+    await field(page, 'Product Slug').fill('mango-bottle');
+    await field(page, 'Price \\(KES\\)').fill('10');
+    await field(page, 'Category').selectOption('Mango');
 
-      await pickPicture(
-        page,
-        'logo.svg',
-        'image/svg+xml',
-        Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
-      );
-      await dialogOf(page).getByText('This kind of image is not accepted.').waitFor();
-      // As a file: as a buffer it would take its way through the browser's protocol.
-      const large = join(await mkdtemp(join(tmpdir(), 'jani-large-')), 'large.png');
-      await writeFile(large, Buffer.alloc(25 * 1024 * 1024 + 1));
-      await page.getByLabel('Image file').setInputFiles(large);
-      await dialogOf(page).getByText('The image has 25.1 MB. At most 25 MB are accepted.').waitFor();
-      await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
+    await pickPicture(
+      page,
+      'logo.svg',
+      'image/svg+xml',
+      Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
+    );
+    await dialogOf(page).getByText('This kind of image is not accepted.').waitFor();
+    // As a file: as a buffer it would take its way through the browser's protocol.
+    const large = join(await mkdtemp(join(tmpdir(), 'jani-large-')), 'large.png');
+    await writeFile(large, Buffer.alloc(25 * 1024 * 1024 + 1));
+    await page.getByLabel('Image file').setInputFiles(large);
+    await dialogOf(page).getByText('The image has 25.1 MB. At most 25 MB are accepted.').waitFor();
+    await dialogOf(page).getByRole('button', { name: 'Add Image' }).waitFor();
 
-      const disguised = Buffer.from(
-        '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
-      );
-      await pickPicture(page, 'front.png', 'image/png', disguised);
-      await dialogOf(page).getByText('This image cannot be read. Choose another one.').waitFor();
-      await expectAccessible(page, 'a picture that was refused');
+    const disguised = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>');
+    await pickPicture(page, 'front.png', 'image/png', disguised);
+    await dialogOf(page).getByText('This image cannot be read. Choose another one.').waitFor();
+    await expectAccessible(page, 'a picture that was refused');
 
-      await pickPicture(page, 'front.png', 'image/png', await photograph('#3a73e2').png().toBuffer());
-      await page.getByRole('button', { name: 'Create Product' }).click();
-      await until(async () => (await problemOf(page, 'Product Slug')) !== null, 'the slug is refused');
-      expect(await problemOf(page, 'Product Slug')).toBe('Another product has this slug already');
-      await until(
-        () => field(page, 'Product Slug').evaluate((input) => input === document.activeElement),
-        'the keyboard is at the slug',
-      );
-      expect(await field(page, 'Product Name').inputValue()).toBe('Refused');
-      const sent: string[] = [];
-      page.on('request', (request) => {
-        if (request.method() === 'POST') sent.push(new URL(request.url()).pathname);
-      });
-      await field(page, 'Product Slug').fill(`accepted-${size}`);
-      await page.getByRole('button', { name: 'Create Product' }).click();
-      await toast(page, 'Product created successfully').waitFor();
-      expect(
-        sent.filter((path) => path.includes('/storage/')),
-        'the picture is not sent twice',
-      ).toEqual([]);
+    await pickPicture(page, 'front.png', 'image/png', await photograph('#3a73e2').png().toBuffer());
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await until(async () => (await problemOf(page, 'Product Slug')) !== null, 'the slug is refused');
+    expect(await problemOf(page, 'Product Slug')).toBe('Another product has this slug already');
+    await until(
+      () => field(page, 'Product Slug').evaluate((input) => input === document.activeElement),
+      'the keyboard is at the slug',
+    );
+    expect(await field(page, 'Product Name').inputValue()).toBe('Refused');
+    const sent: string[] = [];
+    page.on('request', (request) => {
+      if (request.method() === 'POST') sent.push(new URL(request.url()).pathname);
+    });
+    await field(page, 'Product Slug').fill(`accepted-${size}`);
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await toast(page, 'Product created successfully').waitFor();
+    expect(
+      sent.filter((path) => path.includes('/storage/')),
+      'the picture is not sent twice',
+    ).toEqual([]);
 
-      // What was sent for a product that is given up does not stay behind.
-      await dialogOf(page).waitFor({ state: 'detached' });
-      const before = await pictures();
-      await openProductDialog(page, 'new=1');
-      await field(page, 'Product Name').fill('Given up');
-      await field(page, 'Product Slug').fill('mango-bottle');
-      await field(page, 'Price \\(KES\\)').fill('10');
-      await field(page, 'Category').selectOption('Mango');
-      await pickPicture(page, 'front.png', 'image/png', await photograph('#3ae273').png().toBuffer());
-      await page.getByRole('button', { name: 'Create Product' }).click();
-      await dialogOf(page).getByText('Another product has this slug already').waitFor();
-      expect((await pictures()).length).toBe(before.length + 1);
-      await page.getByRole('button', { name: 'Cancel' }).click();
-      await page.getByRole('button', { name: 'Discard' }).click();
-      await until(async () => (await pictures()).length === before.length, 'the picture is taken back');
-    },
-  );
+    // What was sent for a product that is given up does not stay behind.
+    await dialogOf(page).waitFor({ state: 'detached' });
+    const before = await pictures();
+    await openProductDialog(page, 'new=1');
+    await field(page, 'Product Name').fill('Given up');
+    await field(page, 'Product Slug').fill('mango-bottle');
+    await field(page, 'Price \\(KES\\)').fill('10');
+    await field(page, 'Category').selectOption('Mango');
+    await pickPicture(page, 'front.png', 'image/png', await photograph('#3ae273').png().toBuffer());
+    await page.getByRole('button', { name: 'Create Product' }).click();
+    await dialogOf(page).getByText('Another product has this slug already').waitFor();
+    expect((await pictures()).length).toBe(before.length + 1);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await until(async () => (await pictures()).length === before.length, 'the picture is taken back');
+  });
 
-  story('a phone’s photo is turned and made smaller before its upload', async ({ newVisitor }) => {
+  longStory('a phone’s photo is rotated and resized before its upload', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /could not be prepared/ });
     await enterAsStaff(shop, page);
     await openProductDialog(page, 'new=1');
@@ -440,7 +439,7 @@ describe.each([
     expect(stored.length).toBeLessThan(photo.length);
   });
 
-  story('a product is edited; its old picture goes when a new one comes', async ({ newVisitor }) => {
+  story('a product is edited, and a new image replaces the old one', async ({ newVisitor }) => {
     const product = await makeProduct(`Edited ${size}`, { tagline: 'Before' });
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
@@ -450,7 +449,9 @@ describe.each([
       await page.waitForURL(`**/admin/products?edit=${product.id}`);
       await dialogOf(page).getByRole('heading', { name: 'Edit Product' }).waitFor();
       await field(page, 'Product Name').fill(`Edited ${size} again`);
-      expect(await field(page, 'Product Slug').inputValue(), 'not made anew').toBe(slug ?? product.slug);
+      expect(await field(page, 'Product Slug').inputValue(), 'not generated again').toBe(
+        slug ?? product.slug,
+      );
       await pickPicture(page, 'a.png', 'image/png', await photograph(colour).png().toBuffer());
       await page.getByRole('button', { name: 'Update Product' }).click();
       await toast(page, 'Product updated successfully').first().waitFor();
@@ -473,7 +474,7 @@ describe.each([
     expect((await fetch(`${shop.url}${now?.image_url}`)).status).toBe(200);
   });
 
-  story('what is not saved is asked about before it is lost', async ({ newVisitor }) => {
+  longStory('leaving with unsaved changes asks first', async ({ newVisitor }) => {
     const product = await makeProduct(`Unsaved ${size}`);
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
@@ -519,8 +520,8 @@ describe.each([
     await dialogOf(page).waitFor({ state: 'detached' });
   });
 
-  story(
-    'two members edit one product, customers buy it, and nothing is lost silently',
+  longStory(
+    'two staff members edit one product while customers buy it, and nothing is lost silently',
     async ({ newVisitor }) => {
       const product = await makeProduct(`Shared ${size}`, { tagline: 'Before' });
       const { page } = await newVisitor({ expectedFailures: /Failed to update product|net::ERR_FAILED/ });
@@ -546,7 +547,7 @@ describe.each([
       await page.getByRole('button', { name: 'Update Product' }).click();
       await page.getByRole('button', { name: 'Keep their changes' }).click();
       expect(await field(page, 'Price \\(KES\\)').inputValue()).toBe('700');
-      // A sale is in nobody's way, and units sold stay sold.
+      // A sale does not conflict with the edit, and units sold stay sold.
       await orderOf({ ...product, price: 70_000 });
       await field(page, 'Product Tagline').fill('After a sale');
       await page.getByRole('button', { name: 'Update Product' }).click();
@@ -633,7 +634,7 @@ describe.each([
     await page.unroute('**/rest/v1/products?*');
   });
 
-  story('a product that orders contain is deleted, and they stay whole', async ({ newVisitor }) => {
+  longStory('deleting a product keeps the orders that contain it complete', async ({ newVisitor }) => {
     const name = `Deleted ${size}`;
     const picture = await uploadAsOwner(`${randomUUID()}.png`);
     await makeProduct(`Twin ${size}`, { image_url: picture });
@@ -687,7 +688,7 @@ describe.each([
     await until(async () => !(await fetch(`${shop.url}${picture}`)).ok, 'the picture is gone');
   });
 
-  story('categories are added, renamed with their products, and taken out of use', async ({ newVisitor }) => {
+  story('categories are added, renamed with their products, and deactivated', async ({ newVisitor }) => {
     const [before, after] = [`Ubuyu ${size}`, `Baobab ${size}`];
     const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\)|Failed to create category/ });
     await enterAsStaff(shop, page);

@@ -1,4 +1,4 @@
-// Staff compare the books with M-PESA's: money that nobody knows, paid twice, of another amount, and what they decide.
+// Staff compare their books with M-PESA's: unknown, duplicate and differing payments, and how they resolve them.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -18,7 +19,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-  // The shop tells the simulator by itself where it listens.
+  // The shop registers its URLs with the simulator by itself.
   await until(async () => {
     const ledger = await (await fetch(`${shop.simulatorUrl}/simulator/ledger`)).json();
     return (ledger as { urls: unknown }).urls !== null;
@@ -31,6 +32,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { viewport: desktop });
+const longStory = inLongRun(story);
 
 interface Order {
   id: string;
@@ -93,11 +95,13 @@ const toast = (page: Page, text: string | RegExp) =>
   page.locator('[data-sonner-toast]').filter({ hasText: text });
 
 // One after the other: the sums are those of the whole shop.
-story.for([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)(
-  'money that nobody knows, paid twice or too little is found, decided and remembered, %s',
+story.for(
+  mainCase([
+    ['on a desktop', desktop],
+    ['on a phone', phone],
+  ] as const),
+)(
+  'unknown, duplicate and too small payments are found, resolved and recorded, %s',
   { timeout: 150_000 },
   async ([size, viewport], { newVisitor }) => {
     await untilTheDayLasts(45);
@@ -163,7 +167,7 @@ story.for([
       .getByText(/^(Refund|Sent back)/)
       .waitFor();
 
-    // Rent is no order; whoever said so can take it back.
+    // Rent is not an order; the staff member who said so can undo it.
     await rowOf(page, rent)
       .getByRole('button', { name: `Details of ${rent}` })
       .click();
@@ -209,7 +213,7 @@ story.for([
     expect(file).toContain(`,${double},Double,no,`);
     expect(file).not.toContain(good);
 
-    // Another day is empty, and says so; the range tells which days wait.
+    // An empty day says so; the range shows which days have something to resolve.
     await page.getByLabel('Show').selectOption('');
     await page.getByRole('button', { name: 'The day before' }).click();
     await page.getByText('No payments on this day').waitFor();
@@ -229,22 +233,21 @@ story.for([
   },
 );
 
-story.for([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)(
-  'a day that cannot be read says so and is read again, %s',
-  async ([, viewport], { newVisitor }) => {
-    const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
-    await enterAsStaff(shop, page);
-    await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
-    await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
-    await page.getByText('Payments could not be loaded').waitFor();
-    await expectAccessible(page, 'a day that cannot be read');
-    await page.unroute('**/rest/v1/rpc/reconciliation_day*');
-    await pressUnlessTaken(
-      page.getByRole('button', { name: 'Try again' }),
-      page.getByText('No payments on this day'),
-    );
-  },
-);
+longStory.for(
+  mainCase([
+    ['on a desktop', desktop],
+    ['on a phone', phone],
+  ] as const),
+)('a day that cannot be loaded says so and can be retried, %s', async ([, viewport], { newVisitor }) => {
+  const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
+  await enterAsStaff(shop, page);
+  await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
+  await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
+  await page.getByText('Payments could not be loaded').waitFor();
+  await expectAccessible(page, 'a day that cannot be read');
+  await page.unroute('**/rest/v1/rpc/reconciliation_day*');
+  await pressUnlessTaken(
+    page.getByRole('button', { name: 'Try again' }),
+    page.getByText('No payments on this day'),
+  );
+});

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { askAsStaff, asOwner, enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -88,14 +89,17 @@ const picture = async (page: Page, name: string, viewport: { width: number }) =>
   }
 };
 
-describe.each([
-  ['on a phone', phone, '07120'],
-  ['at the counter', desktop, '07121'],
-] as const)('%s', (_, viewport, payer) => {
+describe.each(
+  mainCase([
+    ['at the counter', desktop, '07121'],
+    ['on a phone', phone, '07120'],
+  ] as const),
+)('%s', (_, viewport, payer) => {
   const story = storyIn(() => browser, { viewport });
+  const longStory = inLongRun(story);
 
   story(
-    'a large refund is asked for by one member, approved by another, and sent',
+    'a large refund is requested by one staff member, approved by another, and sent',
     async ({ newVisitor }) => {
       const [{ page: first }, { page: second }] = [await newVisitor(), await newVisitor()];
       const [asking] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
@@ -141,8 +145,8 @@ describe.each([
     },
   );
 
-  story(
-    'a refund that failed is noted as sent by hand; when M-PESA sent it after all, staff say how that ended',
+  longStory(
+    'a failed refund is recorded as sent by hand; when M-PESA sent it after all, staff resolve it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       const account = await enterAsStaff(shop, page);
@@ -206,8 +210,8 @@ describe.each([
     },
   );
 
-  story(
-    'the payments are tried out: settings, public address, one shilling there and back',
+  longStory(
+    'payments are tested: settings, public URL, one shilling paid and refunded',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await enterAsStaff(shop, page);
@@ -245,7 +249,7 @@ describe.each([
     },
   );
 
-  story('wrong settings pause the prompts: staff are told, and resume them', async ({ newVisitor }) => {
+  story('wrong settings pause the prompts; staff are notified and resume them', async ({ newVisitor }) => {
     // However this ends: other stories need prompts.
     onTestFinished(() => askAsStaff(shop, 'resume_prompts'));
     const { page } = await newVisitor();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { mainCase } from './selection.ts';
 import {
   type Account,
   asOwner,
@@ -65,13 +66,15 @@ async function placeOrder(name: string): Promise<string> {
   return order_number;
 }
 
-describe.each([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)('%s', (where, viewport) => {
+describe.each(
+  mainCase([
+    ['on a desktop', desktop],
+    ['on a phone', phone],
+  ] as const),
+)('%s', (where, viewport) => {
   const story = storyIn(() => browser, { viewport });
 
-  story('the sign-in dialog comes by itself and keeps what was typed', async ({ newVisitor }) => {
+  story('the sign-in dialog opens by itself and keeps what was typed', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: refusals });
     const account = await enterAsStaff(shop, page, '/admin/products?new=1');
     await page.getByLabel(/^Product Name/).fill('Half typed');
@@ -86,7 +89,7 @@ describe.each([
     await isLive(page);
   });
 
-  story('a screen without anything typed is cleared until its owner is back', async ({ newVisitor }) => {
+  story('a screen without unsaved input is hidden until its user signs in again', async ({ newVisitor }) => {
     const name = `Wanjiku ${where}`;
     await placeOrder(name);
     const { page } = await newVisitor({ expectedFailures: refusals });
@@ -101,27 +104,30 @@ describe.each([
     expect(new URL(page.url()).searchParams.get('search')).toBe(name);
   });
 
-  story('a change that meets an ended session is saved after the sign-in', async ({ newVisitor }) => {
-    const name = `Kamau ${where}`;
-    const number = await placeOrder(name);
-    const { page } = await newVisitor({ expectedFailures: new RegExp(`${refusals.source}|WebSocket`) });
-    // Nothing announces the end here.
-    await page.routeWebSocket(/\/realtime\/v1/, (socket) => void socket.close());
-    const account = await enterAsStaff(shop, page, `/admin/orders?search=${encodeURIComponent(name)}`);
-    const status = statusButton(page, `Status of ${number}`);
-    await status.waitFor();
-    await signOutEverywhere(account);
-    await chooseStatus(status, 'Shipped');
-    await ended(page).waitFor();
-    await signInAgain(page, account);
-    await page
-      .getByRole('region', { name: /Messages/ })
-      .getByText('Order status updated successfully')
-      .waitFor();
-    await until(async () => (await status.textContent()) === 'Shipped', 'the change is shown');
-  });
+  story(
+    'a change rejected because the session ended is saved after signing in again',
+    async ({ newVisitor }) => {
+      const name = `Kamau ${where}`;
+      const number = await placeOrder(name);
+      const { page } = await newVisitor({ expectedFailures: new RegExp(`${refusals.source}|WebSocket`) });
+      // Nothing announces the end here.
+      await page.routeWebSocket(/\/realtime\/v1/, (socket) => void socket.close());
+      const account = await enterAsStaff(shop, page, `/admin/orders?search=${encodeURIComponent(name)}`);
+      const status = statusButton(page, `Status of ${number}`);
+      await status.waitFor();
+      await signOutEverywhere(account);
+      await chooseStatus(status, 'Shipped');
+      await ended(page).waitFor();
+      await signInAgain(page, account);
+      await page
+        .getByRole('region', { name: /Messages/ })
+        .getByText('Order status updated successfully')
+        .waitFor();
+      await until(async () => (await status.textContent()) === 'Shipped', 'the change is shown');
+    },
+  );
 
-  story('a deactivated member sees no customer data from that moment', async ({ newVisitor }) => {
+  story('a deactivated staff member sees no customer data from that moment', async ({ newVisitor }) => {
     const name = `Achieng ${where}`;
     await placeOrder(name);
     const { page } = await newVisitor({ expectedFailures: refusals });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -18,13 +19,14 @@ afterAll(async () => {
   await shop.close();
   expect(problems, "the server's log").toEqual([]);
 });
-// A change that came too late is told on the console as well, for who looks into it.
+// A rejected change is also logged on the console, for diagnosis.
 const story = storyIn(() => browser, { expectedFailures: /Failed to save settings/ });
+const longStory = inLongRun(story);
 
-const sizes = [
-  ['on a phone', phone],
+const sizes = mainCase([
   ['on a desktop', desktop],
-] as const;
+  ['on a phone', phone],
+] as const);
 
 async function openSettings(page: Page): Promise<void> {
   await enterAsStaff(shop, page);
@@ -48,56 +50,59 @@ const reset = () =>
     reservation_minutes: 15,
   });
 
-story.for(sizes)('%s: a change is on the storefront at once', async ([where, viewport], { newVisitor }) => {
-  await reset();
-  const customer = (await newVisitor({ viewport })).page;
-  await customer.goto(`${shop.url}/shop`);
-  await customer.getByText('KES 1 delivery fee applies to all orders').waitFor();
-  const { page } = await newVisitor({ viewport });
-  await openSettings(page);
-  await expectAccessible(page, `the settings ${where}`);
-  expect(await save(page).isDisabled(), 'there is nothing to save yet').toBe(true);
+story.for(sizes)(
+  '%s: a change appears on the storefront at once',
+  async ([where, viewport], { newVisitor }) => {
+    await reset();
+    const customer = (await newVisitor({ viewport })).page;
+    await customer.goto(`${shop.url}/shop`);
+    await customer.getByText('KES 1 delivery fee applies to all orders').waitFor();
+    const { page } = await newVisitor({ viewport });
+    await openSettings(page);
+    await expectAccessible(page, `the settings ${where}`);
+    expect(await save(page).isDisabled(), 'there is nothing to save yet').toBe(true);
 
-  await field(page, 'Store name').fill(`Juice House ${where}`);
-  await field(page, 'Delivery fee (KES)').fill('250');
-  await field(page, 'Chat phone').fill('0711 222 333');
-  await field(page, 'TikTok').fill('');
-  await page.getByText('Not saved yet').waitFor();
-  await save(page).click();
-  await saved(page).waitFor();
-  await expect
-    .poll(() => field(page, 'Chat phone').inputValue(), { message: 'in the form it is kept in' })
-    .toBe('+254711222333');
-  await expect.poll(() => save(page).isDisabled()).toBe(true);
-  await expect.poll(() => page.title()).toContain(`Juice House ${where}`);
+    await field(page, 'Store name').fill(`Juice House ${where}`);
+    await field(page, 'Delivery fee (KES)').fill('250');
+    await field(page, 'Chat phone').fill('0711 222 333');
+    await field(page, 'TikTok').fill('');
+    await page.getByText('Not saved yet').waitFor();
+    await save(page).click();
+    await saved(page).waitFor();
+    await expect
+      .poll(() => field(page, 'Chat phone').inputValue(), { message: 'in the form it is kept in' })
+      .toBe('+254711222333');
+    await expect.poll(() => save(page).isDisabled()).toBe(true);
+    await expect.poll(() => page.title()).toContain(`Juice House ${where}`);
 
-  const isRead = (words: RegExp) =>
-    until(
-      async () => words.test(await (await fetch(`${shop.url}/shop`)).text()),
-      'the storefront says so',
-      1000,
-    );
-  await isRead(/KES 250 delivery fee/);
-  await customer.reload();
-  await customer.getByText('KES 250 delivery fee applies to all orders').waitFor();
-  expect(await customer.title()).toContain(`Juice House ${where}`);
-  expect(await customer.getByRole('link', { name: /on TikTok/ }).count()).toBe(0);
-  expect(await customer.getByRole('link', { name: /on Instagram/ }).count()).toBe(1);
-  expect(await customer.locator('a[href="https://wa.me/254711222333"]').count()).toBeGreaterThan(0);
+    const isRead = (words: RegExp) =>
+      until(
+        async () => words.test(await (await fetch(`${shop.url}/shop`)).text()),
+        'the storefront says so',
+        1000,
+      );
+    await isRead(/KES 250 delivery fee/);
+    await customer.reload();
+    await customer.getByText('KES 250 delivery fee applies to all orders').waitFor();
+    expect(await customer.title()).toContain(`Juice House ${where}`);
+    expect(await customer.getByRole('link', { name: /on TikTok/ }).count()).toBe(0);
+    expect(await customer.getByRole('link', { name: /on Instagram/ }).count()).toBe(1);
+    expect(await customer.locator('a[href="https://wa.me/254711222333"]').count()).toBeGreaterThan(0);
 
-  // Messages stay as long as somebody points at them.
-  await page.mouse.move(0, 0);
-  await saved(page).waitFor({ state: 'hidden' });
-  await field(page, 'Delivery fee (KES)').fill('0');
-  await save(page).click();
-  await saved(page).waitFor();
-  await customer.reload();
-  await expect.poll(() => customer.locator('main').textContent()).toMatch(/free/i);
-  expect(await settings()).toMatchObject({ delivery_fee: 0 });
-});
+    // Toasts stay as long as the pointer is on them.
+    await page.mouse.move(0, 0);
+    await saved(page).waitFor({ state: 'hidden' });
+    await field(page, 'Delivery fee (KES)').fill('0');
+    await save(page).click();
+    await saved(page).waitFor();
+    await customer.reload();
+    await expect.poll(() => customer.locator('main').textContent()).toMatch(/free/i);
+    expect(await settings()).toMatchObject({ delivery_fee: 0 });
+  },
+);
 
 story.for(sizes)(
-  '%s: what is wrong is told beside its field, and nothing is saved',
+  '%s: an error appears beside its field, and nothing is saved',
   async ([where, viewport], { newVisitor }) => {
     await reset();
     const { page } = await newVisitor({ viewport });
@@ -131,8 +136,8 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)(
-  '%s: who leaves with something unsaved is asked',
+longStory.for(sizes)(
+  '%s: leaving with unsaved changes asks first',
   async ([where, viewport], { newVisitor }) => {
     await reset();
     const { page } = await newVisitor({ viewport });
@@ -152,8 +157,8 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)(
-  '%s: of two members at once, neither loses a change',
+longStory.for(sizes)(
+  '%s: two staff members who save at once both keep their changes',
   async ([where, viewport], { newVisitor }) => {
     await reset();
     const [first, second] = [(await newVisitor({ viewport })).page, (await newVisitor({ viewport })).page];
@@ -166,7 +171,7 @@ story.for(sizes)(
     await save(second).click();
     await saved(second).waitFor();
 
-    // Whether the first heard of it by itself or not: saving over it is not possible.
+    // Whether or not the first received the change: overwriting it is not possible.
     const panel = first.getByRole('alert').filter({ hasText: 'Someone else changed the settings' });
     await pressUnlessTaken(save(first), panel);
     await panel.getByText('Delivery fee is now “20”, it was “1”. Yours: “10”.').waitFor();

@@ -1,4 +1,4 @@
-// Staff come in, and nobody else does.
+// Only staff can sign in to the panel.
 import { Secret, TOTP } from 'otpauth';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -6,6 +6,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -22,6 +23,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser, { viewport: desktop });
+const longStory = inLongRun(story);
 
 const signOut = async (page: Page): Promise<void> => {
   await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
@@ -40,10 +42,10 @@ const screens = [
   ['messages', 'Messages'],
 ] as const;
 
-describe('the way in', () => {
-  story('the first account, told on the console, opens every screen', async ({ newVisitor }) => {
+describe('signing in', () => {
+  story('the first account, printed on the console, opens every screen', async ({ newVisitor }) => {
     const told = /First staff account: +(\S+) {2}password: (\S+)/;
-    await until(async () => told.test(shop.output()), 'the account is told');
+    await until(async () => told.test(shop.output()), 'the account is printed');
     const [, email = '', password = ''] = told.exec(shop.output()) ?? [];
     const { page } = await newVisitor();
     await signIn(shop, page, { id: '', email, password });
@@ -57,7 +59,7 @@ describe('the way in', () => {
   });
 
   story.for([...screens.map(([path]) => path), 'account', ''])(
-    '/admin/%s leads who is not signed in to the sign-in',
+    '/admin/%s redirects to the sign-in page without a session',
     async (path, { newVisitor }) => {
       const { page } = await newVisitor();
       await page.goto(`${shop.url}/admin/${path}`);
@@ -67,7 +69,7 @@ describe('the way in', () => {
     },
   );
 
-  story('a wrong password is told in words and lets nobody in', async ({ newVisitor }) => {
+  story('a wrong password is rejected with a message', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: failedSignIn });
     await page.goto(`${shop.url}/admin/login`);
@@ -84,32 +86,26 @@ describe('the way in', () => {
     await page.waitForURL('**/admin/dashboard');
   });
 
-  story(
-    'who is signed in but not staff stays outside and is told why after a second',
-    async ({ newVisitor }) => {
-      const account = await makeAccount(shop, 'customer');
-      const { page } = await newVisitor({ expectedFailures: notAdmin });
-      await page.goto(`${shop.url}/admin/login`);
-      await fillSignIn(page, account);
-      await page.getByText('If you are not redirected, you may not have admin privileges.').waitFor();
-      await page.goto(`${shop.url}/admin/orders`);
-      await page.waitForURL('**/admin/login');
-      await page.getByRole('button', { name: 'Sign out of this account' }).click();
-      await page.getByText('If you are not redirected').waitFor({ state: 'detached' });
-    },
-  );
+  story('a signed-in customer is rejected with the reason after a second', async ({ newVisitor }) => {
+    const account = await makeAccount(shop, 'customer');
+    const { page } = await newVisitor({ expectedFailures: notAdmin });
+    await page.goto(`${shop.url}/admin/login`);
+    await fillSignIn(page, account);
+    await page.getByText('If you are not redirected, you may not have admin privileges.').waitFor();
+    await page.goto(`${shop.url}/admin/orders`);
+    await page.waitForURL('**/admin/login');
+    await page.getByRole('button', { name: 'Sign out of this account' }).click();
+    await page.getByText('If you are not redirected').waitFor({ state: 'detached' });
+  });
 
-  story(
-    'who is signed in and staff is led on to the dashboard, also after a reload',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor();
-      await signIn(shop, page, await makeAccount(shop, 'staff'));
-      await page.goto(`${shop.url}/admin/login`);
-      await page.waitForURL('**/admin/dashboard');
-      await page.goto(`${shop.url}/admin/reset-password`);
-      await page.waitForURL('**/admin/account');
-    },
-  );
+  story('signed-in staff are redirected to the dashboard, also after a reload', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await signIn(shop, page, await makeAccount(shop, 'staff'));
+    await page.goto(`${shop.url}/admin/login`);
+    await page.waitForURL('**/admin/dashboard');
+    await page.goto(`${shop.url}/admin/reset-password`);
+    await page.waitForURL('**/admin/account');
+  });
 });
 
 describe('the panel', () => {
@@ -151,7 +147,7 @@ describe('the panel', () => {
     expect(overflow).toBeLessThanOrEqual(0);
   });
 
-  story('signing out in one tab signs out the other', async ({ newVisitor }) => {
+  longStory('signing out in one tab signs out the other', async ({ newVisitor }) => {
     // The other tab may be asking who it is at that very moment.
     const { page, context } = await newVisitor({ expectedFailures: sessionGone });
     const account = await makeAccount(shop, 'staff');
@@ -159,7 +155,7 @@ describe('the panel', () => {
     const second = await context.newPage();
     await second.goto(`${shop.url}/admin/orders`);
     await second.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
-    // A part of the page in its address, as whoever uses the keyboard leaves it there, makes no difference.
+    // A fragment in the URL, as keyboard users leave it there, makes no difference.
     await second.getByRole('link', { name: 'Skip to content' }).focus();
     await second.keyboard.press('Enter');
     await second.waitForURL('**/admin/orders#main');
@@ -181,10 +177,12 @@ describe('the panel', () => {
     expect(await name.inputValue()).toBe('Half typed');
   });
 
-  story.for([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const)('nothing stands in the way of a screen reader, %s', async ([, viewport], { newVisitor }) => {
+  story.for(
+    mainCase([
+      ['on a desktop', desktop],
+      ['on a phone', phone],
+    ] as const),
+  )('sign-in and account page have no accessibility findings, %s', async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/admin/login`);
     await signInButton(page).waitFor();
@@ -263,7 +261,7 @@ describe('the second factor', () => {
     await signIn(shop, page, account);
   });
 
-  story('a passkey is made, signs in, is renamed and removed', async ({ newVisitor }) => {
+  longStory('a passkey is created, signs in, is renamed and removed', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page, context } = await newVisitor();
     const session = await context.newCDPSession(page);
@@ -308,7 +306,7 @@ describe('the password', () => {
     await page.getByText('Check your e-mail').waitFor();
   }
 
-  story('a forgotten one is replaced by a link from a mail, on whatever device', async ({ newVisitor }) => {
+  story('a forgotten password is replaced by an emailed link on another device', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor();
     await askForLink(page, account.email);
@@ -331,7 +329,7 @@ describe('the password', () => {
     await third.getByRole('button', { name: 'Send the link' }).waitFor();
   });
 
-  story('the code in that mail does as well as its link', async ({ newVisitor }) => {
+  longStory('the code in that email works as well as its link', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /403 .*\/auth\/v1\/verify/ });
     await askForLink(page, account.email);
@@ -347,7 +345,7 @@ describe('the password', () => {
     await page.waitForURL('**/admin/dashboard');
   });
 
-  story('a link that was sent before still works when another one is refused', async ({ newVisitor }) => {
+  longStory('an earlier link still works when another email is rejected', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page: stranger } = await newVisitor();
     await askForLink(stranger, account.email);
@@ -360,13 +358,13 @@ describe('the password', () => {
     await page.getByLabel(/^New password \*/).waitFor();
   });
 
-  story('nobody learns whether an address has an account', async ({ newVisitor }) => {
+  story('the response does not reveal whether an email has an account', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await askForLink(page, 'stranger@jani.example');
     expect(await mailsTo(shop.outbox, 'stranger@jani.example')).toEqual([]);
   });
 
-  story('a change takes the current one and ends the other sessions', async ({ newVisitor }) => {
+  story('changing it needs the current one and ends the other sessions', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor({ expectedFailures: /400 .*\/auth\/v1\/user/ }),
@@ -386,7 +384,7 @@ describe('the password', () => {
     await other.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
   });
 
-  story('other sessions are seen and ended', async ({ newVisitor }) => {
+  longStory('other sessions are listed and ended', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor(),
@@ -405,7 +403,7 @@ describe('the password', () => {
   });
 });
 
-test('no page of the storefront brings code of the staff area', async () => {
+test('no storefront page loads code of the staff panel', async () => {
   const { page, context, close } = await visit(browser, { viewport: desktop });
   const addresses = new Set<string>();
   context.on('response', (answer) => {

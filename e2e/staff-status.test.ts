@@ -6,6 +6,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { textsTo } from './mailbox.ts';
 import { type Order, placeOrder, placePaidOrder, readOrder } from './placed-orders.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
@@ -37,10 +38,12 @@ const isShown = (page: Page, order: Order, words: string) =>
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
-describe.each([
-  ['on a phone', phone, '0711030'],
-  ['at the counter', desktop, '0711031'],
-] as const)('%s', (where, viewport, numbers) => {
+describe.each(
+  mainCase([
+    ['at the counter', desktop, '0711031'],
+    ['on a phone', phone, '0711030'],
+  ] as const),
+)('%s', (where, viewport, numbers) => {
   const story = storyIn(() => browser, { viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {
@@ -93,56 +96,60 @@ describe.each([
   });
 });
 
-describe('after 15 seconds', () => {
+inLongRun(describe)('after 15 seconds', () => {
   const story = storyIn(() => browser);
 
-  story('the customer is notified of what was not undone, without the panel', async ({ newVisitor }) => {
-    const [undone, reloaded, staying] = [
-      await placePaidOrder(shop, 'Time undone', '0711030201'),
-      await placePaidOrder(shop, 'Time reloaded', '0711030202'),
-      await placePaidOrder(shop, 'Time staying', '0711030203'),
-    ];
-    const till = await placeOrder(shop, 'Time till', '0711030204');
-    const { page, context } = await newVisitor();
-    await enterAsStaff(shop, page);
-    await openOrders(page, 'Time');
-    await chooseStatus(statusOf(page, undone), 'Shipped');
-    await undoButton(page, undone).click();
-    await isShown(page, undone, 'Processing');
-    await chooseStatus(statusOf(page, reloaded), 'Shipped');
-    await undoButton(page, reloaded).waitFor();
-    // Closing the page loses the button and not the message.
-    const other = await context.newPage();
-    await other.goto(`${shop.url}/admin/orders/${till.id}`);
-    await page.close();
-    const dialog = other.getByRole('dialog');
-    const confirm = async (button: string, amount: string) => {
-      await dialog.getByLabel(/^Amount that came/).fill(amount);
-      await dialog.getByRole('button', { name: button }).click();
-    };
-    await dialog.getByRole('button', { name: 'Confirm till payment' }).click();
-    const charge = (await dialog.getByText("The order's charge is").textContent())?.replace(/\D/g, '') ?? '';
-    await dialog.getByLabel(/^M-PESA receipt/).fill('UKL7110302');
-    await confirm('Confirm payment', '1');
-    await dialog.getByRole('button', { name: 'Save KES 1' }).click();
-    await dialog.getByRole('button', { name: 'Correct till payment' }).click();
-    await confirm('Save correction', charge);
-    await messages(other).getByText('The payment is corrected: the order is paid').waitFor();
-    await openOrders(other, 'Time staying');
-    await chooseStatus(statusOf(other, staying), 'Delivered');
-    await undoButton(other, staying).waitFor();
-    const texts = async (customerPhone: string, words: string) =>
-      (await textsOf(customerPhone)).filter((text) => text.includes(words)).length;
-    await until(
-      async () =>
-        (await texts('0711030202', 'is on its way')) === 1 &&
-        (await texts('0711030203', 'was delivered')) === 1 &&
-        (await texts('0711030204', 'received for')) === 1,
-      'the customers are notified',
-    );
-    await undoButton(other, staying).waitFor({ state: 'detached' });
-    expect(await texts('0711030201', 'is on its way')).toBe(0);
-    expect(await texts('0711030204', 'needs a check')).toBe(0);
-    expect((await readOrder(shop, staying.id)).status).toBe('delivered');
-  });
+  story(
+    'the customer is notified of a status not undone, even with the panel closed',
+    async ({ newVisitor }) => {
+      const [undone, reloaded, staying] = [
+        await placePaidOrder(shop, 'Time undone', '0711030201'),
+        await placePaidOrder(shop, 'Time reloaded', '0711030202'),
+        await placePaidOrder(shop, 'Time staying', '0711030203'),
+      ];
+      const till = await placeOrder(shop, 'Time till', '0711030204');
+      const { page, context } = await newVisitor();
+      await enterAsStaff(shop, page);
+      await openOrders(page, 'Time');
+      await chooseStatus(statusOf(page, undone), 'Shipped');
+      await undoButton(page, undone).click();
+      await isShown(page, undone, 'Processing');
+      await chooseStatus(statusOf(page, reloaded), 'Shipped');
+      await undoButton(page, reloaded).waitFor();
+      // Closing the page loses the button and not the message.
+      const other = await context.newPage();
+      await other.goto(`${shop.url}/admin/orders/${till.id}`);
+      await page.close();
+      const dialog = other.getByRole('dialog');
+      const confirm = async (button: string, amount: string) => {
+        await dialog.getByLabel(/^Amount that came/).fill(amount);
+        await dialog.getByRole('button', { name: button }).click();
+      };
+      await dialog.getByRole('button', { name: 'Confirm till payment' }).click();
+      const charge =
+        (await dialog.getByText("The order's charge is").textContent())?.replace(/\D/g, '') ?? '';
+      await dialog.getByLabel(/^M-PESA receipt/).fill('UKL7110302');
+      await confirm('Confirm payment', '1');
+      await dialog.getByRole('button', { name: 'Save KES 1' }).click();
+      await dialog.getByRole('button', { name: 'Correct till payment' }).click();
+      await confirm('Save correction', charge);
+      await messages(other).getByText('The payment is corrected: the order is paid').waitFor();
+      await openOrders(other, 'Time staying');
+      await chooseStatus(statusOf(other, staying), 'Delivered');
+      await undoButton(other, staying).waitFor();
+      const texts = async (customerPhone: string, words: string) =>
+        (await textsOf(customerPhone)).filter((text) => text.includes(words)).length;
+      await until(
+        async () =>
+          (await texts('0711030202', 'is on its way')) === 1 &&
+          (await texts('0711030203', 'was delivered')) === 1 &&
+          (await texts('0711030204', 'received for')) === 1,
+        'the customers are notified',
+      );
+      await undoButton(other, staying).waitFor({ state: 'detached' });
+      expect(await texts('0711030201', 'is on its way')).toBe(0);
+      expect(await texts('0711030204', 'needs a check')).toBe(0);
+      expect((await readOrder(shop, staying.id)).status).toBe('delivered');
+    },
+  );
 });

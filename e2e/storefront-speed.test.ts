@@ -1,9 +1,10 @@
-// The first moments of a visit on a slow line: what is asked for when, and that nobody taps in vain.
+// The first moments of a visit on a slow connection: what is loaded when, and that every tap is handled.
 import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -16,8 +17,9 @@ afterAll(async () => {
   await shop.close();
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
-/** Holds back what is asked for until told to let it go. */
+/** Holds requests back until released. */
 async function holdBack(page: Page, what: RegExp): Promise<{ asked: string[]; letGo(): void }> {
   const asked: string[] = [];
   let letGo = () => {};
@@ -45,8 +47,8 @@ async function slowDown(page: Page): Promise<void> {
   });
 }
 
-describe('a tap before the page can answer', () => {
-  story('is answered when it can: each one, in their order', async ({ newVisitor }) => {
+describe('a tap before hydration', () => {
+  story('is handled after hydration, each one in order', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await slowDown(page);
     const code = await holdBack(page, scripts);
@@ -65,7 +67,7 @@ describe('a tap before the page can answer', () => {
     expect(await page.locator('[data-tapped]').count()).toBe(0);
   });
 
-  story('leads to the order as a page of its own where scripts never come', async ({ newVisitor }) => {
+  longStory('opens the order page where scripts never load', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await holdBack(page, scripts);
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
@@ -73,7 +75,7 @@ describe('a tap before the page can answer', () => {
     await page.waitForURL('**/shop/mango-bottle/order?quantity=1');
   });
 
-  story('opens the filters once, and they stay open', async ({ newVisitor }) => {
+  story('opens the filters once and leaves them open', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     await page.goto(`${shop.url}/shop`, { waitUntil: 'commit' });
@@ -91,7 +93,7 @@ describe('a tap before the page can answer', () => {
     await page.waitForURL(/\/shop\?sort=price/);
   });
 
-  story('opens the menu and follows a link without waiting', async ({ newVisitor }) => {
+  story('opens the menu and follows a link at once', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await holdBack(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'commit' });
@@ -117,7 +119,7 @@ describe('the scripts of a storefront page', () => {
     await expect.poll(() => asked.length).toBeGreaterThan(3);
   });
 
-  story('do not wait for somebody who types', async ({ newVisitor }) => {
+  story('load at once when a visitor types', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await holdBack(page, /\/art\//);
     const started = page.waitForRequest(scripts);
@@ -126,14 +128,14 @@ describe('the scripts of a storefront page', () => {
     await started;
   });
 
-  test('come at once on staff pages', async () => {
+  test('load at once on staff pages', async () => {
     const html = await (await fetch(`${shop.url}/admin/login`)).text();
     expect(html).toContain('<link rel="modulepreload"');
     expect(html).toContain('<script type="module"');
     expect(html).not.toContain('late-boot');
   });
 
-  test('know nothing of the staff area, and neither does the style sheet', async () => {
+  test('contain no code of the staff panel, nor does the style sheet', async () => {
     const html = await (await fetch(`${shop.url}/shop`)).text();
     const list = /\/assets\/storefront-manifest-\w+\.js/.exec(html)?.[0];
     const routes = await (await fetch(`${shop.url}${list}`)).text();
@@ -150,8 +152,8 @@ describe('the scripts of a storefront page', () => {
 });
 
 describe('a first visit on a slow line', () => {
-  test.each(['/', '/shop', '/shop/mango-bottle', '/delivery', '/contact', '/track-order'])(
-    'to %s costs little, and what can wait does',
+  test.each(mainCase(['/shop/mango-bottle', '/', '/shop', '/delivery', '/contact', '/track-order']))(
+    'to %s stays within its budget and defers what can wait',
     async (path) => {
       const visit = await firstVisit(browser, `${shop.url}${path}`);
       expect(visit.total).toBeLessThan(250_000);
@@ -177,7 +179,7 @@ describe('a first visit on a slow line', () => {
     },
   );
 
-  story('brings what is far below when the page is alive', async ({ newVisitor }) => {
+  story('loads images far below after hydration', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     // Scripts that are held back may keep the page from ever being loaded.
@@ -194,7 +196,7 @@ describe('a first visit on a slow line', () => {
     expect(await page.locator('link[rel="manifest"]').count()).toBe(1);
   });
 
-  story('or when somebody scrolls there before', async ({ newVisitor }) => {
+  story('or earlier when the visitor scrolls there', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser } from './browser.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from './shopper.ts';
 import { storyIn } from './story.ts';
 
@@ -21,6 +22,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
 /** A text as it is written, or where else it is. */
 type Shown = string | ((page: Page) => Locator);
@@ -174,7 +176,7 @@ describe('on a desktop', () => {
       ],
     ],
     [
-      'product that is sold out',
+      'product without stock',
       '/shop/tamarind-flask',
       ['Out of Stock', (page) => page.getByRole('button', { name: 'Order Now', disabled: true })],
     ],
@@ -185,7 +187,7 @@ describe('on a desktop', () => {
     ],
     ['tracking', '/track-order', [heading('Track Your Order'), field('Tracking number')]],
     [
-      'tracking of what is not there',
+      'tracking an unknown number',
       '/track-order/JJ-20200101-1000',
       [
         heading('No Order Found'),
@@ -194,7 +196,7 @@ describe('on a desktop', () => {
       ],
     ],
     [
-      'tracking whose query takes precedence over its path',
+      'tracking with a number in query and path',
       '/track-order/JJ-20200101-1000?tracking=JJ-20200202-2000',
       [(page) => page.getByLabel('Tracking number').and(page.locator('[value="JJ-20200202-2000"]'))],
     ],
@@ -267,7 +269,7 @@ describe('on a desktop', () => {
       '/no/such/page',
       [...header, heading('404'), 'Oops! Page not found', link('Return to Home', '/')],
     ],
-    ['page that is only an answer', '/newsletter', [...header, heading('404'), link('Return to Home', '/')]],
+    ['newsletter confirmation', '/newsletter', [...header, heading('404'), link('Return to Home', '/')]],
   ];
 
   story.concurrent.for(screens)('%s', async ([, address, shows], { newVisitor }) => {
@@ -276,7 +278,7 @@ describe('on a desktop', () => {
     await expectShown(page, shows);
   });
 
-  story('the home page shows six of each, at the prices of the specification', async ({ newVisitor }) => {
+  story('the home page shows six of each at the specified prices', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(shop.url);
     const prices = (title: string) =>
@@ -295,7 +297,7 @@ describe('on a desktop', () => {
 });
 
 describe('on a phone', () => {
-  story.concurrent('the menu has what the header has', async ({ newVisitor }) => {
+  story.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(shop.url);
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
@@ -318,7 +320,7 @@ describe('on a phone', () => {
   });
 
   story.concurrent(
-    'the order form tells what is wrong, one after the other, then why there is no order',
+    'the order form shows one error after the other, then why the order is rejected',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /place_order/ });
       await openOrderDialog(page, shop.url, 'mango-bottle');
@@ -394,8 +396,8 @@ describe('on a phone', () => {
     },
   );
 
-  story.concurrent(
-    'a payment that cannot begin tells why, and a retry forgets it',
+  longStory.concurrent(
+    'a payment that cannot start shows why, and a retry clears it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({
         expectedFailures: /mobile-money|could not be fetched; asking again/,
@@ -441,36 +443,35 @@ describe('on a phone', () => {
     },
   );
 
-  story.concurrent.for([
-    ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰'],
-    ['1001', 'Another transaction in progress. Please wait and try again. ⏳'],
-    ['1019', 'Transaction expired. Please try again. ⏰'],
-    ['1025', 'System error occurred. Please try again. ⚠️'],
-    ['1032', 'Payment was cancelled. Please try again. ❌'],
-    ['1037', 'Customer not reachable. Please ensure phone is on and has network. 📵'],
-    ['2001', 'Wrong M-PESA PIN entered. Please try again. 🔐'],
-  ] as const)(
-    'result code %s is told as "%s", and the visitor may try again',
-    async ([code, message], { newVisitor }) => {
-      const number = `071200${code}`;
-      const { page } = await newVisitor();
-      await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
-      await payButton(page).click();
-      const failure = dialogOf(page).getByText(message, { exact: true });
-      await failure.waitFor();
-      const { secret } = await shop.keys();
-      const orders = await fetch(
-        `${shop.url}/rest/v1/orders?customer_phone=eq.%2B254${number.slice(1)}&select=status,payment_status`,
-        { headers: { apikey: secret } },
-      );
-      expect(await orders.json()).toEqual([{ status: 'pending', payment_status: 'unpaid' }]);
-      await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
-      await payButton(page).waitFor();
-      await failure.waitFor({ state: 'detached' });
-    },
-  );
+  story.concurrent.for(
+    mainCase([
+      ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰'],
+      ['1001', 'Another transaction in progress. Please wait and try again. ⏳'],
+      ['1019', 'Transaction expired. Please try again. ⏰'],
+      ['1025', 'System error occurred. Please try again. ⚠️'],
+      ['1032', 'Payment was cancelled. Please try again. ❌'],
+      ['1037', 'Customer not reachable. Please ensure phone is on and has network. 📵'],
+      ['2001', 'Wrong M-PESA PIN entered. Please try again. 🔐'],
+    ] as const),
+  )('result code %s shows "%s" and offers a retry', async ([code, message], { newVisitor }) => {
+    const number = `071200${code}`;
+    const { page } = await newVisitor();
+    await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
+    await payButton(page).click();
+    const failure = dialogOf(page).getByText(message, { exact: true });
+    await failure.waitFor();
+    const { secret } = await shop.keys();
+    const orders = await fetch(
+      `${shop.url}/rest/v1/orders?customer_phone=eq.%2B254${number.slice(1)}&select=status,payment_status`,
+      { headers: { apikey: secret } },
+    );
+    expect(await orders.json()).toEqual([{ status: 'pending', payment_status: 'unpaid' }]);
+    await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
+    await payButton(page).waitFor();
+    await failure.waitFor({ state: 'detached' });
+  });
 
-  story.concurrent('a tracked order tells how far it is, as staff move it on', async ({ newVisitor }) => {
+  story.concurrent('a tracked order shows each status as staff set it', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-flask');
     await fillOrder(page, { ...amina, phone: '0724005503' });
@@ -534,7 +535,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'a cancelled order');
   });
 
-  story.concurrent('a look-up that is broken off is told as a failed one', async ({ newVisitor }) => {
+  longStory.concurrent('an interrupted lookup is reported as failed', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/track-order`);
     await awake(page);
@@ -554,8 +555,8 @@ describe('on a phone', () => {
     await expectAccessible(page, 'a failed look-up');
   });
 
-  story.concurrent(
-    'a message that is broken off stays where it is, and is sent at the next try',
+  longStory.concurrent(
+    'an interrupted message keeps its text and is sent at the next attempt',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: brokenOff });
       await page.goto(`${shop.url}/contact`);
@@ -589,7 +590,7 @@ describe('on a phone', () => {
     },
   );
 
-  story.concurrent('what cannot be loaded has words of its own', async ({ newVisitor }) => {
+  longStory.concurrent('data that cannot be loaded has its own message', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);
@@ -607,9 +608,9 @@ describe('on a phone', () => {
   });
 });
 
-describe('numbers that one sees', () => {
-  story.concurrent(
-    'the slides move on every 5 seconds, in a ring, until somebody takes hold',
+describe('visible numbers', () => {
+  longStory.concurrent(
+    'the carousel advances every 5 seconds in a loop until the visitor touches it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport: desktop, reducedMotion: 'no-preference' });
       await page.clock.install({ time: new Date('2026-11-21T18:00:00Z') });
@@ -643,7 +644,7 @@ describe('numbers that one sees', () => {
     },
   );
 
-  story.concurrent('a message stays for 4 seconds, and three are shown at most', async ({ newVisitor }) => {
+  longStory.concurrent('a toast stays for 4 seconds, and at most three are shown', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/contact`);
     await awake(page);
@@ -677,8 +678,8 @@ describe('numbers that one sees', () => {
     expect(went - came).toBeLessThan(8000);
   });
 
-  story.concurrent(
-    'a new page is fetched ahead, begins at its top and is counted once',
+  longStory.concurrent(
+    'a new page is prefetched, starts at the top and is counted once',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport: desktop });
       const counted: string[] = [];
@@ -712,7 +713,7 @@ describe('numbers that one sees', () => {
   );
 
   story.concurrent(
-    'a quantity has a least and no most; three others of the flavor at most',
+    'the quantity has a minimum and no maximum; at most three related drinks are shown',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await page.goto(`${shop.url}/shop/mango-bottle`);
@@ -722,7 +723,7 @@ describe('numbers that one sees', () => {
       expect(await quantity.inputValue()).toBe('1');
       await quantity.fill('0');
       expect(await quantity.inputValue()).toBe('1');
-      // Emptied to be typed anew, and left empty.
+      // Cleared and left empty.
       await quantity.fill('');
       await quantity.pressSequentially('250000');
       await page.getByRole('button', { name: 'Increase quantity' }).click();
@@ -740,7 +741,7 @@ describe('numbers that one sees', () => {
     },
   );
 
-  story.concurrent('768 px is where the menu ends', async ({ newVisitor }) => {
+  story.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: { width: 767, height: 900 } });
     await page.goto(`${shop.url}/contact`);
     await awake(page);
@@ -764,7 +765,7 @@ describe('numbers that one sees', () => {
 });
 
 // The last one: afterwards this network may look nothing up for a while.
-story('a look-up that is refused is told in the words of the service', async ({ newVisitor }) => {
+story("a rejected lookup shows the service's message", async ({ newVisitor }) => {
   const { publishable } = await shop.keys();
   const guesses = Array.from({ length: 60 }, () =>
     fetch(`${shop.url}/rest/v1/rpc/track_order`, {

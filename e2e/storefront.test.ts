@@ -6,6 +6,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { newsletterLinkIn, nextMail } from './mailbox.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import {
   amina,
   fillOrder,
@@ -30,6 +31,7 @@ afterAll(async () => {
   expect(problems, "the server's log").toEqual([]);
 });
 const story = storyIn(() => browser);
+const longStory = inLongRun(story);
 
 /** The browser's own line about a page that is missing on purpose. */
 const missingPage = /404 \(Not Found\)/;
@@ -72,7 +74,7 @@ async function expectFocus(page: Page, called: string): Promise<void> {
   });
 }
 
-describe('a visitor who has only a keyboard', () => {
+describe('a visitor with only a keyboard', () => {
   /** Tabs on until the focus is on what is meant. */
   async function tabTo(page: Page, role: 'button' | 'link' | 'textbox', name: string | RegExp) {
     const target = page.getByRole(role, { name }).first();
@@ -88,76 +90,75 @@ describe('a visitor who has only a keyboard', () => {
     await page.keyboard.type(text);
   }
 
-  story.for([
-    ['in the drawer of a phone', phone, '0721005501'],
-    ['in the dialog of a desktop', desktop, '0721005502'],
-  ] as const)(
-    'orders and pays %s, and always knows where they are',
-    async ([, viewport, number], { newVisitor }) => {
-      const { page } = await newVisitor({ viewport });
-      let letGo = () => {};
-      const gate = new Promise<void>((resolve) => {
-        letGo = resolve;
-      });
-      await page.route('**/rest/v1/rpc/place_order', async (route) => {
-        await gate;
-        await route.continue();
-      });
+  story.for(
+    mainCase([
+      ['in the drawer of a phone', phone, '0721005501'],
+      ['in the dialog of a desktop', desktop, '0721005502'],
+    ] as const),
+  )('orders and pays %s with the focus always visible', async ([, viewport, number], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    let letGo = () => {};
+    const gate = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    await page.route('**/rest/v1/rpc/place_order', async (route) => {
+      await gate;
+      await route.continue();
+    });
 
-      await page.goto(shop.url);
-      await awake(page);
-      await page.keyboard.press('Tab');
-      await expectFocus(page, 'link "Skip to content"');
-      await page.keyboard.press('Enter');
-      await expectFocus(page, 'main');
-      await tabTo(page, 'link', 'Shop Now');
-      await page.keyboard.press('Enter');
-      await page.waitForURL('**/shop');
-      await expectFocus(page, 'main');
-      await tabTo(page, 'link', 'Embu Fresh Mango');
-      await page.keyboard.press('Enter');
-      await page.waitForURL('**/shop/mango-bottle');
-      await expectFocus(page, 'main');
-      await tabTo(page, 'button', 'Increase quantity');
-      await page.keyboard.press('Enter');
-      await expectFocus(page, 'button "Increase quantity"');
-      await tabTo(page, 'button', 'Order Now');
-      await page.keyboard.press('Enter');
-      await dialogOf(page).waitFor();
-      await expectFocus(page, 'dialog "Your order"');
+    await page.goto(shop.url);
+    await awake(page);
+    await page.keyboard.press('Tab');
+    await expectFocus(page, 'link "Skip to content"');
+    await page.keyboard.press('Enter');
+    await expectFocus(page, 'main');
+    await tabTo(page, 'link', 'Shop Now');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/shop');
+    await expectFocus(page, 'main');
+    await tabTo(page, 'link', 'Embu Fresh Mango');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/shop/mango-bottle');
+    await expectFocus(page, 'main');
+    await tabTo(page, 'button', 'Increase quantity');
+    await page.keyboard.press('Enter');
+    await expectFocus(page, 'button "Increase quantity"');
+    await tabTo(page, 'button', 'Order Now');
+    await page.keyboard.press('Enter');
+    await dialogOf(page).waitFor();
+    await expectFocus(page, 'dialog "Your order"');
 
-      // A form that is not right leads to the field that is wrong.
-      await tabTo(page, 'button', /^Place Order/);
-      await page.keyboard.press('Enter');
-      await expectFocus(page, 'textbox "Name" [invalid]');
-      await page.keyboard.type(amina.name);
-      await type(page, /^Email/, amina.email);
-      await type(page, /^Phone/, number);
-      await type(page, /^Delivery location/, amina.location);
+    // A form that is not right leads to the field that is wrong.
+    await tabTo(page, 'button', /^Place Order/);
+    await page.keyboard.press('Enter');
+    await expectFocus(page, 'textbox "Name" [invalid]');
+    await page.keyboard.type(amina.name);
+    await type(page, /^Email/, amina.email);
+    await type(page, /^Phone/, number);
+    await type(page, /^Delivery location/, amina.location);
 
-      await page.keyboard.press('Enter');
-      await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
-      await expectFocus(page, 'button "Processing..."');
-      letGo();
+    await page.keyboard.press('Enter');
+    await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
+    await expectFocus(page, 'button "Processing..."');
+    letGo();
 
-      await payButton(page).waitFor();
-      expect(await dialogOf(page).textContent()).toContain('1,901.00');
-      await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
-      await tabTo(page, 'textbox', /phone number/);
-      await tabTo(page, 'button', /^Pay\b/);
-      await page.keyboard.press('Enter');
-      await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
-      await expectFocus(page, 'heading "Payment received"');
-      await tabTo(page, 'button', 'Track Your Order');
-      await page.keyboard.press('Enter');
-      await page.waitForURL(/\/track-order\/JJ-/);
-      await page.getByText('Amina Otieno').waitFor();
-      await page.getByRole('heading', { name: 'Paid with M-PESA' }).waitFor();
-      await expectFocus(page, 'main');
-    },
-  );
+    await payButton(page).waitFor();
+    expect(await dialogOf(page).textContent()).toContain('1,901.00');
+    await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
+    await tabTo(page, 'textbox', /phone number/);
+    await tabTo(page, 'button', /^Pay\b/);
+    await page.keyboard.press('Enter');
+    await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+    await expectFocus(page, 'heading "Payment received"');
+    await tabTo(page, 'button', 'Track Your Order');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/track-order\/JJ-/);
+    await page.getByText('Amina Otieno').waitFor();
+    await page.getByRole('heading', { name: 'Paid with M-PESA' }).waitFor();
+    await expectFocus(page, 'main');
+  });
 
-  story('leaves the order dialog by Escape and is back at the button', async ({ newVisitor }) => {
+  story('closes the order dialog by Escape and returns to the button', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(`${shop.url}/shop/mango-bottle`);
     await tabTo(page, 'button', 'Order Now');
@@ -168,7 +169,7 @@ describe('a visitor who has only a keyboard', () => {
     await until(async () => (await focusedText(page)) === 'Order Now', 'the focus is back');
   });
 
-  story('is led to what the tracking page answers', async ({ newVisitor }) => {
+  longStory('reaches the result of the tracking form', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-can', { ...amina, phone: '0721004321' });
     const number = await trackingNumberIn(page);
@@ -192,20 +193,22 @@ describe('a visitor who has only a keyboard', () => {
   });
 });
 
-describe.each([
-  ['a phone', phone],
-  ['a desktop', desktop],
-] as const)('with a screen reader on %s', (_, viewport) => {
+describe.each(
+  mainCase([
+    ['a phone', phone],
+    ['a desktop', desktop],
+  ] as const),
+)('with a screen reader on %s', (_, viewport) => {
   const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-  story.for(routes)('%s has nothing in the way', async (route, { newVisitor }) => {
+  story.for(routes)('%s has no accessibility findings', async (route, { newVisitor }) => {
     const { page } = await newVisitor({ viewport, expectedFailures: missingPage });
     await page.goto(`${shop.url}${route}`);
     await page.getByRole('main').waitFor();
     await expectAccessible(page, route, rules);
   });
 
-  story('neither have the order and the payment, in any state', async ({ newVisitor }) => {
+  story('order and payment have none in any state', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const payment = { status: 'pending', result_code: null as string | null };
     await page.route('**/functions/v1/mobile-money', (route) =>
@@ -274,14 +277,16 @@ const firstAction: Record<string, (page: Page) => Locator> = {
   '/no-such-page': (page) => page.getByRole('link', { name: 'Return to Home' }),
 };
 
-describe.each([
-  ['320 px', 320, 1, 16],
-  ['360 px', 360, 1, 16],
-  ['360 px with text at 200 %', 360, 1, 32],
-  ['1280 px at 200 %', 640, 2, 16],
-  ['768 px', 768, 1, 16],
-  ['1440 px', 1440, 1, 16],
-])('at %s', (_, width, deviceScaleFactor, fontSize) => {
+describe.each(
+  mainCase([
+    ['360 px', 360, 1, 16],
+    ['320 px', 320, 1, 16],
+    ['360 px with text at 200 %', 360, 1, 32],
+    ['1280 px at 200 %', 640, 2, 16],
+    ['768 px', 768, 1, 16],
+    ['1440 px', 1440, 1, 16],
+  ]),
+)('at %s', (_, width, deviceScaleFactor, fontSize) => {
   /** Pixels by which the page, a dialog or its body scrolls sideways. */
   const widerThanTheScreen = (page: Page) =>
     page.evaluate(() =>
@@ -351,65 +356,62 @@ describe.each([
     expect(await liesOver(action), `over the first action: ${what}`).toEqual([]);
   };
 
-  story(
-    'every page fits, nothing is cut off, and nothing lies over what is to be done',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({
-        viewport: { width, height: 800 },
-        deviceScaleFactor,
-        expectedFailures: /404 \(Not Found\)|ERR_FAILED.*place_order/,
-      });
-      // As set in the settings of the browser.
-      const session = await page.context().newCDPSession(page);
-      await session.send('Page.setFontSizes', { fontSizes: { standard: fontSize } });
-      for (const route of routes) {
-        await page.goto(`${shop.url}${route}`);
-        const first = firstAction[route]?.(page) ?? page.getByRole('heading', { level: 1 });
-        await expectWhole(page, route, first);
+  story('every page fits, nothing is cut off, and no control is covered', async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      viewport: { width, height: 800 },
+      deviceScaleFactor,
+      expectedFailures: /404 \(Not Found\)|ERR_FAILED.*place_order/,
+    });
+    // As set in the settings of the browser.
+    const session = await page.context().newCDPSession(page);
+    await session.send('Page.setFontSizes', { fontSizes: { standard: fontSize } });
+    for (const route of routes) {
+      await page.goto(`${shop.url}${route}`);
+      const first = firstAction[route]?.(page) ?? page.getByRole('heading', { level: 1 });
+      await expectWhole(page, route, first);
+    }
+    await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
+    const expectInside = async (what: string, action: Locator) => {
+      // It slides in.
+      await until(
+        async () => {
+          await action.scrollIntoViewIfNeeded();
+          return (await liesOver(action)).length === 0;
+        },
+        `${what} is there`,
+        20_000,
+      );
+      const box = await dialogOf(page).boundingBox();
+      expect(box?.x, what).toBeGreaterThanOrEqual(0);
+      expect((box?.x ?? 0) + (box?.width ?? 0), what).toBeLessThanOrEqual(width);
+      // From below on a phone, in the middle of anything larger.
+      const middle = (start = 0, size = 0) => start + size / 2;
+      if (width < 768) expect((box?.y ?? 0) + (box?.height ?? 0), what).toBeCloseTo(800, 0);
+      else {
+        expect(middle(box?.x, box?.width), what).toBeCloseTo(width / 2, 0);
+        expect(box?.y, what).toBeGreaterThan(0);
       }
-      await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
-      const expectInside = async (what: string, action: Locator) => {
-        // It slides in.
-        await until(
-          async () => {
-            await action.scrollIntoViewIfNeeded();
-            return (await liesOver(action)).length === 0;
-          },
-          `${what} is there`,
-          20_000,
-        );
-        const box = await dialogOf(page).boundingBox();
-        expect(box?.x, what).toBeGreaterThanOrEqual(0);
-        expect((box?.x ?? 0) + (box?.width ?? 0), what).toBeLessThanOrEqual(width);
-        // From below on a phone, in the middle of anything larger.
-        const middle = (start = 0, size = 0) => start + size / 2;
-        if (width < 768) expect((box?.y ?? 0) + (box?.height ?? 0), what).toBeCloseTo(800, 0);
-        else {
-          expect(middle(box?.x, box?.width), what).toBeCloseTo(width / 2, 0);
-          expect(box?.y, what).toBeGreaterThan(0);
-        }
-        await expectWhole(page, what, action);
-      };
-      await expectInside('the order dialog', placeOrderButton(page));
-      await fillOrder(page, { ...amina, phone: `0725${fontSize}${String(width).padStart(4, '0')}` });
-      await page.route('**/rest/v1/rpc/place_order', (route) => route.abort());
-      await placeOrderButton(page).click();
-      await page.getByText('Order Failed', { exact: true }).waitFor();
-      await expectInside('the order dialog under a message', placeOrderButton(page));
-      await page.unroute('**/rest/v1/rpc/place_order');
-      await placeOrderButton(page).click();
-      await payButton(page).waitFor();
-      await page.getByText('Order Failed', { exact: true }).waitFor({ state: 'detached' });
-      await expectInside('the payment dialog', payButton(page));
-      const number = await trackingNumberIn(page);
-      await page.goto(`${shop.url}/track-order/${number}`);
-      await expectWhole(page, 'an order', page.getByRole('button', { name: 'Pay now' }));
-    },
-  );
+      await expectWhole(page, what, action);
+    };
+    await expectInside('the order dialog', placeOrderButton(page));
+    await fillOrder(page, { ...amina, phone: `0725${fontSize}${String(width).padStart(4, '0')}` });
+    await page.route('**/rest/v1/rpc/place_order', (route) => route.abort());
+    await placeOrderButton(page).click();
+    await page.getByText('Order Failed', { exact: true }).waitFor();
+    await expectInside('the order dialog under a message', placeOrderButton(page));
+    await page.unroute('**/rest/v1/rpc/place_order');
+    await placeOrderButton(page).click();
+    await payButton(page).waitFor();
+    await page.getByText('Order Failed', { exact: true }).waitFor({ state: 'detached' });
+    await expectInside('the payment dialog', payButton(page));
+    const number = await trackingNumberIn(page);
+    await page.goto(`${shop.url}/track-order/${number}`);
+    await expectWhole(page, 'an order', page.getByRole('button', { name: 'Pay now' }));
+  });
 });
 
-describe('what is not seen as it is drawn', () => {
-  story('the parts of the screens have names', async ({ newVisitor }) => {
+describe('for assistive technology', () => {
+  story('landmarks and controls have names', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(shop.url);
     const slides = page.getByRole('region', { name: 'What we stand for' });
@@ -452,7 +454,7 @@ describe('what is not seen as it is drawn', () => {
   });
 
   story(
-    'what is chosen is seen in forced colours, and nothing moves for who wants it still',
+    'selections are visible in forced colours, and reduced motion stops animations',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport: desktop, forcedColors: 'active' });
       const colour = (control: Locator, property: string) =>
@@ -487,10 +489,10 @@ describe('what is not seen as it is drawn', () => {
   );
 });
 
-describe('without scripts', () => {
+describe('without JavaScript', () => {
   const options = { javaScriptEnabled: false, viewport: desktop };
 
-  story('the search of the header finds drinks', async ({ newVisitor }) => {
+  story("the header's search finds drinks", async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(shop.url);
     await page.getByRole('banner').getByRole('searchbox').fill('ginger lemon');
@@ -499,7 +501,7 @@ describe('without scripts', () => {
     expect(await page.getByRole('main').getByRole('article').count()).toBe(3);
   });
 
-  story('the form of the shop filters and sorts', async ({ newVisitor }) => {
+  story("the shop's form filters and sorts", async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(`${shop.url}/shop`);
     const main = page.getByRole('main');
@@ -512,7 +514,7 @@ describe('without scripts', () => {
     expect(names.every((name) => name.startsWith('Meru Gold'))).toBe(true);
   });
 
-  story('an order is looked up and shown in full to who knows the phone', async ({ newVisitor }) => {
+  story("an order is shown in full with the phone's last digits", async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-can', { ...amina, phone: '0723004321' });
     const number = await trackingNumberIn(page);
@@ -527,7 +529,7 @@ describe('without scripts', () => {
     await plain.getByText(amina.location).waitFor();
   });
 
-  story('a message is sent, and the newsletter is subscribed to', async ({ newVisitor }) => {
+  story('the contact form and the newsletter work', async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(`${shop.url}/contact`);
     await page.getByLabel(/First name/).fill('Amina');
@@ -552,7 +554,7 @@ describe('without scripts', () => {
     await page.getByText('You are off the list, and your address is deleted.').waitFor();
   });
 
-  story('a drink is ordered, paid and followed', async ({ newVisitor }) => {
+  story('a drink is ordered, paid and tracked', async ({ newVisitor }) => {
     // A form that comes back with what is wrong in it does so as a bad request.
     const { page } = await newVisitor({
       ...options,
@@ -596,33 +598,30 @@ describe('without scripts', () => {
   });
 });
 
-story(
-  'on a phone the way to order stays in reach once its button is out of sight',
-  async ({ newVisitor }) => {
-    const { page } = await newVisitor({ viewport: phone });
-    await page.goto(`${shop.url}/shop/mango-bottle`);
-    await awake(page);
-    const bar = page.getByRole('region', { name: 'Order this drink' });
-    expect(await bar.count()).toBe(0);
-    await page.getByRole('button', { name: 'Increase quantity' }).click();
-    await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
-    await bar.getByText('2 × ').waitFor();
-    await bar.getByText('1,900.00').waitFor();
-    // It lies over nothing that one reads last, and over nothing that has the focus.
-    await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
-    const edge = async (part: Locator, side: 'top' | 'bottom') =>
-      part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
-    const last = page.getByRole('contentinfo').getByText('All rights reserved');
-    await expect.poll(async () => (await edge(last, 'bottom')) <= (await edge(bar, 'top'))).toBe(true);
-    await expectAccessible(page, 'a product with the bar at its foot');
-    const button = bar.getByRole('button', { name: 'Order Now' });
-    await button.click();
-    await dialogOf(page).getByRole('button', { name: 'Close' }).click();
-    await expect.poll(() => button.evaluate((own) => own === document.activeElement)).toBe(true);
-    await page.evaluate(() => window.scrollTo(0, 0));
-    await bar.waitFor({ state: 'hidden' });
-  },
-);
+story('on a phone a sticky bar offers the order once its button is out of view', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.goto(`${shop.url}/shop/mango-bottle`);
+  await awake(page);
+  const bar = page.getByRole('region', { name: 'Order this drink' });
+  expect(await bar.count()).toBe(0);
+  await page.getByRole('button', { name: 'Increase quantity' }).click();
+  await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
+  await bar.getByText('2 × ').waitFor();
+  await bar.getByText('1,900.00').waitFor();
+  // It lies over nothing that one reads last, and over nothing that has the focus.
+  await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
+  const edge = async (part: Locator, side: 'top' | 'bottom') =>
+    part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
+  const last = page.getByRole('contentinfo').getByText('All rights reserved');
+  await expect.poll(async () => (await edge(last, 'bottom')) <= (await edge(bar, 'top'))).toBe(true);
+  await expectAccessible(page, 'a product with the bar at its foot');
+  const button = bar.getByRole('button', { name: 'Order Now' });
+  await button.click();
+  await dialogOf(page).getByRole('button', { name: 'Close' }).click();
+  await expect.poll(() => button.evaluate((own) => own === document.activeElement)).toBe(true);
+  await page.evaluate(() => window.scrollTo(0, 0));
+  await bar.waitFor({ state: 'hidden' });
+});
 
 describe('the shop page', () => {
   const cards = (page: Page) => page.getByRole('main').getByRole('article');
@@ -694,7 +693,7 @@ describe('the shop page', () => {
     expect(await namesOn(other)).toEqual(['Dusk Energy Passion']);
   });
 
-  story('says in words that nothing matches, and leads back to everything', async ({ newVisitor }) => {
+  story('says that nothing matches and links to all products', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop?search=whisky`);
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
@@ -703,7 +702,7 @@ describe('the shop page', () => {
     await page.getByRole('status').getByText('27 drinks').waitFor();
   });
 
-  story('tells the fee that the order dialog adds', async ({ newVisitor }) => {
+  story('shows the delivery fee that the order dialog adds', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop`);
     await page.getByText('KES 1 delivery fee applies to all orders', { exact: true }).waitFor();
@@ -712,8 +711,8 @@ describe('the shop page', () => {
   });
 });
 
-describe('what is not there', () => {
-  story('an unknown page is a 404 that leads home', async ({ newVisitor }) => {
+describe('missing pages', () => {
+  story('an unknown page is a 404 with a link home', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/no/such/page`);
     expect(answer?.status()).toBe(404);
@@ -724,7 +723,7 @@ describe('what is not there', () => {
     expect(new URL(page.url()).pathname).toBe('/');
   });
 
-  story('an unknown product is a 404 that leads to the shop', async ({ newVisitor }) => {
+  story('an unknown product is a 404 with a link to the shop', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/shop/no-such-drink`);
     expect(answer?.status()).toBe(404);
@@ -733,34 +732,31 @@ describe('what is not there', () => {
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
   });
 
-  story(
-    'a link leads on where the file of its page is gone, as after a new build',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({
-        viewport: desktop,
-        expectedFailures: /404 \(Not Found\)|Error loading route module|dynamically imported module/,
-      });
-      await page.route('**/assets/delivery-page-*.js', (route) => route.fulfill({ status: 404 }));
-      const visited: string[] = [];
-      page.on('request', (request) => {
-        if (request.isNavigationRequest()) visited.push(new URL(request.url()).pathname);
-      });
-      await page.goto(`${shop.url}/track-order`);
-      await page.locator('html:not([data-unpainted])').waitFor();
-      // Only pointed at, it loads nothing anew.
-      const missing = page.waitForResponse(/delivery-page-/);
-      const link = page.getByRole('banner').getByRole('link', { name: 'Delivery', exact: true });
-      await link.hover();
-      await missing;
-      await link.click();
-      await page.getByRole('heading', { name: 'Cold at your door' }).waitFor();
-      expect(visited).toEqual(['/track-order', '/delivery']);
-    },
-  );
+  story("a link works when its page's script is gone after a new build", async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      viewport: desktop,
+      expectedFailures: /404 \(Not Found\)|Error loading route module|dynamically imported module/,
+    });
+    await page.route('**/assets/delivery-page-*.js', (route) => route.fulfill({ status: 404 }));
+    const visited: string[] = [];
+    page.on('request', (request) => {
+      if (request.isNavigationRequest()) visited.push(new URL(request.url()).pathname);
+    });
+    await page.goto(`${shop.url}/track-order`);
+    await page.locator('html:not([data-unpainted])').waitFor();
+    // Hovering alone loads nothing again.
+    const missing = page.waitForResponse(/delivery-page-/);
+    const link = page.getByRole('banner').getByRole('link', { name: 'Delivery', exact: true });
+    await link.hover();
+    await missing;
+    await link.click();
+    await page.getByRole('heading', { name: 'Cold at your door' }).waitFor();
+    expect(visited).toEqual(['/track-order', '/delivery']);
+  });
 });
 
 describe('header and footer', () => {
-  story('the side drawer holds the focus, and every way out of it closes it', async ({ newVisitor }) => {
+  story('the side drawer traps the focus and closes by every exit', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const menu = page.getByRole('dialog', { name: 'Menu' });
     const open = async () => {
@@ -806,7 +802,7 @@ describe('header and footer', () => {
     await menu.waitFor({ state: 'hidden' });
   });
 
-  story('the footer leads where it says', async ({ newVisitor }) => {
+  story("the footer's links open the pages they name", async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(shop.url);
     const footer = page.getByRole('contentinfo');
@@ -829,7 +825,7 @@ describe('header and footer', () => {
     await page.getByRole('link', { name: 'View All 9 Flavors' }).waitFor();
   });
 
-  story('the newsletter answers in its place', async ({ newVisitor }) => {
+  story('the newsletter form shows its result in place', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)|ERR_FAILED/ });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);
@@ -854,54 +850,51 @@ describe('header and footer', () => {
 });
 
 describe('the message form', () => {
-  story(
-    'tells a success and a failure, and keeps what was typed until it is sent',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({ expectedFailures: /503/ });
-      await page.goto(`${shop.url}/contact`);
-      await awake(page);
-      const [first, email] = [page.getByLabel(/First name/), page.getByLabel(/Email \*/)];
-      await first.fill('Amina');
-      await email.fill('amina');
-      await page.getByRole('button', { name: 'Send message' }).click();
-      await page.getByText('Last name is required').waitFor();
-      await page.getByText('Message is required').waitFor();
-      await until(
-        () => page.evaluate(() => document.activeElement?.getAttribute('name') === 'lastName'),
-        'the focus is on the first wrong field',
-      );
-      await page.getByRole('textbox', { description: 'Please enter a valid email address' }).waitFor();
-      await page.getByLabel(/Last name/).fill('Otieno');
-      await email.fill('amina@example.com');
-      expect(await page.getByText('Please enter a valid email address').count()).toBe(0);
-      const message = page.getByRole('textbox', { name: 'Message' });
-      await message.fill('Jambo');
-      // What the server answers when its database does not.
-      await page.route('**/contact.data*', async (route) => {
-        if (route.request().method() !== 'POST') return route.fallback();
-        const good = await route.fetch();
-        const body = (await good.text()).replace('"isSent",true', '"isSent",false');
-        await route.fulfill({ response: good, body });
-      });
-      await page.getByRole('button', { name: 'Send message' }).click();
-      await page.getByText('Error sending message', { exact: true }).waitFor();
-      await page.getByText('Please try again later.', { exact: true }).waitFor();
-      expect(await message.inputValue()).toBe('Jambo');
-      await page.unroute('**/contact.data*');
-      // A server that does not answer at all is not waited for for ever.
-      await page.clock.install();
-      const asked = page.waitForRequest((request) => request.method() === 'POST');
-      await page.route('**/contact.data*', () => {}, { times: 1 });
-      await page.getByRole('button', { name: 'Send message' }).click();
-      await asked;
-      await page.getByRole('button', { name: 'Sending...' }).waitFor();
-      await page.clock.fastForward(30_000);
-      await page.getByRole('button', { name: 'Send message' }).waitFor();
-      expect(await message.inputValue()).toBe('Jambo');
-      await page.getByRole('button', { name: 'Send message' }).click();
-      await page.getByText('Message sent successfully!', { exact: true }).waitFor();
-      await page.getByText("We'll get back to you as soon as possible.", { exact: true }).waitFor();
-      expect(await message.inputValue()).toBe('');
-    },
-  );
+  story('shows success and failure, and keeps what was typed until it is sent', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /503/ });
+    await page.goto(`${shop.url}/contact`);
+    await awake(page);
+    const [first, email] = [page.getByLabel(/First name/), page.getByLabel(/Email \*/)];
+    await first.fill('Amina');
+    await email.fill('amina');
+    await page.getByRole('button', { name: 'Send message' }).click();
+    await page.getByText('Last name is required').waitFor();
+    await page.getByText('Message is required').waitFor();
+    await until(
+      () => page.evaluate(() => document.activeElement?.getAttribute('name') === 'lastName'),
+      'the focus is on the first wrong field',
+    );
+    await page.getByRole('textbox', { description: 'Please enter a valid email address' }).waitFor();
+    await page.getByLabel(/Last name/).fill('Otieno');
+    await email.fill('amina@example.com');
+    expect(await page.getByText('Please enter a valid email address').count()).toBe(0);
+    const message = page.getByRole('textbox', { name: 'Message' });
+    await message.fill('Jambo');
+    // What the server answers when its database does not.
+    await page.route('**/contact.data*', async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback();
+      const good = await route.fetch();
+      const body = (await good.text()).replace('"isSent",true', '"isSent",false');
+      await route.fulfill({ response: good, body });
+    });
+    await page.getByRole('button', { name: 'Send message' }).click();
+    await page.getByText('Error sending message', { exact: true }).waitFor();
+    await page.getByText('Please try again later.', { exact: true }).waitFor();
+    expect(await message.inputValue()).toBe('Jambo');
+    await page.unroute('**/contact.data*');
+    // A server that does not answer at all is not waited for for ever.
+    await page.clock.install();
+    const asked = page.waitForRequest((request) => request.method() === 'POST');
+    await page.route('**/contact.data*', () => {}, { times: 1 });
+    await page.getByRole('button', { name: 'Send message' }).click();
+    await asked;
+    await page.getByRole('button', { name: 'Sending...' }).waitFor();
+    await page.clock.fastForward(30_000);
+    await page.getByRole('button', { name: 'Send message' }).waitFor();
+    expect(await message.inputValue()).toBe('Jambo');
+    await page.getByRole('button', { name: 'Send message' }).click();
+    await page.getByText('Message sent successfully!', { exact: true }).waitFor();
+    await page.getByText("We'll get back to you as soon as possible.", { exact: true }).waitFor();
+    expect(await message.inputValue()).toBe('');
+  });
 });

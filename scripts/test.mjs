@@ -1,5 +1,6 @@
-// `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services and stories.
-// `npm run test:quick`: types, lint and units, which need neither. `npm run test:long`: the long proofs, and the SQL on the other databases.
+// `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
+// and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
+// stories at every size, the long proofs, and the SQL on the other databases.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,10 +9,7 @@ import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
 
 const level = process.argv[2] ?? 'usual';
 checkNode();
-const programs =
-  level === 'quick'
-    ? null
-    : ensurePrograms({ needsBrowser: level === 'usual', everyPostgresql: level === 'long' });
+const programs = level === 'quick' ? null : ensurePrograms({ everyPostgresql: level === 'long' });
 await installPackages();
 const { chromium, postgresql, otherPostgresql } = (await programs) ?? {};
 if (level !== 'quick') await build();
@@ -100,6 +98,11 @@ function checkSource() {
   check('unused files, exports and packages', bin('knip'), ['--no-progress']);
 }
 
+function stories(title, selection) {
+  if (chromium) suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
+  else failed.push(`${title}: there is no browser`);
+}
+
 const levels = {
   quick() {
     checkSource();
@@ -110,10 +113,10 @@ const levels = {
     suite('units, services, SQL and screens', 'vitest.config.ts', {
       projects: ['units', 'services', 'sql', 'screens'],
     });
-    if (chromium) suite('stories in a browser', 'vitest.browser.config.ts');
-    else failed.push('stories in a browser: there is no browser');
+    stories('main stories in a browser', 'main');
   },
   long() {
+    stories('all stories in a browser, at every size', 'every');
     suite('long proofs', 'vitest.config.ts', { projects: ['long'] });
     suite('SQL on PGlite', 'vitest.config.ts', {
       projects: ['sql'],

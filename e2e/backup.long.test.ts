@@ -28,7 +28,7 @@ async function run(script: string, ...given: string[]): Promise<{ said: string; 
 const ordersNow = async () => (await asOwner(shop, '/rest/v1/orders?select=*&order=id', 'GET')).json();
 const picture = '/storage/v1/object/public/product-images/products/picture.png';
 
-test('a shop whose disk is lost opens again with the same orders, pictures and keys', async () => {
+test('restores orders, images and keys from a backup after the disk is lost', async () => {
   const [product] = (await (
     await asOwner(shop, '/rest/v1/products?select=id,price&limit=1', 'GET')
   ).json()) as { id: string; price: number }[];

@@ -113,7 +113,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
   );
 });
 
-story('nobody is remembered who did not ask for it, and a wish is taken back', async ({ newVisitor }) => {
+story('a customer is remembered only when asked for, until they withdraw', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006751' });
   expect(await kept(page, 'jani.customer')).toBeNull();
@@ -136,43 +136,40 @@ story('nobody is remembered who did not ask for it, and a wish is taken back', a
   expect(await kept(page, 'jani.customer')).toBeNull();
 });
 
-story(
-  'links are handed on by the phone itself, or copied where it cannot; never with the key',
-  async ({ newVisitor }) => {
-    const { page, context } = await newVisitor();
-    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.addInitScript(() => Object.defineProperty(navigator, 'share', { value: undefined }));
-    await page.goto(`${shop.url}/shop/mango-can`);
-    await page.getByRole('button', { name: 'Share' }).click();
-    await page.getByText('Link copied').waitFor();
-    const copied = () => page.evaluate(() => navigator.clipboard.readText());
-    expect(await copied()).toBe(`${shop.url}/shop/mango-can`);
+story('links are shared by the phone or copied, never with the access key', async ({ newVisitor }) => {
+  const { page, context } = await newVisitor();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.addInitScript(() => Object.defineProperty(navigator, 'share', { value: undefined }));
+  await page.goto(`${shop.url}/shop/mango-can`);
+  await page.getByRole('button', { name: 'Share' }).click();
+  await page.getByText('Link copied').waitFor();
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  expect(await copied()).toBe(`${shop.url}/shop/mango-can`);
 
-    await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006801' });
-    const number = await trackingNumberIn(page);
-    const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
-    await page.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
-    await page.getByText('Westlands, Mpaka Road').waitFor();
-    await page.getByRole('button', { name: 'Share tracking link' }).click();
-    await page.getByText('Link copied').waitFor();
-    expect(await copied()).toBe(`${shop.url}/track-order/${number}`);
+  await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006801' });
+  const number = await trackingNumberIn(page);
+  const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
+  await page.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
+  await page.getByText('Westlands, Mpaka Road').waitFor();
+  await page.getByRole('button', { name: 'Share tracking link' }).click();
+  await page.getByText('Link copied').waitFor();
+  expect(await copied()).toBe(`${shop.url}/track-order/${number}`);
 
-    const { page: other } = await newVisitor();
-    await other.addInitScript(() => {
-      Object.defineProperty(navigator, 'share', {
-        value: async (what: unknown) => Object.assign(window, { shared: what }),
-      });
+  const { page: other } = await newVisitor();
+  await other.addInitScript(() => {
+    Object.defineProperty(navigator, 'share', {
+      value: async (what: unknown) => Object.assign(window, { shared: what }),
     });
-    await other.goto(`${shop.url}/shop/mango-can`);
-    await other.getByRole('button', { name: 'Share' }).click();
-    await other.waitForFunction(() => 'shared' in window);
-    expect(await other.evaluate(() => (window as unknown as { shared: unknown }).shared)).toMatchObject({
-      url: `${shop.url}/shop/mango-can`,
-    });
-  },
-);
+  });
+  await other.goto(`${shop.url}/shop/mango-can`);
+  await other.getByRole('button', { name: 'Share' }).click();
+  await other.waitForFunction(() => 'shared' in window);
+  expect(await other.evaluate(() => (window as unknown as { shared: unknown }).shared)).toMatchObject({
+    url: `${shop.url}/shop/mango-can`,
+  });
+});
 
-describe('found and unfolded', () => {
+describe('search engines and shared links', () => {
   const read = async (path: string) => {
     const answer = await fetch(`${shop.url}${path}`);
     return { status: answer.status, headers: answer.headers, text: await answer.text() };
@@ -187,7 +184,7 @@ describe('found and unfolded', () => {
     );
   const ofType = (html: string, type: string) => structured(html).find((data) => data['@type'] === type);
 
-  story('every page has one address, whatever is asked of it', async () => {
+  story('every page has one canonical URL', async () => {
     for (const [path, address] of [
       ['/', '/'],
       ['/?utm_source=mail', '/'],
@@ -208,7 +205,7 @@ describe('found and unfolded', () => {
     expect(meta((await read('/no-such-page')).text, 'robots')).toBe('noindex');
   });
 
-  story('a shared product unfolds into its own picture, of the size it says', async () => {
+  story('a shared product has a preview image of the stated size', async () => {
     const { text } = await read('/shop/mango-can');
     const picture = meta(text, 'og:image') ?? '';
     expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
@@ -230,7 +227,7 @@ describe('found and unfolded', () => {
     }
   });
 
-  story('search engines read what is sold, by whom, and where one is', async () => {
+  story('structured data names the products, the seller and the breadcrumb', async () => {
     const product = (await read('/shop/mango-can')).text;
     expect(ofType(product, 'Product')).toMatchObject({
       sku: 'mango-can',
@@ -257,33 +254,30 @@ describe('found and unfolded', () => {
     });
   });
 
-  story(
-    'the sitemap lists what there is, robots are told where to go, and both follow the shop',
-    async () => {
-      const sitemap = await read('/sitemap.xml');
-      expect(sitemap.headers.get('content-type')).toMatch(/^application\/xml/);
-      const places = [...sitemap.text.matchAll(/<loc>([^<]*)<\/loc>/g)].map(([, place]) => place);
-      for (const path of ['/', '/shop', '/delivery', '/contact', '/track-order', '/shop/mango-can']) {
-        expect(places).toContain(`${shop.url}${path}`);
-      }
-      expect(sitemap.text).toMatch(/<lastmod>\d{4}-\d\d-\d\dT[\d:.]+Z<\/lastmod>/);
-      for (const place of places) expect((await fetch(place ?? '')).status, place).toBe(200);
+  story('the sitemap lists the current pages, and robots.txt links to it', async () => {
+    const sitemap = await read('/sitemap.xml');
+    expect(sitemap.headers.get('content-type')).toMatch(/^application\/xml/);
+    const places = [...sitemap.text.matchAll(/<loc>([^<]*)<\/loc>/g)].map(([, place]) => place);
+    for (const path of ['/', '/shop', '/delivery', '/contact', '/track-order', '/shop/mango-can']) {
+      expect(places).toContain(`${shop.url}${path}`);
+    }
+    expect(sitemap.text).toMatch(/<lastmod>\d{4}-\d\d-\d\dT[\d:.]+Z<\/lastmod>/);
+    for (const place of places) expect((await fetch(place ?? '')).status, place).toBe(200);
 
-      await asOwner(shop, '/rest/v1/products?slug=eq.blackcurrant-can', 'PATCH', { is_active: false });
-      await until(
-        async () => !(await read('/sitemap.xml')).text.includes('blackcurrant-can<'),
-        'the sitemap leaves out what is not sold',
-        2000,
-      );
-      const robots = (await read('/robots.txt')).text;
-      expect(robots).toContain(`Sitemap: ${shop.url}/sitemap.xml`);
-      for (const path of ['/admin', '/api/', '/rest/', '/auth/', '/functions/']) {
-        expect(robots).toContain(`Disallow: ${path}\n`);
-      }
-    },
-  );
+    await asOwner(shop, '/rest/v1/products?slug=eq.blackcurrant-can', 'PATCH', { is_active: false });
+    await until(
+      async () => !(await read('/sitemap.xml')).text.includes('blackcurrant-can<'),
+      'the sitemap leaves out what is not sold',
+      2000,
+    );
+    const robots = (await read('/robots.txt')).text;
+    expect(robots).toContain(`Sitemap: ${shop.url}/sitemap.xml`);
+    for (const path of ['/admin', '/api/', '/rest/', '/auth/', '/functions/']) {
+      expect(robots).toContain(`Disallow: ${path}\n`);
+    }
+  });
 
-  story('a phone may put the shop on its home screen', async ({ newVisitor }) => {
+  story("the shop can be installed on a phone's home screen", async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(shop.url);
     const address = await page.getAttribute('link[rel="manifest"]', 'href');
@@ -316,10 +310,10 @@ describe('found and unfolded', () => {
   });
 });
 
-describe('without a network', () => {
+describe('offline', () => {
   const offline = {
     mayKeepPages: true,
-    // Pictures that nobody scrolled to are not kept, and their lack is no fault.
+    // Images not scrolled to are not stored; that they are missing is no error.
     expectedFailures:
       /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_FAILED .*\/art\/|Failed to fetch|WebSocket|503/,
   };
@@ -330,85 +324,82 @@ describe('without a network', () => {
     );
   const notice = (page: Page) => page.getByRole('status').filter({ hasText: 'You are offline.' });
 
-  story(
-    'the catalogue that was visited can be read; nothing else of the shop is kept',
-    async ({ newVisitor }) => {
-      const { page, context } = await newVisitor(offline);
-      await page.goto(`${shop.url}/shop`);
-      await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
-      // Nothing is spent on it while the first page is looked at.
-      expect(await page.evaluate(() => navigator.serviceWorker.getRegistration().then(Boolean))).toBe(false);
-      await page.locator('a[href="/shop/mango-can"]').first().click();
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      await isKept(page, '/shop/mango-can');
-      for (const path of ['/', '/shop']) await isKept(page, path);
-      await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
-      // As long as there is a network, a page is the one of this moment.
-      await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
-      await until(
-        async () => (await (await fetch(`${shop.url}/shop/mango-can`)).text()).includes('888.00'),
-        'the price is new',
-      );
-      await page.reload();
-      await page.getByText('KSh 888.00').first().waitFor();
+  story('the visited catalogue can be read, and nothing else is stored', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor(offline);
+    await page.goto(`${shop.url}/shop`);
+    await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
+    // Nothing is spent on it while the first page is looked at.
+    expect(await page.evaluate(() => navigator.serviceWorker.getRegistration().then(Boolean))).toBe(false);
+    await page.locator('a[href="/shop/mango-can"]').first().click();
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await isKept(page, '/shop/mango-can');
+    for (const path of ['/', '/shop']) await isKept(page, path);
+    await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+    // As long as there is a network, a page is the one of this moment.
+    await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
+    await until(
+      async () => (await (await fetch(`${shop.url}/shop/mango-can`)).text()).includes('888.00'),
+      'the price is new',
+    );
+    await page.reload();
+    await page.getByText('KSh 888.00').first().waitFor();
 
-      await context.setOffline(true);
-      await notice(page).waitFor();
-      await page.reload();
-      await page.getByText('KSh 888.00').first().waitFor();
-      await notice(page)
-        .getByText(/as of \d\d:\d\d/)
-        .waitFor();
-      await expectAccessible(page, 'a page that is kept');
-      await page.goto(`${shop.url}/shop`);
-      await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
-      await notice(page).waitFor();
-      await page.setViewportSize(desktop);
-      await page.evaluate(() => window.scrollTo(0, 600));
-      const told = await notice(page).boundingBox();
-      const home = await page
-        .getByRole('banner')
-        .getByRole('link', { name: 'Home', exact: true })
-        .boundingBox();
-      expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(told?.height ?? 0);
-      await page.setViewportSize(phone);
-      expect(
-        await page
-          .locator('img')
-          .filter({ visible: true })
-          .first()
-          .evaluate((image: HTMLImageElement) => image.decode().then(() => image.naturalWidth > 0)),
-      ).toBe(true);
+    await context.setOffline(true);
+    await notice(page).waitFor();
+    await page.reload();
+    await page.getByText('KSh 888.00').first().waitFor();
+    await notice(page)
+      .getByText(/as of \d\d:\d\d/)
+      .waitFor();
+    await expectAccessible(page, 'a page that is kept');
+    await page.goto(`${shop.url}/shop`);
+    await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
+    await notice(page).waitFor();
+    await page.setViewportSize(desktop);
+    await page.evaluate(() => window.scrollTo(0, 600));
+    const told = await notice(page).boundingBox();
+    const home = await page
+      .getByRole('banner')
+      .getByRole('link', { name: 'Home', exact: true })
+      .boundingBox();
+    expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(told?.height ?? 0);
+    await page.setViewportSize(phone);
+    expect(
+      await page
+        .locator('img')
+        .filter({ visible: true })
+        .first()
+        .evaluate((image: HTMLImageElement) => image.decode().then(() => image.naturalWidth > 0)),
+    ).toBe(true);
 
-      await page.goto(`${shop.url}/shop/watermelon-flask`);
-      await page.getByRole('heading', { name: 'No network, no juice. Yet.' }).waitFor();
-      await page.getByRole('link', { name: 'Mango can' }).waitFor();
-      await expectAccessible(page, 'a page that is not kept');
-      await context.setOffline(false);
-      await page.getByRole('link', { name: 'Try again' }).click();
-      await page.getByRole('button', { name: 'Order Now' }).waitFor();
+    await page.goto(`${shop.url}/shop/watermelon-flask`);
+    await page.getByRole('heading', { name: 'No network, no juice. Yet.' }).waitFor();
+    await page.getByRole('link', { name: 'Mango can' }).waitFor();
+    await expectAccessible(page, 'a page that is not kept');
+    await context.setOffline(false);
+    await page.getByRole('link', { name: 'Try again' }).click();
+    await page.getByRole('button', { name: 'Order Now' }).waitFor();
 
-      // The same where the phone has a network and the shop is away.
-      await shop.kill();
-      await page.goto(`${shop.url}/shop`);
-      await page.getByText(/^The shop cannot be reached right now\./).waitFor();
-      await shop.restart();
-      await page.getByRole('button', { name: 'Try again' }).click();
-      await page.getByText(/^The shop cannot be reached right now\./).waitFor({ state: 'detached' });
+    // The same where the phone has a network and the shop is away.
+    await shop.kill();
+    await page.goto(`${shop.url}/shop`);
+    await page.getByText(/^The shop cannot be reached right now\./).waitFor();
+    await shop.restart();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByText(/^The shop cannot be reached right now\./).waitFor({ state: 'detached' });
 
-      const everything = await page.evaluate(async () => {
-        const names = await caches.keys();
-        const stores = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
-        return stores.flat().map(({ url }) => new URL(url).pathname);
-      });
-      expect(
-        everything.filter((path) => /^\/(admin|rest|auth|functions|realtime|api)\b|\.data$/.test(path)),
-      ).toEqual([]);
-    },
-  );
+    const everything = await page.evaluate(async () => {
+      const names = await caches.keys();
+      const stores = await Promise.all(names.map(async (name) => (await caches.open(name)).keys()));
+      return stores.flat().map(({ url }) => new URL(url).pathname);
+    });
+    expect(
+      everything.filter((path) => /^\/(admin|rest|auth|functions|realtime|api)\b|\.data$/.test(path)),
+    ).toEqual([]);
+  });
 
   story(
-    'a new version takes the place of the one a page was opened with, and no tap is lost',
+    'a new version replaces the one a page was opened with without losing a tap',
     async ({ newVisitor }) => {
       const front = await twoVersionsOf(shop.url);
       const { page, context } = await newVisitor({
@@ -456,32 +447,29 @@ describe('without a network', () => {
     },
   );
 
-  story(
-    'an order that is followed can be read, without what only its owner may see',
-    async ({ newVisitor }) => {
-      const { page, context } = await newVisitor(offline);
-      await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006901' });
-      await payButton(page).click();
-      await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
-      await page.getByText('Paid with M-PESA').waitFor();
-      const { pathname } = new URL(page.url());
-      await isKept(page, pathname);
-      await isKept(page, '/art/mango-can-240.avif');
-      await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
-      expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
-        'Mpaka',
-      );
-      await context.setOffline(true);
-      await page.reload();
-      await page.getByText('Paid with M-PESA').waitFor();
-      await notice(page).waitFor();
-      await context.setOffline(false);
-      await page.getByText('Westlands, Mpaka Road').waitFor();
-      await notice(page).waitFor({ state: 'detached' });
-    },
-  );
+  story('a tracked order can be read without personal data', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor(offline);
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006901' });
+    await payButton(page).click();
+    await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
+    await page.getByText('Paid with M-PESA').waitFor();
+    const { pathname } = new URL(page.url());
+    await isKept(page, pathname);
+    await isKept(page, '/art/mango-can-240.avif');
+    await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+    expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
+      'Mpaka',
+    );
+    await context.setOffline(true);
+    await page.reload();
+    await page.getByText('Paid with M-PESA').waitFor();
+    await notice(page).waitFor();
+    await context.setOffline(false);
+    await page.getByText('Westlands, Mpaka Road').waitFor();
+    await notice(page).waitFor({ state: 'detached' });
+  });
 
-  story('an order cannot be placed, says so, and loses nothing that was typed', async ({ newVisitor }) => {
+  story('an order cannot be placed, says so, and keeps what was typed', async ({ newVisitor }) => {
     const { page, context } = await newVisitor(offline);
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0711006902' });
@@ -499,7 +487,7 @@ describe('without a network', () => {
     await payButton(page).waitFor();
   });
 
-  story('a payment goes on without the phone that waits for it, and says so', async ({ newVisitor }) => {
+  story('a payment continues while the phone is offline, and the dialog says so', async ({ newVisitor }) => {
     const { page, context } = await newVisitor({
       expectedFailures: new RegExp(`could not be fetched; asking again|${offline.expectedFailures.source}`),
     });
@@ -529,7 +517,7 @@ describe('without a network', () => {
 describe('paying by hand', () => {
   const setTill = (till_number: string, paybill_number = '') =>
     asOwner(shop, '/rest/v1/store_settings?id=eq.true', 'PATCH', { till_number, paybill_number });
-  story('is offered where the prompt cannot come, and staff confirm it', async ({ newVisitor }) => {
+  story('is offered where prompts are unavailable, and staff confirm it', async ({ newVisitor }) => {
     const { page, context } = await newVisitor();
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.goto(`${shop.url}/shop/passion-bottle`);

@@ -58,7 +58,7 @@ story.for([
   ['on a phone', phone],
   ['on a desktop', desktop],
 ] as const)(
-  '%s: staff raise a budget that is used up and send what was kept back',
+  '%s: staff raise an exhausted message budget and send the messages held back',
   async ([size, viewport], { newVisitor }) => {
     const sent = (await statusesOf('text')).filter((status) => status === 'sent').length;
     const mails = (await statusesOf('mail')).length;

@@ -1,4 +1,4 @@
-// Customers are told of each step, by mail and by text, and have a receipt; staff see what was said and look after it.
+// Customers are notified of each step by email and text, and have a receipt; staff see every message and resend failed ones.
 import { readFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
@@ -47,11 +47,11 @@ async function orderAndPay(page: Page, shopper: Shopper): Promise<{ trackingNumb
       [shopper.email, `+254${shopper.phone.slice(1)}`].map((recipient) => messagesTo(recipient)),
     );
     return messages.flat().filter(({ status }) => status === 'sent').length === 4;
-  }, 'the order and its payment were told by mail and by text');
+  }, 'order and payment were notified by email and text');
   return { trackingNumber: /JJ-\d{8}-\d{4,6}/.exec(page.url())?.[0] ?? '' };
 }
 
-story('a customer is told of the payment, and keeps its receipt', async ({ newVisitor }) => {
+story('a customer is notified of the payment and can reopen its receipt', async ({ newVisitor }) => {
   const shopper = { ...amina, email: 'receipt@example.com', phone: '0711005601' };
   const { page } = await newVisitor({ viewport: phone });
   const { trackingNumber } = await orderAndPay(page, shopper);
@@ -137,7 +137,7 @@ story.for([
   ['on a phone', phone, '0711005611'],
   ['on a desktop', desktop, '0711005612'],
 ] as const)(
-  'staff see what a customer was told, and send again what did not get through, %s',
+  'staff see every message sent to a customer and resend failed ones, %s',
   async ([size, viewport, number], { newVisitor }) => {
     const shopper = {
       ...amina,
@@ -206,7 +206,7 @@ story.for([
     );
     expect(new Set(ids).size, 'two messages in three mails').toBe(2);
 
-    // The order tells of it.
+    // The order's timeline shows it.
     await page.getByRole('button', { name: 'Show all messages' }).click();
     await page.goto(`${shop.url}/admin/messages?search=${trackingNumber}`);
     await rowOf(page, /Payment received/)
@@ -221,7 +221,7 @@ story.for([
 );
 
 story(
-  'the words are edited with their placeholders checked, and the next customer reads them',
+  'staff edit a template with its placeholders checked, and the next message uses it',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await enterAsStaff(shop, page, '/admin/dashboard');
@@ -267,7 +267,7 @@ story(
   },
 );
 
-/** A mail server that takes a whole mail and then says nothing until it is told to. */
+/** A mail server that accepts a whole email and does not answer until asked to. */
 async function silentMailServer() {
   const mails: string[] = [];
   const sockets = new Set<Socket>();
@@ -310,7 +310,7 @@ async function silentMailServer() {
   };
 }
 
-test('a shop that dies while a mail leaves does not send it again by itself, and sends what it had not begun', async () => {
+test('a shop killed while sending an email does not resend it by itself, and sends the ones not yet started', async () => {
   const mailServer = await silentMailServer();
   onTestFinished(() => mailServer.close());
   const fragile = await openShop({ SMTP_URL: mailServer.url });
@@ -343,7 +343,7 @@ test('a shop that dies while a mail leaves does not send it again by itself, and
     sending_since: new Date(Date.now() - 5 * 60_000 - 1000).toISOString(),
   });
   await place('next@example.com');
-  await until(async () => (await statusOf('lost@example.com')) === 'unsure', 'it is told that nobody knows');
+  await until(async () => (await statusOf('lost@example.com')) === 'unsure', 'the outcome is unsure');
   await until(async () => (await statusOf('next@example.com')) === 'sent', 'the next mail was sent');
   expect(mailsOf('lost@example.com')).toHaveLength(1);
   expect(mailsOf('next@example.com')).toHaveLength(1);

@@ -1,4 +1,4 @@
-// Data protection: what customers are told and agree to, and what staff do for a person who asks for their data.
+// Data protection: the texts that customers agree to, and how staff export and erase a person's data.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
@@ -36,7 +36,7 @@ const isInView = (page: Page, heading: string) =>
 const focusedId = (page: Page) => page.evaluate(() => document.activeElement?.id ?? '');
 
 story.for(sizes)(
-  '%s: the links of the footer lead to privacy notice, terms and FAQ',
+  '%s: the footer links to privacy notice, terms and FAQ',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
@@ -62,7 +62,7 @@ story.for(sizes)(
   },
 );
 
-story('without scripts the texts are there, and their links lead to them', async ({ newVisitor }) => {
+story('the texts and their links work without JavaScript', async ({ newVisitor }) => {
   const { page } = await newVisitor({ javaScriptEnabled: false });
   await page.goto(`${shop.url}/delivery`);
   await page.getByRole('contentinfo').getByRole('link', { name: 'Privacy Policy' }).click();
@@ -120,7 +120,7 @@ story.for(sizes)('%s: staff edit a text with its preview', async ([where, viewpo
   expect(html).not.toContain('<script>alert(1)');
 });
 
-story('of two members who edit a text at once, neither loses what they wrote', async ({ newVisitor }) => {
+story('two staff members who edit a text at once both keep what they wrote', async ({ newVisitor }) => {
   await original('faq');
   const [first, second] = [(await newVisitor()).page, (await newVisitor()).page];
   for (const page of [first, second]) {

@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     }
   });
 
-  test('an order placed and paid at one is followed live at the other', async () => {
+  test('an order placed and paid at one is tracked live at the other', async () => {
     const visitor = await visit(browser);
     const { page, context } = visitor;
     await order(page, first.url, 'mango-bottle', { ...amina, phone: '0719005501' });
@@ -68,7 +68,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     await visitor.close();
   });
 
-  test('a price changed at one is on the kept pages of the other within a second', async () => {
+  test('a price changed at one is on the cached pages of the other within a second', async () => {
     const read = async () => (await fetch(`${second.url}/shop/hibiscus-can`)).text();
     await read();
     expect(await read()).not.toContain('777.00');
@@ -76,7 +76,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     await until(async () => (await read()).includes('777.00'), 'the other process shows the new price', 1000);
   });
 
-  test('without their database kept pages are still served, others say so in words, and both come back', async () => {
+  test('without their database cached pages are still served, others show an error, and both recover', async () => {
     await fetch(`${first.url}/shop`);
     await cluster.kill();
     expect((await fetch(`${first.url}/readyz`)).status).toBe(503);
@@ -95,12 +95,12 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
         'it answers searches again',
       );
     }
-    // It hears of changes again, too.
+    // It receives notifications again, too.
     const read = async () => (await fetch(`${second.url}/shop/mango-flask`)).text();
     await read();
     await until(async () => {
       await patch(first, 'products?slug=eq.mango-flask', { price: 123400 });
       return (await read()).includes('1,234.00');
-    }, 'the other process hears of changes again');
+    }, 'the other process receives notifications again');
   });
 });

@@ -103,7 +103,7 @@ story.for(sizes)(
   },
 );
 
-story('pages are links without JavaScript', async ({ newVisitor }) => {
+story('page links work without JavaScript', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: phone, javaScriptEnabled: false });
   await page.goto(`${shop.url}/shop?sort=price`, { waitUntil: 'domcontentloaded' });
   const names = new Set<string | null>();
@@ -142,7 +142,7 @@ story('pages are links without JavaScript', async ({ newVisitor }) => {
 });
 
 // Last: it makes the list longer.
-story('the sitemap of more than a thousand drinks has parts', async ({ newVisitor }) => {
+story('the sitemap is split above a thousand products', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   const read = async (path: string) => {
     const answer = await page.request.get(`${shop.url}${path}`);

@@ -1,4 +1,4 @@
-// Kept pages under change: nobody reads an old price a second after it changed, nobody ever reads two prices on one page,
+// Cached pages while products change: no page shows a price that changed a second ago, no page shows two prices,
 // and what does not show the change stays kept; in every process. And what a page costs that is not kept.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -47,7 +47,7 @@ async function countingLine(database: string) {
   };
 }
 
-describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL', () => {
+describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL', () => {
   let cluster: Cluster;
   let dataDir: string;
   let line: Awaited<ReturnType<typeof countingLine>>;
@@ -99,7 +99,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
       (all) => all.every(Boolean),
     );
 
-  test('while a price changes again and again, readers see one price, and never one that is a second old', async () => {
+  test('readers see one price per page, and never one that changed a second ago', async () => {
     await everywhere([...shown, ...untouched], read);
     const rendersBefore = await everywhere(untouched, renders);
     const changes = 12;
@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     expect(await everywhere(untouched, renders)).toEqual(rendersBefore);
   });
 
-  test('a page that is not kept costs three round trips to the database at most, the home page two', async () => {
+  test('an uncached page needs at most three round trips to the database, the home page two', async () => {
     const [shop] = shops as [OpenShop];
     const ask = async (path: string, body?: unknown) => {
       const answer = await fetch(`${shop.url}/rest/v1/${path}`, {
@@ -179,12 +179,12 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     expect(paths.filter((path) => !most.has(path))).toEqual([]);
   });
 
-  test('a sale that changes nothing on a page leaves every page kept; the last unit sold does not', async () => {
+  test('a sale that changes no page keeps every page cached; selling the last unit does not', async () => {
     await everywhere([...shown, ...untouched], read);
     const all = [...shown, ...untouched];
     const before = await everywhere(all, renders);
     await database.query(`update products set stock_quantity = stock_quantity - 1 where slug = 'mango-can'`);
-    // Heard in order: once a later change is seen, the sale was heard too.
+    // Notifications arrive in order: once a later change is seen, the sale has arrived too.
     const { rows } = await database.query<{ slug: string }>(
       `update products set tagline = 'Later than the sale' where slug = (
          select slug from products
@@ -209,16 +209,16 @@ describe.skipIf(!hasPostgresql)('pages kept by two processes on one PostgreSQL',
     );
   });
 
-  test('a process that lost its ear for changes keeps nothing until it hears again', async () => {
+  test('a process that lost its notifications caches nothing until it receives them again', async () => {
     await everywhere(shown, read);
     await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'backend notifications'`,
     );
     await setPrice(50);
-    await until(() => areCurrent(50), 'all pages show the price that nobody was told of', 1000);
+    await until(() => areCurrent(50), 'all pages show the price changed without a notification', 1000);
   });
 
-  test('a shop that sells nothing yet says so, and has a home all the same', async () => {
+  test('a shop without products says so and has a home page', async () => {
     await database.query('update products set is_active = false');
     await everywhere(['/shop'], (shop, path) =>
       until(async () => (await read(shop, path)).includes('Our fridge is being filled'), 'it says so', 1000),
