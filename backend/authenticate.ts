@@ -84,7 +84,7 @@ export function createAccessTokens(
         const header = { alg: signing.alg, typ: 'JWT', ...(signing.kid ? { kid: signing.kid } : {}) };
         return new SignJWT(claims).setProtectedHeader(header).sign(await signer);
       }
-      if (!secret) throw new Error('there is no key to sign access tokens with');
+      if (!secret) throw new Error('no key to sign access tokens');
       return new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(secret);
     },
     async verify(token) {

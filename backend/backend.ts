@@ -57,7 +57,7 @@ export interface Backend {
   /**
    * Answers a request from the network, which waits in the fair queues. Takes plain requests too, and makes no stream of a body that is
    * at hand.
-   * @param signal gives what is aborted when the client goes away
+   * @param signal returns a signal that is aborted when the client disconnects
    */
   answer(request: Request | PlainRequest, signal: () => AbortSignal): Promise<Response | PlainResponse>;
   /** Whether a path belongs to the services. */
@@ -305,10 +305,10 @@ function tooBusy(error: Error): Response {
 
 const noMessages: Messages = {
   sendMail: async () => {
-    throw new Error('nothing is set that sends mails');
+    throw new Error('no email transport is configured');
   },
   sendText: async () => {
-    throw new Error('nothing is set that sends text messages');
+    throw new Error('no text message gateway is configured');
   },
 };
 

@@ -4,7 +4,7 @@ import { networksOf } from './network.ts';
 
 const limits = { queuedBytes: 1_000, queuedBytesPerNetwork: 400 };
 
-/** Readers that read only when a test says so, and the order in which they are terminated. */
+/** Readers that read only when a test tells them to, and the order in which they are terminated. */
 function readersOf(backlog: Backlog) {
   const terminated: string[] = [];
   const reader = (name: string, address?: string) => {

@@ -1,33 +1,33 @@
-// The bytes that wait for sockets to be read, over all sockets of the process: each has a bound of its own, but many of them
+// Limits the unread bytes of all sockets of the process: each socket has its own limit, but many of them
 // together would still fill the memory.
 import { allowanceAt } from './network-limits.ts';
 
-/** A socket as far as its unread bytes go. */
+/** A socket with unread bytes. */
 export interface Reader {
   /** The networks of its client, narrowest first. */
   readonly networks: readonly string[];
   readonly queuedBytes: number;
-  /** Closes the socket at once and forgets what waits for it. */
+  /** Closes the socket immediately and drops its unread bytes. */
   terminate(): void;
 }
 
-/** Bounds of the bytes that wait. */
+/** Limits of unread bytes. */
 export interface BacklogLimits {
   queuedBytes: number;
   queuedBytesPerNetwork: number;
 }
 
-/** A reader that left bytes unread for so long does not read. */
+/** A reader that has left bytes unread for this long counts as not reading. */
 const staleMilliseconds = 1_000;
 const recheckMilliseconds = 5;
 
 export class Backlog {
   readonly #limits: BacklogLimits;
-  /** Readers with bytes that wait, and since when there have been some without a break. */
+  /** Readers with unread bytes, and the time since which they have had some. */
   readonly #since = new Map<Reader, number>();
-  /** Sent since the waiting bytes were last counted. */
+  /** Bytes sent since unread bytes were last counted. */
   #uncounted = 0;
-  /** Whether it was too much when they were. */
+  /** Whether the last count was above a limit. */
   #isOver = false;
 
   constructor(limits: BacklogLimits) {
@@ -35,8 +35,8 @@ export class Backlog {
   }
 
   /**
-   * Notes that a reader did not take at once what was sent to it. Where too much waits, readers that do not read are terminated.
-   * @param bytes what was sent
+   * Records that a reader has unread bytes. Above a limit, readers that do not read are terminated.
+   * @param bytes number of sent bytes
    */
   note(reader: Reader, bytes: number, now = performance.now()): void {
     const wasEmpty = reader.queuedBytes <= bytes;
@@ -45,7 +45,7 @@ export class Backlog {
     if (this.#isCountDue) this.enforce(now);
   }
 
-  /** Terminates readers that do not read, where too much waits. */
+  /** Terminates readers that do not read, above a limit. */
   enforce(now = performance.now()): void {
     this.#total();
     const isStale = (reader: Reader) => (this.#since.get(reader) ?? now) < now - staleMilliseconds;
@@ -58,7 +58,7 @@ export class Backlog {
   }
 
   /**
-   * Null while there is room for more. Otherwise resolves once there is: readers get a second to read, then those with the most
+   * Null below the limits. Otherwise resolves once below them: readers get a second to read, then those with the most
    * unread bytes are terminated.
    */
   room(): Promise<void> | null {
@@ -67,7 +67,7 @@ export class Backlog {
     return this.#isOver ? this.#makeRoom() : null;
   }
 
-  /** Counting goes through all readers that are behind: not for every message. */
+  /** Counting visits all readers with unread bytes, so it is not done for every message. */
   get #isCountDue(): boolean {
     return this.#uncounted > this.#limits.queuedBytes / 16;
   }
@@ -91,7 +91,7 @@ export class Backlog {
     return total;
   }
 
-  /** The largest that are not stale yet are counted as if terminated: a small one that is stale is not to go in their place. */
+  /** The largest readers count as terminated even if they are not stale yet, so that no small stale reader is terminated in their place. */
   #terminateWorst(isStale: (reader: Reader) => boolean) {
     let over = this.#total() - this.#limits.queuedBytes;
     for (const reader of this.#worstFirst()) {

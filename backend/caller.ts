@@ -16,7 +16,7 @@ export interface Caller {
   /**
    * Runs work in the caller's share of a fair queue. Calls must not be nested. Absent: the work needs no queue, because it is part
    * of a request that has its place already, or a job of this process.
-   * @throws QueueFull, ClientGone
+   * @throws QueueFull, ClientDisconnected
    */
   inShare?: <T>(queue: SharedQueue, cost: number, job: JobOf<T>) => Promise<T>;
 }
@@ -27,7 +27,7 @@ export type SharedQueue = 'work' | 'outbound' | 'messages';
 /** A job that may add to its cost while it runs. */
 export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;
 
-/** Runs work in the caller's share of a fair queue, or at once where the caller has none. */
+/** Runs work in the caller's share of a fair queue, or immediately where the caller has none. */
 export function inShareOf<T>(
   { inShare }: Pick<Caller, 'inShare'>,
   queue: SharedQueue,

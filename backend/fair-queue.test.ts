@@ -2,7 +2,7 @@ import { setImmediate as nextLoop } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import {
   type Client,
-  ClientGone,
+  ClientDisconnected,
   createFairQueue,
   type JobOptions,
   QueueFull,
@@ -11,7 +11,7 @@ import {
 
 const visitor = (network: string, address = network): Client => ['visitors', network, address];
 
-/** A queue whose jobs end when the test says so, in the order they started. */
+/** A queue with jobs that the test ends, in the order they started. */
 function openQueue(bounds: Partial<Parameters<typeof createFairQueue>[0]> = {}) {
   const queue = createFairQueue({
     concurrency: 1,
@@ -170,8 +170,8 @@ test('removes a job whose client disconnected before it started', async () => {
   const waiting = run(visitor('a'), 'waiting', { signal });
   add(visitor('a'), 'last');
   gone.abort();
-  await expect(waiting).rejects.toThrow(ClientGone);
-  await expect(run(visitor('a'), 'late', { signal })).rejects.toThrow(ClientGone);
+  await expect(waiting).rejects.toThrow(ClientDisconnected);
+  await expect(run(visitor('a'), 'late', { signal })).rejects.toThrow(ClientDisconnected);
   expect(await drain()).toEqual(['running', 'last']);
 });
 

@@ -1,4 +1,4 @@
-// Fair queue: a few jobs run at once, the others wait per share. A client with many heavy jobs delays only itself.
+// Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself.
 
 /**
  * Who a job is for: names of nested shares, the widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. The shares within
@@ -7,9 +7,9 @@
 export type Client = readonly [group: string, ...shares: string[]];
 
 export interface FairQueueOptions {
-  /** Jobs that run at once. The last free place is never for a group that has all others. */
+  /** Maximum concurrent jobs. The last free place is never for a group that has all others. */
   concurrency: number;
-  /** Jobs that run at once of one share within a group, such as a network. */
+  /** Maximum concurrent jobs of one share within a group, such as a network. */
   maxRunningPerShare: number;
   /**
    * Jobs that start in one turn of the event loop. 1 where a job may block it: what came in at the same time is compared first, and what
@@ -36,7 +36,7 @@ export interface FairQueueOptions {
   isAlone?: (share: string) => boolean;
   /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
   maxRestMs?: number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now?: () => number;
 }
 
@@ -61,7 +61,7 @@ export interface Turn {
 export interface FairQueue {
   /**
    * Runs a job when it is its turn.
-   * @throws QueueFull when too many jobs wait, of all clients or of this one; ClientGone when `signal` aborts before it starts;
+   * @throws QueueFull when too many jobs wait, of all clients or of this one; ClientDisconnected when `signal` aborts before it starts;
    * whatever the job throws
    */
   run<T>(client: Client, job: (turn: Turn) => Promise<T>, options?: JobOptions): Promise<T>;
@@ -80,17 +80,17 @@ export class QueueFull extends Error {
   }
 }
 
-/** The client went away before its job started. */
-export class ClientGone extends Error {
-  override readonly name = 'ClientGone';
+/** The client disconnected before its job started. */
+export class ClientDisconnected extends Error {
+  override readonly name = 'ClientDisconnected';
   constructor() {
-    super('The client went away before its request was served');
+    super('The client disconnected before its request was served');
   }
 }
 
 /** Whether an error means that a job was not started; the backend's root answers its request. */
-export function isTurnedAway(error: unknown): error is QueueFull | ClientGone {
-  return error instanceof QueueFull || error instanceof ClientGone;
+export function isTurnedAway(error: unknown): error is QueueFull | ClientDisconnected {
+  return error instanceof QueueFull || error instanceof ClientDisconnected;
 }
 
 /** The HTTP status for a job that was not started: 429 if the client's own jobs fill the queue, else 503. */
@@ -221,7 +221,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
       const share = shareOf(root, client);
       let isWaiting = true;
       let waiting: AbortSignal | null = null;
-      const onAbort = () => leave(job, new ClientGone());
+      const onAbort = () => leave(job, new ClientDisconnected());
       const settle = () => {
         isWaiting = false;
         waiting?.removeEventListener('abort', onAbort);

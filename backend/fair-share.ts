@@ -5,7 +5,7 @@ import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
 import { networksOf } from './network.ts';
 import { RecentNetworks } from './recent-networks.ts';
 
-/** The fair queues of a process: one for each thing that is scarce. */
+/** The fair queues of a process: one per scarce resource. */
 export interface FairShare {
   /** The beginning of each request that is not answered from memory: parsing, and the first checks. */
   entry: FairQueue;
@@ -59,10 +59,10 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxQueued: 500,
       maxQueuedPerShare: 50,
       ...resting,
-      // A flood of calls that are refused at once rests most of the time; calls that wait for a third party rest hardly at all.
+      // A flood of calls that fail immediately rests most of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
     }),
-    // However many networks ask at once, a small part of the machine is all they get.
+    // All networks together get only a small part of the machine.
     messages: createFairQueue({
       concurrency: 2,
       maxRunningPerShare: 1,

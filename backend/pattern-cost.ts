@@ -1,5 +1,5 @@
 // Limits the cost of regular expressions from clients. PostgreSQL builds an automaton for each before it matches, and the
-// embedded database cannot be stopped at that: one pattern would block every request, for ever.
+// embedded database cannot be interrupted in between: one pattern could block every request permanently.
 
 const maxLength = 1000;
 const maxDepth = 30;

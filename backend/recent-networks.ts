@@ -18,7 +18,7 @@ export class RecentNetworks {
   /** Caches the network of the last address, because a visitor sends many requests. */
   #lastAddress = '';
 
-  /** @param now milliseconds of a clock that only goes forward */
+  /** @param now milliseconds of a monotonic clock */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#endsAt = now() + periodMs;

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 
 /**
  * Answers an upgrade request with an HTTP status and closes the socket. Node's HTTP server keeps sockets half open and has no
- * timeout for upgraded ones: without the close, a client that keeps its side open would hold the socket for ever.
+ * timeout for upgraded ones: without the close, a client that keeps its side open would hold the socket indefinitely.
  * @param json body of the response; '' for none
  */
 export function refuseUpgrade(socket: Duplex, status: number, json: string): void {

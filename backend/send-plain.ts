@@ -4,7 +4,7 @@ import type { PlainHeaders, PlainResponse } from './plain-response.ts';
 
 /**
  * Writes it as a whole.
- * @param extra headers that it has besides, where it does not set them itself
+ * @param extra headers to add unless the response sets them itself
  */
 export function sendPlain(
   request: IncomingMessage,

@@ -23,7 +23,7 @@ export function normaliseTrackingNumber(input: string): string {
 
 /**
  * Recognises what a customer entered instead of the tracking number.
- * @param asked as normalised
+ * @param asked normalised text
  * @returns null when it is not recognised
  */
 export function describeOtherNumber(asked: string): string | null {

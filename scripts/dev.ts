@@ -11,7 +11,7 @@ const root = process.cwd();
 if (existsSync('.env')) process.loadEnvFile('.env');
 const vite = await createServer({ server: { middlewareMode: true }, appType: 'custom' });
 const { ssr } = vite.environments;
-if (!ssr || !isRunnableDevEnvironment(ssr)) throw new Error('the pages cannot be run in development');
+if (!ssr || !isRunnableDevEnvironment(ssr)) throw new Error('the pages cannot be rendered in development');
 
 const shop = await startShop({
   config: readConfig(process.env, root),

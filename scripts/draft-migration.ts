@@ -122,7 +122,7 @@ function constraintOf(object: string): { table: string; name: string } {
   return { table: qualified(table), name: /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name}"` };
 }
 
-/** The index of a primary key or unique constraint comes and goes with it. */
+/** The index of a primary key or unique constraint is created and dropped with it. */
 function isIndexOfConstraint(
   object: string,
   from: ReadonlyMap<string, string>,

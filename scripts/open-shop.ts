@@ -64,7 +64,7 @@ export async function openShop(
       });
     }
     await until(async () => {
-      if (child.exitCode !== null) throw new Error(`the shop ended by itself:\n${output}`);
+      if (child.exitCode !== null) throw new Error(`the shop process exited:\n${output}`);
       return (await fetch(`${url}/readyz`)).ok;
     }, 'the shop is ready');
   };
@@ -105,5 +105,5 @@ export async function until(holds: () => Promise<boolean>, what: string, withinM
     // Checks less often the longer it takes.
     await new Promise((done) => setTimeout(done, Math.min(250, 50 + (Date.now() - begun) / 20)));
   }
-  throw new Error(`waited in vain until ${what}${last ? `: ${last}` : ''}`);
+  throw new Error(`timed out waiting until ${what}${last ? `: ${last}` : ''}`);
 }

@@ -23,7 +23,7 @@ if (!process.stdout.isTTY) process.env.NO_COLOR = '1';
 const passed = [];
 const failed = [];
 const skipped = [];
-// In CI a failed test is tried once more, and listed even if it passes.
+// In CI a failed test is retried once, and listed even if it passes then.
 const passedOnRetry = [];
 
 /** Runs a command as one test. Prints its output only if it fails. */

@@ -21,8 +21,8 @@ export interface ConnectionLimits {
   /** The same per network, counted as connections are. */
   queuedBytesPerNetwork: number;
   /**
-   * Bytes of bodies whose requests are not complete, over all connections. Beyond, the largest are disconnected every second; in the
-   * meantime nothing is read of longer ones beyond half as much again.
+   * Maximum bytes of incomplete request bodies, over all connections. Above it, the largest are disconnected every second; above one
+   * and a half times as much, longer bodies are not read in the meantime.
    */
   receivedBytes: number;
   /** The same per network, counted as connections are. */
@@ -216,7 +216,7 @@ class Connection implements Reader {
     return bytes;
   }
 
-  /** Whether the client is to send or to read, and not the server to answer. A WebSocket has bounds of its own. */
+  /** Whether the connection waits for the client to send or to read, not for the server. WebSockets have their own limits. */
   get waitsForClient(): boolean {
     if (this.isUpgraded) return false;
     return this.responses.size === 0 || !this.request?.complete || this.#socket.writableLength > 0;
@@ -339,7 +339,7 @@ export function limitConnections(
       if (connections.has(socket)) byNetwork.add(connection);
       if (!socket.destroyed) waiting.shift()?.();
     });
-    // Responses leave in the order of the requests: work on the next one would only wait, or be lost when the client goes away.
+    // Responses are sent in the order of the requests: work on the next one would only wait, or be lost when the client disconnects.
     if (responses.size === 1) handle();
     else waiting.push(handle);
   });

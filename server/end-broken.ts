@@ -9,9 +9,6 @@ export const startAgain = 75;
  * on the disk.
  */
 export function endBroken(log: Log, error: Error): never {
-  log.fatal(
-    { error: error.message },
-    'the shop ends and has to be started again; nothing acknowledged is lost',
-  );
+  log.fatal({ error: error.message }, 'the shop stops and must be restarted; no acknowledged write is lost');
   process.exit(startAgain);
 }

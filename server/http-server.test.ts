@@ -440,7 +440,7 @@ test('gives each request an id in its response, in the log and on the error page
   const failed = await ask('/contact');
   expect(failed.text).toContain(`Reference: ${failed.id}`);
   expect(lines).toContainEqual(
-    expect.objectContaining({ msg: 'a page could not be answered', requestId: failed.id }),
+    expect.objectContaining({ msg: 'a page could not be rendered', requestId: failed.id }),
   );
   const refused = await ask('/order', { method: 'PUT' });
   expect(lines).toContainEqual(expect.objectContaining({ msg: 'request refused', requestId: refused.id }));

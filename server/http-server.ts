@@ -5,7 +5,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
 import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
-import { ClientGone, QueueFull, type Turn, turnedAwayStatus } from '../backend/fair-queue.ts';
+import { ClientDisconnected, QueueFull, type Turn, turnedAwayStatus } from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
@@ -87,7 +87,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
     const encoding = encodingFor(request);
     const body = page.bodies[encoding];
-    if (!body) throw new Error(`the page is not there as ${encoding}`);
+    if (!body) throw new Error(`the page has no body in the encoding ${encoding}`);
     const headers = headersOf(page, encoding, body);
     if (page.status === 200 && rawHeader(request, 'if-none-match') === page.etag) {
       // A 304 has no body, so the stored length does not apply.
@@ -134,7 +134,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   };
 
   const failed = (error: unknown, requestId?: string) => {
-    log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a page could not be answered');
+    log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a page could not be rendered');
     const reference = requestId ? `Reference: ${requestId}\n` : '';
     return new Response(`Something went wrong on our side. Please try again.\n${reference}`, {
       status: 500,
@@ -146,7 +146,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     try {
       return await answer();
     } catch (error) {
-      if (error instanceof ClientGone) return new Response(null, { status: 503 });
+      if (error instanceof ClientDisconnected) return new Response(null, { status: 503 });
       if (!(error instanceof QueueFull)) {
         if (isClientDisconnect(error)) throw error;
         return failed(error, requestIdOf(request));
@@ -248,7 +248,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     fairShare.entry
       .run(visitorAt(addressOf(request)), begin, { signal: signalOf(response) })
       .catch((error) => {
-        if (error instanceof ClientGone) return;
+        if (error instanceof ClientDisconnected) return;
         const status = turnedAwayStatus(error);
         noteRefusal(request, status, 'queue full');
         response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
@@ -293,10 +293,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (read) {
         answerPlain(request, response, read).catch((error) => {
           const requestId = requestIdOf(request);
-          log.error(
-            { requestId, error: (error as Error).stack ?? String(error) },
-            'a read could not be answered',
-          );
+          log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
           response.destroy();
         });
       } else enter(request, response);

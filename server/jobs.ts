@@ -40,13 +40,13 @@ export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics):
         .then(
           () => {
             observe(false);
-            if (failed.delete(job)) log.info({ job: job.name }, 'a job works again');
+            if (failed.delete(job)) log.info({ job: job.name }, 'a job succeeded again');
           },
           (error: unknown) => {
             observe(true);
             // Logged once, not for every retry of a long outage.
             if (!failed.has(job))
-              log.error({ job: job.name, error: String(error) }, 'a job failed; it is tried again');
+              log.error({ job: job.name, error: String(error) }, 'a job failed and will be retried');
             failed.add(job);
           },
         )

@@ -3,9 +3,9 @@
 export interface LineLimitOptions {
   /** Lines per second on average. Default: 5. */
   linesPerSecond?: number;
-  /** Lines that may come at once after a quiet time. Default: 20. */
+  /** Burst of lines after a quiet time. Default: 20. */
   burst?: number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now?: () => number;
 }
 

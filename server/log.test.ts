@@ -21,8 +21,8 @@ test('limits errors of one message per second, but not lines of normal use', () 
   for (let n = 0; n < 1000; n += 1) log.error({ error: 'a long stack' }, 'internal error');
   expect(lines.length).toBeGreaterThanOrEqual(20);
   expect(lines.length).toBeLessThan(40);
-  log.error({ error: 'another' }, 'a page could not be answered');
-  expect(lines.at(-1)).toMatchObject({ error: 'another', msg: 'a page could not be answered' });
+  log.error({ error: 'another' }, 'a page could not be rendered');
+  expect(lines.at(-1)).toMatchObject({ error: 'another', msg: 'a page could not be rendered' });
   const before = lines.length;
   for (let n = 0; n < 100; n += 1) log.info({ n }, 'mobile money');
   expect(lines.length).toBe(before + 100);

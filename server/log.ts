@@ -13,7 +13,7 @@ const warning = 40;
 const maxMessages = 500;
 
 /**
- * Opens the log. Warnings and errors of one message are a few per second: the next line says as `more` how many were left out.
+ * Opens the log. Warnings and errors with the same message are limited per second: the next line has the number of omitted ones as `more`.
  * @param destination of JSON lines. Default: standard output, readable text where it is a terminal.
  * @throws WrongSetting for an unknown level
  */
@@ -56,7 +56,7 @@ const terminal: pino.DestinationStream = {
 const colours = { warn: 'yellow', error: 'red', fatal: 'red' } as const;
 
 /**
- * A line of the log as people read it: time, level, message, facts; a stack in lines of its own.
+ * Formats a line of the log for people: time, level, message, facts; a stack on separate lines.
  * @param line JSON
  */
 export function formatLine(line: string): string {

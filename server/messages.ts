@@ -70,7 +70,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         log.info(facts, 'mail sent');
       } else {
         const file = await putIntoOutbox(config.outbox, 'eml', await asEml(config.mailFrom, mail));
-        log.info({ ...facts, file }, 'mail put into the outbox');
+        log.info({ ...facts, file }, 'email written to the outbox folder');
       }
     },
     async sendText(message) {
@@ -81,7 +81,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         return { messageId };
       }
       const file = await putIntoOutbox(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
-      log.info({ ...facts, file }, 'text message put into the outbox');
+      log.info({ ...facts, file }, 'text message written to the outbox folder');
       return undefined;
     },
   };

@@ -72,7 +72,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       onError: (error) =>
         log.error(
           { requestId, error: (error as Error)?.stack ?? String(error) },
-          'a page could not be answered',
+          'a page could not be rendered',
         ),
       madeFrom: (...names) => names.forEach((name) => void facts.add(name)),
     });

@@ -444,7 +444,7 @@ function shopJobs(store: Store, database: Database | null): Job[] {
   return jobs;
 }
 
-/** Logs what a hosted project lacks; the shop opens all the same, and `/readyz` is 503 until the tables are there. */
+/** Logs what a hosted project lacks; the shop starts anyway, and `/readyz` is 503 until the tables exist. */
 async function reportRequirements(
   project: NonNullable<Config['supabase']>,
   { mpesa }: Config,

@@ -12,7 +12,7 @@ export function isRedirectAllowed(
   if (target.length > maxLength || !URL.canParse(target)) return false;
   const [url, site] = [new URL(target), new URL(settings.siteUrl)];
   if (url.username || url.password) return false;
-  // Never allowed, whatever the list says: these schemes run as code.
+  // Never allowed, not even by the list: these schemes run as code.
   if (['javascript:', 'data:', 'vbscript:', 'blob:', 'file:'].includes(url.protocol)) return false;
   if (isWeb(url) && url.protocol === site.protocol && url.host === site.host) return true;
   if (isWeb(url) && isLoopbackAddress(url.hostname)) return true;

@@ -77,7 +77,7 @@ export async function startSession(
     ],
   );
   const [session] = rows;
-  if (!session) throw new Error('a session was not made');
+  if (!session) throw new Error('the session was not created');
   await addMethod(tx, context, session.id, method, start.provider);
   await updateUser(tx, context, user.id, { last_sign_in_at: at(context) });
   return tokenResponse(tx, context, session, await mintRefreshToken(tx, context, session, null));

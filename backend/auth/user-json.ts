@@ -9,7 +9,7 @@ export type UserJson = Json & { id: string };
 /** Reads a user again and returns the user object. */
 export async function readUserJson(session: Session, userId: string): Promise<UserJson> {
   const user = await findUser(session, { id: userId });
-  if (!user) throw new Error('a user went away in the middle of a transaction');
+  if (!user) throw new Error('a user was deleted during a transaction');
   return userJson(user, await identitiesOf(session, userId), await factorsOf(session, userId));
 }
 

@@ -98,7 +98,7 @@ async function checkNewPassword(
   { password, nonce, currentPassword, email, phone }: Wanted,
 ): Promise<string> {
   const { passwords, settings, now } = context;
-  if (password === null) throw new Error('there is no password to check');
+  if (password === null) throw new Error('the account has no password');
   if (user.is_anonymous && !user.email && !user.phone && !email && !phone) {
     throw new AuthError(
       422,

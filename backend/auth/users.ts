@@ -209,6 +209,6 @@ export function isBanned(user: Pick<UserRow, 'banned_until'>, context: Pick<Auth
 
 function only<Row>(rows: Row[]): Row {
   const [row] = rows;
-  if (!row) throw new Error('a statement that gives one row gave none');
+  if (!row) throw new Error('a statement that returns one row returned none');
   return row;
 }

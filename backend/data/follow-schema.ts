@@ -7,10 +7,10 @@ import type { SchemaCache } from './schema-types.ts';
 const retryAfter = 500;
 
 /**
- * Keeps a schema cache up to date. Running requests keep the one they started with.
+ * Keeps a schema cache up to date. Running requests continue with the one they started with.
  * @param schemas the exposed schemas
  * @param channel notification channel of schema changes; null for none
- * @param searched schemas that are searched besides
+ * @param searched further searched schemas
  * @param onError receives errors of reloading, which is retried
  * @returns the newest cache, until it is closed
  * @throws DatabaseError when the schema cannot be read at first

@@ -32,7 +32,7 @@ export interface AcceptedType {
   text: string;
 }
 
-/** The available formats, besides those of every response. */
+/** Available formats in addition to the standard ones. */
 export interface MediaChoices {
   /** Handlers of the very rows or function that answer, by media type. */
   own: ReadonlyMap<string, MediaHandler>;

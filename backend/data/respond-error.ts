@@ -20,7 +20,7 @@ export function respondError(error: DataError, method: string): PlainResponse {
 
 /**
  * Turns whatever was thrown into an error.
- * @param isAnonymous whether the request had no identity: a missing privilege then asks for one
+ * @param isAnonymous whether the request had no identity: a missing privilege is then answered with 401
  */
 export function dataErrorOf(thrown: unknown, isAnonymous: boolean): DataError {
   if (thrown instanceof DataError) return thrown;

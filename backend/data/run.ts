@@ -106,7 +106,7 @@ export async function runDescription(session: Session, plan: DescriptionPlan): P
 }
 
 function answerOf({ rows: [answer] }: { rows: Answer[] }): Answer {
-  if (!answer) throw new Error('the statement gave no answer');
+  if (!answer) throw new Error('the statement returned no row');
   return answer;
 }
 

@@ -29,7 +29,7 @@ const typeAliases = { int: 'integer', decimal: 'numeric', dec: 'numeric', float:
  * Reads the schema cache.
  * @param session an open transaction whose search_path is empty, so that every type and function is qualified
  * @param schemas the exposed schemas
- * @param searched schemas that are searched besides for types, and for functions of a row
+ * @param searched further schemas in which types and functions of a row are found
  */
 export async function loadSchemaCache(
   session: Session,

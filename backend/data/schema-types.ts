@@ -15,7 +15,7 @@ export interface Column {
   kind: 'json' | 'tsvector' | 'other';
   /** Default of the column as SQL text from the catalogue. */
   defaultExpression: string | null;
-  /** Of a domain with casts of its own. */
+  /** Set for a domain with its own casts. */
   representation: Representation | null;
 }
 

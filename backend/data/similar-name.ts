@@ -6,9 +6,9 @@ const maxCompared = 50;
 const maxLength = 300;
 
 /**
- * Finds the candidate most like a name: of those that share most groups of three letters, else of two, the one that takes
+ * Finds the candidate most similar to a name: of those that share most trigrams, else bigrams, the one with
  * the fewest edits.
- * @param atLeast how alike it must be, 0 to 1: one less the edits per letter
+ * @param atLeast minimum similarity, 0 to 1: one minus the edits per letter
  * @returns the most similar candidate, or null
  */
 export function mostSimilar(name: string, candidates: Iterable<string>, atLeast: number): string | null {

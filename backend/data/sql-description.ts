@@ -2,7 +2,7 @@
 import type { DescriptionPlan } from './plan-types.ts';
 import type { Statement } from './sql-writer.ts';
 
-/** Description of a column besides the schema cache. */
+/** Properties of a column that the schema cache lacks. */
 export interface DescribedColumn {
   name: string;
   comment: string | null;

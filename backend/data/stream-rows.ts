@@ -46,7 +46,7 @@ export async function streamRows(session: Session, { sql, parameters }: Statemen
   const { rowCount } = await session.query('move forward all in answered');
   const { rows } = await session.query<RowsAnswer>(writeRowSettings(rowCount));
   const [answer] = rows;
-  if (!answer) throw new Error('the statement gave no answer');
+  if (!answer) throw new Error('the statement returned no row');
   await session.query('move absolute 0 in answered');
   return { answer, ...bodyOf(session) };
 }
@@ -65,7 +65,7 @@ function bodyOf(session: Session): Omit<RowStream, 'answer'> {
     {
       start(controller) {
         pause = setTimeout(() => {
-          const error = new Error('the client takes too long to take its rows');
+          const error = new Error('the client reads its rows too slowly');
           controller.error(error);
           fail(error);
         }, maxPauseMs).unref();

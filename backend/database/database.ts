@@ -10,7 +10,7 @@ export interface QueryResult<Row> {
 /**
  * Something statements can be sent to: the database itself (each statement its own transaction) or one open transaction.
  *
- * Values come back alike from both drivers: int8 as number, numeric, dates and timestamps as the text PostgreSQL
+ * Both drivers return the same values: int8 as number, numeric, dates and timestamps as the text PostgreSQL
  * prints, json and jsonb parsed. Parameters are sent as text and typed by the server.
  */
 export interface Session {

@@ -24,8 +24,8 @@ const maxAttempts = 20;
 
 /**
  * Applies what is missing, all in one transaction: a failure, or a process killed in the middle, leaves the schema as it
- * was. Processes that start at once wait for each other on an advisory lock. That lock belongs to one database; roles belong to
- * the cluster, so a collision with the migration of another database is tried again.
+ * was. Processes that start concurrently wait for each other on an advisory lock. That lock belongs to one database; roles belong to
+ * the cluster, so a collision with the migration of another database is retried.
  * @param sources applied in this order
  * @returns the names of the files applied now, as `source/file`
  * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails

@@ -334,7 +334,7 @@ class NotificationConnection {
   async #connect(): Promise<pg.Client> {
     const client = new pg.Client({
       connectionString: this.#url,
-      // Several begin to listen at once.
+      // Several listeners may subscribe concurrently.
       pipeline: true,
       keepAlive: true,
       application_name: 'backend notifications',
@@ -369,7 +369,7 @@ class NotificationConnection {
     let unanswered = 0;
     check = setInterval(() => {
       if (unanswered >= 2) {
-        onLost(new Error('the database does not answer on the connection for notifications'));
+        onLost(new Error('the notification connection does not respond'));
         // Destroyed without a Terminate message, which no one would receive.
         (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
         return;

@@ -125,7 +125,7 @@ async function makeTemplate(
 ): Promise<void> {
   const isThere = async () =>
     (await admin.query('select from pg_database where datname = $1', [template])).rowCount > 0;
-  // Several test files start at once: one of them makes the template, under a lock; the rest wait. The lock is taken
+  // Several test files start concurrently: one of them creates the template, under a lock; the others wait. The lock is taken
   // in another transaction, because `create database` may not run inside one.
   const keeper = openPostgresql(cluster, { poolSize: 1 });
   try {

@@ -30,7 +30,7 @@ export interface RightsQuestion {
 
 /**
  * Whether the select policies show messages of the topic.
- * @throws DatabaseError when a policy itself fails or the database cannot be asked
+ * @throws DatabaseError when a policy itself fails or the database is unavailable
  */
 export function readRights(database: Database, question: RightsQuestion): Promise<Rights> {
   return ask(database, question, async (session) => {
@@ -56,7 +56,7 @@ export function readRights(database: Database, question: RightsQuestion): Promis
 
 /**
  * Whether the insert policies take messages to the topic.
- * @throws DatabaseError when a policy itself fails or the database cannot be asked
+ * @throws DatabaseError when a policy itself fails or the database is unavailable
  */
 export function writeRights(database: Database, question: RightsQuestion): Promise<Rights> {
   return ask(database, question, async (session) => {

@@ -23,7 +23,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export interface BroadcastFeed {
   /** Resolves when every later commit is received. */
   ready: Promise<void>;
-  /** Notifies the other processes; returns at once. */
+  /** Notifies the other processes, without waiting for them. */
   publish(broadcast: Broadcast): void;
   close(): Promise<void>;
 }
@@ -216,7 +216,9 @@ class PeerFeed {
     if (this.#isAlone) return;
     const parts = inParts(packBroadcast(broadcast));
     if (this.#waiting.length + parts.length > maxQueuedParts) {
-      this.#onError(new Error('broadcasts to other processes come faster than the database takes them'));
+      this.#onError(
+        new Error('broadcasts to other processes are sent faster than the database accepts them'),
+      );
       return;
     }
     this.#sequence += 1;
@@ -268,7 +270,7 @@ class PeerFeed {
       return;
     }
     if (this.#undelivered >= maxQueuedBroadcasts) {
-      this.#onError(new Error('broadcasts of other processes come faster than they can be delivered'));
+      this.#onError(new Error('broadcasts of other processes arrive faster than they can be delivered'));
       return;
     }
     const delivered = this.#deliver(broadcast);

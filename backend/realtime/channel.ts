@@ -332,7 +332,7 @@ export class Channel {
     presenceFeed.publish(this.audience, { ...(joined ? { joined } : {}), left });
   }
 
-  /** Keeps the presences of other processes known as long as the channel is open. */
+  /** Loads and updates the presences of other processes as long as the channel is open. */
   async #followPresence(): Promise<void> {
     await this.#inShare(() => this.#hub.presenceFeed.follow(this.audience));
     if (this.#isClosed) this.#hub.presenceFeed.unfollow(this.audience);

@@ -9,7 +9,7 @@ import { NetworkQuota, NetworkRate } from '../network-limits.ts';
 export interface Limits {
   /** Maximum bytes of a frame from a client. */
   frameBytes: number;
-  /** Maximum bytes of a join: its channel retains what it asks for. */
+  /** Maximum bytes of a join: its channel retains the payload. */
   joinBytes: number;
   /** Maximum payload bytes of a broadcast. */
   payloadBytes: number;

@@ -114,7 +114,7 @@ export class PresenceFeed {
     return this.#followed.get(audience)?.bytes ?? 0;
   }
 
-  /** Passes a change by a client of this process on to the other processes; returns at once. */
+  /** Passes a change by a client of this process on to the other processes, without waiting for them. */
   publish(audience: string, { joined, left }: { joined?: Appearance; left?: Appearance | undefined }): void {
     if (this.#isAlone) return;
     if (left) {

@@ -24,7 +24,7 @@ export interface DataConfig {
   inDatabase: { preConfig: { schema: string; name: string } | null } | null;
   service: Omit<DataServiceOptions, 'database'>;
   tokens: TokenSettings;
-  /** Origins whose pages may call it; null for all. */
+  /** Allowed origins of pages; null for all. */
   allowedOrigins: readonly string[] | null;
   /** A header of requests that answers repeat; null for none. */
   traceHeader: string | null;
@@ -89,7 +89,7 @@ export function readDataConfig(
   const ending = oneOf('DB_TX_END', text, endings);
   const openApiAddress = text('OPENAPI_SERVER_PROXY_URI');
   if (openApiAddress !== undefined && !(/^https?:/.test(openApiAddress) && URL.canParse(openApiAddress))) {
-    throw new WrongSetting('PGRST_OPENAPI_SERVER_PROXY_URI is no address such as https://example.com/api.');
+    throw new WrongSetting('PGRST_OPENAPI_SERVER_PROXY_URI is not a URL such as https://example.com/api.');
   }
   const preRequest = text('DB_PRE_REQUEST');
   const preConfig = text('DB_PRE_CONFIG');
@@ -175,7 +175,7 @@ function listOf(value: string): string[] {
   );
 }
 
-/** A function; one without a schema is looked for on the search path. */
+/** A function; one without a schema is resolved by the search path. */
 function functionNamed(value: string): { schema: string; name: string } {
   const dot = value.indexOf('.');
   return dot < 0 ? { schema: '', name: value } : { schema: value.slice(0, dot), name: value.slice(dot + 1) };
@@ -199,7 +199,7 @@ function hostOf(value: string): string {
 function socketOf(text: Text): DataConfig['socket'] {
   const mode = text('SERVER_UNIX_SOCKET_MODE') ?? '660';
   if (!/^[67][0-7]{2}$/.test(mode)) {
-    throw new WrongSetting('PGRST_SERVER_UNIX_SOCKET_MODE is no mode between 600 and 777.');
+    throw new WrongSetting('PGRST_SERVER_UNIX_SOCKET_MODE is not a mode between 600 and 777.');
   }
   const path = text('SERVER_UNIX_SOCKET');
   return path === undefined ? null : { path, mode: Number.parseInt(mode, 8) };
@@ -259,7 +259,7 @@ const claimStep =
 function roleClaimOf(value: string): ClaimStep[] {
   const found = [...value.matchAll(claimStep)];
   if (found.length === 0 || found.map(([step]) => step).join('') !== value) {
-    throw new WrongSetting('PGRST_JWT_ROLE_CLAIM_KEY is no path such as .role or ."https://example"[0].');
+    throw new WrongSetting('PGRST_JWT_ROLE_CLAIM_KEY is not a path such as .role or ."https://example"[0].');
   }
   return found.map(([, quoted, bare, index, operator, text]): ClaimStep => {
     if (operator !== undefined) return { operator: operator as '==', text: text ?? '' };

@@ -8,7 +8,7 @@ import type { RenderedImages } from './rendered-images.ts';
 import type { UrlTokens } from './url-tokens.ts';
 
 export interface StorageSettings {
-  /** Most bytes of an object in a bucket without a limit of its own, and the most any bucket may allow. */
+  /** Maximum bytes of an object in a bucket without its own limit, and the maximum limit of a bucket. */
   fileSizeLimit: number;
   /** Maximum pixels of an image to accept or resize, all frames together. */
   pixelLimit: number;

@@ -19,7 +19,7 @@ export interface FileStore {
   /** A local folder for uploads in progress and rendered images. */
   readonly workFolder: string;
   /**
-   * Moves a file from the work folder. When it resolves, the content is durable and the given file is gone.
+   * Moves a file from the work folder. When it resolves, the content is durable and the given file no longer exists.
    * @param name `{installation}/{version}`, generated
    */
   put(name: string, workFile: string): Promise<void>;

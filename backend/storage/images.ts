@@ -33,9 +33,9 @@ export interface Rendering {
 export interface ImageWork {
   /**
    * Replaces a file by a clean image, without metadata or anything else around the pixels.
-   * @param path a work file, which is gone afterwards
+   * @param path a work file, which no longer exists afterwards
    * @param client the uploader
-   * @param choose gets the format of the content and says which one to write; it may throw
+   * @param choose receives the format of the content and returns the one to write; may throw
    * @returns the new file and its format
    * @throws StorageError when it is no image of a known raster format, broken, or too large in pixels
    */

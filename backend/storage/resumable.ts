@@ -46,7 +46,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     expirationPeriodInMilliseconds: context.settings.resumableSeconds * 1000,
   });
   const locker = createUploadLocks(folder);
-  // The library passes its hooks the request object: other data of it is found here.
+  // The library passes only the request object to its hooks; this map has the other data of the request.
   const incoming = new WeakMap<object, Incoming>();
   const finishing = new Map<string, Promise<void>>();
   const known = (request: object): Incoming => {
@@ -107,7 +107,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       throw error;
     }
     await writeFile(donePath(upload.id), String(upload.size ?? 0));
-    // An empty upload is complete at once, and the library still reads its file.
+    // An empty upload is complete immediately, and the library still reads its file.
     if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
   };
 

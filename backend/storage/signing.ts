@@ -48,7 +48,7 @@ export async function signOne(
   return Response.json({ signedURL: `${route}/${url}?token=${token}` });
 }
 
-/** `POST /object/sign/{bucket}`: many at once, with an error for each one that cannot be read. */
+/** `POST /object/sign/{bucket}`: many in one request, with an error for each one that cannot be read. */
 export async function signMany(context: StorageContext, call: Call, bucket: string): Promise<Response> {
   const body = await readJson(context, call);
   const seconds = secondsIn(body);

@@ -56,7 +56,7 @@ export async function restoreBackup(
     if (isTaken && !replaces) {
       throw new RestoreRefused(
         databaseUrl
-          ? 'There is a shop in that database. With --replace the backup takes its place, and the shop there is gone.'
+          ? 'There is a shop in that database. With --replace the backup replaces it, and its data is lost.'
           : `There is a shop's data in ${dataDir}. With --replace it is set aside, and the backup takes its place.`,
       );
     }

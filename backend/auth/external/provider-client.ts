@@ -175,7 +175,7 @@ export function profileOf(
 ): Profile {
   const subject = claims.sub ?? claims.id;
   if ((typeof subject !== 'string' && typeof subject !== 'number') || subject === '') {
-    throw new Error('the provider does not say who the person is');
+    throw new Error('the provider returned no subject');
   }
   const said = (claim: string) => {
     const value = claims[claim];

@@ -79,7 +79,7 @@ async function addFactor(
         [user.id, friendlyName, factor.type, factor.secret ?? null, factor.phone ?? null, at(context)],
       );
       const [row] = rows;
-      if (!row) throw new Error('a factor was not made');
+      if (!row) throw new Error('the factor was not created');
       await audit(tx, context, 'factor_in_progress', user, request, {
         factor_id: row.id,
         factor_type: factor.type,

@@ -73,7 +73,7 @@ export async function addPasskey(
     ],
   );
   const [row] = rows;
-  if (!row) throw new Error('a passkey was not made');
+  if (!row) throw new Error('the passkey was not created');
   return row;
 }
 
@@ -162,7 +162,7 @@ export async function storeChallenge(
     [userId, type, { challenge }, at(context), at(context, challengeLifetime)],
   );
   const [row] = rows;
-  if (!row) throw new Error('a challenge was not made');
+  if (!row) throw new Error('the challenge was not created');
   return { id: row.id, expiresAt: Math.floor(context.now().getTime() / 1000) + challengeLifetime };
 }
 

@@ -113,7 +113,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
         ({ id, relyingParty }) =>
           relyingParty === options.rpId && (allowed.length === 0 || allowed.some((entry) => entry.id === id)),
       );
-      if (!credential) throw new Error('No credential here fits the request');
+      if (!credential) throw new Error('No passkey matches the request');
       credential.counter += 1;
       const data = clientData('webauthn.get', options.challenge, bent);
       const authenticator = authenticatorData(credential, bent);

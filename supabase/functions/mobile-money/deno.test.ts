@@ -57,7 +57,7 @@ async function startFunction(secrets: Record<string, string>): Promise<string> {
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
   const address = `http://127.0.0.1:${port}`;
   await until(async () => {
-    if (child.exitCode !== null) throw new Error(`the shop ended by itself: ${output}`);
+    if (child.exitCode !== null) throw new Error(`the shop process exited: ${output}`);
     return (await fetch(address, { method: 'OPTIONS' })).status > 0;
   }, 'the function answers');
   return address;

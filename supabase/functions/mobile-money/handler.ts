@@ -1,4 +1,4 @@
-// The payment function `mobile-money`: collects an order's money by M-PESA. Web-standard, for Node and Deno alike.
+// The payment function `mobile-money`: collects an order's payment by M-PESA. Uses web standards only, for Node and Deno.
 
 import { createCallerAddress } from './caller-address.ts';
 import type { MobileMoneyContext } from './context.ts';

@@ -19,7 +19,7 @@ export type DarajaReply =
       status: number;
       body: string;
       fields: JsonObject | null;
-      /** How long we are asked to wait, in milliseconds; absent when nothing is said. */
+      /** Requested delay in milliseconds; absent without one. */
       retryAfterMs?: number;
     }
   | { kind: 'not sent'; reason: string }
