@@ -39,8 +39,8 @@ export interface BackendOptions {
   /** Fair queues for requests from the network. Absent: requests start immediately. */
   fairShare?: FairShare;
   /**
-   * Further bounds of table queries in the anonymous role, where an application knows what its visitors need. `maxBodyBytes` holds for
-   * their calls of the other services, too.
+   * Stricter limits of table queries in the anonymous role, for an application that knows what its visitors need. `maxBodyBytes` applies to
+   * calls of the other services, too.
    */
   visitorLimits?: Partial<SizeLimits>;
   /** Widths and heights in pixels that visitors may request for rendered images. Default: any. */
@@ -55,8 +55,8 @@ export interface Backend {
    */
   fetch(request: Request): Promise<Response>;
   /**
-   * Answers a request from the network, which waits in the fair queues. Takes plain requests too, and makes no stream of a body that is
-   * at hand.
+   * Answers a request from the network, which waits in the fair queues. Accepts plain requests too, and returns complete bodies
+   * without a stream.
    * @param signal returns a signal that is aborted when the client disconnects
    */
   answer(request: Request | PlainRequest, signal: () => AbortSignal): Promise<Response | PlainResponse>;

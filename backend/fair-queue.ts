@@ -107,7 +107,7 @@ interface Share {
   running: number;
   /** Work done for this share, on the clock of its parent. */
   used: number;
-  /** Where those shares within this one stand that are served now: a share that comes back starts here and has saved nothing up. */
+  /** The clock of the nested shares that are served now: an idle share that returns starts here, without credit. */
   clock: number;
   /** No job starts before, on the clock of the queue. */
   restsUntil: number;

@@ -17,7 +17,7 @@ export interface FairShare {
   messages: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
-  /** Networks with recent requests of any kind: a flood makes way for them. */
+  /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
 }
 

@@ -44,7 +44,7 @@ export class NetworkQuota {
   /**
    * Reserves an amount for a client, or nothing where one of its networks would exceed its limit.
    * @param networks the client's, as `networksOf` lists them; empty without an address
-   * @returns gives the amount back, once; null when it was refused
+   * @returns a function that returns the amount, once; null when it was refused
    */
   take(networks: readonly string[], amount = 1): (() => void) | null {
     if (this.fullOf(networks, amount) !== null) return null;

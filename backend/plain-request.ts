@@ -16,7 +16,7 @@ export class PlainRequest {
   readonly headers: HeaderLookup;
 
   /**
-   * @param pathname and `search` as a URL would give them again
+   * @param pathname and `search` as URL parsing would return them
    * @param headers by names in lower case, `host` among them
    */
   constructor(

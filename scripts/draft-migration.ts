@@ -5,8 +5,8 @@ const replaceable = /^(function|trigger|policy|index) /;
 
 /**
  * Drafts a migration.
- * @param from catalogue that the migrations give (supabase/tests/database-catalogue.ts)
- * @param to catalogue that the schemas give
+ * @param from catalogue of the migrations (supabase/tests/database-catalogue.ts)
+ * @param to catalogue of the schemas
  * @param schemas text of all schemas, where the newer definitions are copied from
  */
 export function draftMigration(

@@ -3,7 +3,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * Creates a sequencer for Vitest.
- * @param slow the files that take longest, the slowest first, by how their paths end; the others follow as Vitest likes
+ * @param slow ends of the paths of the slowest files, the slowest first; the others follow in Vitest's order
  */
 export function slowestFirst(slow: readonly string[]): typeof BaseSequencer {
   const placeOf = ({ moduleId }: TestSpecification) => {

@@ -8,7 +8,7 @@ const recheckMs = 200;
  * Waits until no other process holds a lock, then holds it. A lock of a process that has ended does not count.
  * @param {string} lock path of the file
  * @param {() => void} onWait called once if another process holds it
- * @returns {Promise<() => void>} gives the lock back; the end of the process does too
+ * @returns {Promise<() => void>} releases the lock, as does the end of the process
  */
 export async function takeTurn(lock, onWait) {
   mkdirSync(dirname(lock), { recursive: true });

@@ -8,7 +8,7 @@ import { NetworkQuota, NetworkRate } from '../backend/network-limits.ts';
 
 export interface ConnectionLimits {
   /**
-   * Connections per IPv4 address or IPv6 /64; wider networks have a multiple of it. Beyond, a new one takes the place of the one that
+   * Maximum connections per IPv4 address or IPv6 /64; wider networks have a multiple of it. Above it, a new one replaces the one that
    * has been waiting longest for its client. Behind a proxy they are not counted.
    */
   connectionsPerNetwork: number;
@@ -42,11 +42,11 @@ export const defaultConnectionLimits: ConnectionLimits = {
   stalledMilliseconds: 30_000,
 };
 
-/** Memory that a waiting response takes besides its bytes, about. */
+/** Approximate memory of a waiting response besides its bytes. */
 const bytesOfResponse = 4 * 1024;
-/** Memory that a chunk of a body takes besides its bytes, about. */
+/** Approximate memory of a chunk of a body besides its bytes. */
 const bytesOfChunk = 256;
-/** No service holds a longer body in memory: one that is longer is written to disk as it comes. */
+/** Maximum bytes of a body in memory: services write longer ones to disk. */
 const maxHeldBytes = 1024 * 1024;
 /** Bytes of a body that are received however much others hold: most forms and calls are shorter. */
 const freeBytes = 64 * 1024;
@@ -144,7 +144,7 @@ class ReceivingRoom {
     this.#maxBytes = maxBytes;
   }
 
-  /** Counts what a body holds now. */
+  /** Counts the current memory of a body. */
   count(request: BoundedRequest): void {
     const { heldBytes } = request;
     this.#total += heldBytes - request.countedBytes;
@@ -185,9 +185,9 @@ class ReceivingRoom {
 class Connection implements Reader {
   readonly networks: readonly string[];
   readonly responses = new Set<ServerResponse>();
-  /** Begins the requests that came while another one was handled, in their order. */
+  /** Starts the requests that arrived while another one was handled, in their order. */
   readonly waiting: (() => void)[] = [];
-  /** Its request that came last. */
+  /** Its latest request. */
   request: IncomingMessage | null = null;
   isUpgraded = false;
   /** Its body that is being received, as far as it is held in memory. */
@@ -260,7 +260,7 @@ class Networks {
 }
 
 /**
- * Puts bounds on a server's connections. Comes after its listeners are added; the server is made with `BoundedRequest`.
+ * Limits a server's connections. Call it after adding listeners; the server must be created with `BoundedRequest`.
  * @param trustedProxies how many proxies stand in front: with one, all connections are its own, and it has limits of its own
  */
 export function limitConnections(
@@ -275,7 +275,7 @@ export function limitConnections(
     queuedBytes: limits.receivedBytes,
     queuedBytesPerNetwork: limits.receivedBytesPerNetwork,
   });
-  // Disconnecting the largest down to the bound makes room for those that wait.
+  // Disconnecting the largest bodies frees memory for those that wait.
   const room = new ReceivingRoom(1.5 * limits.receivedBytes);
   const connections = new Map<Socket, Connection>();
   const byNetwork = new Networks();

@@ -133,7 +133,7 @@ interface Render {
 
 /** Stands for the facts of a page without facts. */
 const anything = '';
-/** Memory that an entry takes besides its bodies, about. */
+/** Approximate memory of an entry besides its bodies. */
 const entryBytes = 4 * 1024;
 /** Requested URLs that are cached with their page. */
 const maxUrls = 1000;

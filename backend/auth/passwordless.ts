@@ -239,7 +239,7 @@ async function askAddresses(
   return pendingMessages;
 }
 
-/** Makes the code for a pending change of phone. */
+/** Creates the code for a pending change of phone. */
 export async function preparePhoneChange(
   tx: Session,
   context: AuthContext,

@@ -46,7 +46,7 @@ interface CompiledRoute {
   pattern: RegExp;
 }
 
-/** Makes the service. It answers below `/auth/v1`, and the same calls without that prefix. */
+/** Creates the service. It answers below `/auth/v1`, and also without that prefix. */
 export async function createAuthService(options: AuthServiceOptions): Promise<AuthService> {
   const { database, keys, messages, onError = () => {}, now = () => new Date() } = options;
   const settings = completeSettings(options.settings);
@@ -81,7 +81,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     const request = await readRequest(raw, caller, parameters, settings, route);
     const handle = () => handleRequest(route, request);
     try {
-      // A change may hash a password, which takes longest here.
+      // A change may hash a password, the most expensive operation here.
       return await inShareOf(caller, queues.get(route) ?? 'work', raw.method === 'GET' ? 2 : 10, handle);
     } finally {
       await waitUntilAnswerable(request);

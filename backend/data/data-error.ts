@@ -12,7 +12,7 @@ export interface ErrorBody {
 export class DataError extends Error {
   override readonly name = 'DataError';
   readonly status: number;
-  // Not a field `code` of the error itself: drivers take such errors for the database's own.
+  // Not a field `code` of the error itself: drivers would treat it as an error of the database.
   readonly body: ErrorBody;
   readonly headers: Readonly<Record<string, string>>;
   readonly statusText: string;

@@ -1,4 +1,4 @@
-// Descriptions of schemas, read and written once per role: to read one takes longer than hundreds of plain reads.
+// Cache of schema descriptions per role: creating one takes longer than hundreds of plain reads.
 import type { SchemaCache } from './schema-types.ts';
 import type { DescribedSchema } from './sql-description.ts';
 

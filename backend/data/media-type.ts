@@ -28,7 +28,7 @@ export interface AcceptedType {
   /** In lower case, such as `text/csv`. */
   type: string;
   parameters: ReadonlyMap<string, string>;
-  /** As it came. */
+  /** As received. */
   text: string;
 }
 

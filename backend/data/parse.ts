@@ -45,7 +45,7 @@ export interface ParsedRequest {
   /** Rows requested with the Range header: `offset`, and `limit` unless open. */
   range: { offset: number; limit: number | null } | null;
   payload: Payload | null;
-  /** The body as it came, for a function that takes it whole. */
+  /** The unparsed body, for a function that receives it whole. */
   body: string;
   contentType: string | null;
 }
@@ -156,7 +156,7 @@ function parseRows(
   if (method !== 'POST' && method !== 'PATCH' && method !== 'PUT') return null;
   if (isCall) {
     const type = mediaTypeOf(contentType);
-    // A function may take such a body whole; it has no keys then.
+    // A function may receive such a body whole; it has no keys then.
     if (type === 'text/plain' || type === 'text/xml' || type === 'application/octet-stream') return null;
     if (body === '') return parsePayload('{}', null, columns);
     return parseCallArguments(body, contentType, columns);
@@ -172,7 +172,7 @@ function parseCallArguments(
   try {
     return parsePayload(body, contentType, columns);
   } catch (error) {
-    // A function with one unnamed argument takes any array, whatever its elements.
+    // A function with one unnamed argument accepts any array.
     if (error instanceof DataError && error.message === 'All object keys must match') {
       return { text: body, rowCount: 1, isArray: true, keys: [] };
     }

@@ -58,7 +58,7 @@ const describing = [
   { type: 'application/openapi+json', parameters: new Map(), text: 'application/openapi+json' },
 ];
 
-/** Aggregates over a relation take whole rows: only a request for whole rows is theirs. */
+/** Aggregates over a relation accept whole rows only, so they apply only to requests for whole rows. */
 function handlersOf({ query: { select } }: ParsedRequest, relation: Relation | null): MediaChoices['own'] {
   const isWhole = select.length === 1 && select[0]?.kind === 'star';
   return isWhole && relation ? relation.mediaHandlers : noHandlers;

@@ -314,7 +314,7 @@ function planCondition(scope: Scope, condition: Condition): PlannedCondition {
     if (nullness !== null) {
       return { kind: 'embed is null', embed, isNegated: isNegated !== (nullness === 'not null') };
     }
-    // An embed may be named like the column that leads to it; every other filter can only mean the column.
+    // An embed may have the name of its foreign key column; every other filter refers to the column.
     if (!scope.columns.has(field.name)) {
       throw new DataError(400, {
         code: 'PGRST120',

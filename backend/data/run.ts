@@ -21,7 +21,7 @@ export interface RunOptions {
   deliver: ((response: Response) => void) | null;
 }
 
-/** Whether one read-only statement gives the whole answer. */
+/** Whether one read-only statement returns the whole answer. */
 export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
   if (!plan.isReadOnly || plan.media.explanation) return false;
   return plan.kind !== 'read' || plan.count === null || plan.count === 'exact';

@@ -210,7 +210,7 @@ export async function createDataService(
       );
       return timed(response, timing);
     };
-    // Parsing a long request takes longer than many short ones do as a whole.
+    // Parsing a long request takes longer than serving many short ones.
     return inShareOf(caller, 'work', (body.length + search.length) / 4000, answerParsed);
   }
 

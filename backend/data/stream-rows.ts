@@ -1,4 +1,4 @@
-// Long responses, streamed: a cursor holds the rows in the database, and this process only the current batch.
+// Streams long responses: a cursor holds the rows in the database, and this process only the current batch.
 import type { Session } from '../database/database.ts';
 import type { ReadPlan } from './plan-types.ts';
 import { type RowsAnswer, writeRowSettings } from './sql.ts';
@@ -7,7 +7,7 @@ import type { Statement } from './sql-writer.ts';
 /** Up to how many rows an answer is built as a whole, in one statement. */
 export const maxBufferedRows = 2000;
 const rowsAtATime = 100;
-/** Milliseconds a client may take per batch, as it holds a connection to the database. */
+/** Maximum milliseconds of a client per batch, because it occupies a database connection. */
 const maxPauseMs = 30_000;
 
 /** Rows on their way. */
@@ -35,8 +35,8 @@ export function firstRowsOf(plan: ReadPlan): ReadPlan {
 }
 
 /**
- * Reads rows inside the database, so that what fails does so before anything is sent, and then hands them
- * over as they are taken. The transaction must last until they have ended.
+ * Reads all rows inside the database, so that errors occur before anything is sent, and then returns them
+ * as the client reads. The transaction must last until the end of the stream.
  * @param session an open transaction of a server
  * @param statement as `writeRows` wrote it
  * @throws DatabaseError

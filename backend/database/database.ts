@@ -72,8 +72,8 @@ export interface Database extends Session {
 
   /**
    * Calls `listener` for every NOTIFY on `channel`, from any process.
-   * `onReconnected` is called after a lost connection came back: notifications may have been missed.
-   * `onLost` is called as soon as it is lost: until `onReconnected`, none come.
+   * `onReconnected` is called after a reconnection: notifications may have been missed.
+   * `onLost` is called when the connection is lost: until `onReconnected`, no notifications arrive.
    * @returns a function that ends the subscription
    */
   listen(
@@ -142,7 +142,7 @@ export function asDatabaseError(thrown: unknown): DatabaseError {
 }
 
 /**
- * The statement that sets any number of settings for the current transaction: its text is always the same. It gives no rows.
+ * The statement that sets any number of settings for the current transaction, with a constant text. It returns no rows.
  */
 export const settingsStatement =
   'select from unnest($1::text[], $2::text[]) as setting (name, value) where set_config(name, value, true) is null';

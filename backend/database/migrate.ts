@@ -91,7 +91,7 @@ async function applyMissing(
 interface Migration {
   source: string;
   version: string;
-  /** A baseline gives the same database as all migrations up to this version. */
+  /** A baseline creates the same database as all migrations up to this version. */
   replaces: string | undefined;
   text: string;
   hash: string;

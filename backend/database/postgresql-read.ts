@@ -108,7 +108,7 @@ export class Read extends QueryKind {
     known.set(this.#connection, statements);
   }
 
-  // The settings give no rows: all are the statement's.
+  // The settings return no rows, so all rows are the statement's.
   handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
     if (this.#failure) return;
     try {

@@ -36,8 +36,8 @@ export interface PostgresqlOptions {
   /** Milliseconds between two health checks of the connection for notifications. Default: 2,000. */
   notificationCheck?: number;
   /**
-   * Direct connection string for notifications, where `url` leads through a pooler in transaction mode. Such a pooler passes no
-   * notifications on, and gives every transaction another connection: statements then have no names. Default: `url`.
+   * Direct connection string for notifications, where `url` uses a pooler in transaction mode. Such a pooler passes no
+   * notifications on, and may use another connection for every transaction, so statements are not named. Default: `url`.
    */
   listenUrl?: string | undefined;
   /** Receives errors that no caller waits for, such as an idle connection that broke. */
@@ -46,8 +46,8 @@ export interface PostgresqlOptions {
 
 /**
  * Opens a PostgreSQL database.
- * @param url a postgres:// connection string; its role must own the shop's schema and be able to take the request roles
- * @returns the database; connections are made when first needed
+ * @param url a postgres:// connection string; its role must own the application's schema and be a member of the request roles
+ * @returns the database; connections are opened when first needed
  */
 export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
   const onError = options.onError ?? (() => {});

@@ -55,7 +55,7 @@ export function readRights(database: Database, question: RightsQuestion): Promis
 }
 
 /**
- * Whether the insert policies take messages to the topic.
+ * Whether the insert policies allow messages to the topic.
  * @throws DatabaseError when a policy itself fails or the database is unavailable
  */
 export function writeRights(database: Database, question: RightsQuestion): Promise<Rights> {

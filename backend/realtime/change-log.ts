@@ -1,6 +1,6 @@
 // Reads the change log: everything committed since the last read, once, in commit order.
 //
-// A transaction's changes are numbered before it commits, so their numbers do not give the commit order. The database reports
+// A transaction's changes are numbered before it commits, so their numbers are not in commit order. The database reports
 // commits twice: snapshots show what is new since the last read, and notifications, one per transaction, arrive in commit order.
 // New changes that are not announced yet wait for their notification. After a lost connection, snapshots alone decide, in the
 // order of the last numbers, which is correct wherever one transaction could have seen the other.

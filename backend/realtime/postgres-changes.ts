@@ -30,7 +30,7 @@ export interface Follower {
   bindings: readonly (Readonly<Record<string, unknown>> & { id: number })[];
   /**
    * Receives a change: the subscriptions it is for, and its frames.
-   * @returns null when it can take more; otherwise resolves when it can, or has left
+   * @returns null when it can receive more; otherwise resolves when it can, or has left
    */
   deliver(ids: readonly number[], frames: ChangeFrames): Promise<void> | null;
   /** Queries the database in the client's share of the queue. */

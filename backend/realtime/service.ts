@@ -24,7 +24,7 @@ import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
 
 const goingAway = 1001;
-// A handshake makes no query.
+// A handshake sends no query.
 const handshakeCalls = 0.2;
 const maxHeaderBytes = 8 * 1024;
 // Clients send a message in one frame, which arrives in packets.

@@ -92,7 +92,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
   return Response.json({ name: id });
 }
 
-/** `PUT /bucket/{id}`: changes what the body names; null takes a limit away. */
+/** `PUT /bucket/{id}`: changes the given properties; null removes a limit. */
 export async function updateBucket(context: StorageContext, call: Call, id: string): Promise<Response> {
   const body = await readJson(context, call);
   const limits = readLimits(context, body);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 export interface RenderedImages {
   /**
-   * Returns the stored image for a key, or makes it. Concurrent callers share one making, but never another caller's place in a queue:
+   * Returns the stored image for a key, or renders it. Concurrent callers share one rendering, but never another caller's place in a queue:
    * a client with many requests must not decide when others get the image.
    * @param key all that the image depends on
    * @param inTurn runs a job when it is the caller's turn; a stored image waits for none
@@ -77,7 +77,7 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
     }
   };
 
-  /** Makes an image, or waits for the caller who is making it. */
+  /** Renders an image, or waits for the caller that is rendering it. */
   const makeOnce = (name: string, make: () => Promise<Buffer>): Promise<Buffer> => {
     const running = making.get(name);
     if (running) return running;
@@ -96,7 +96,7 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
       const name = createHash('sha256').update(key).digest('hex');
       const stored = await read(name);
       if (stored) return stored;
-      // Another caller may have made it in the meantime.
+      // Another caller may have rendered it in the meantime.
       return inTurn(async () => (await read(name)) ?? makeOnce(name, make));
     },
   };

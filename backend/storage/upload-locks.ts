@@ -1,4 +1,4 @@
-// Locks of resumable uploads in the folder that holds their parts, so that processes which share it do not write over each other.
+// Locks of resumable uploads in the folder of their parts, so that processes that share it do not overwrite each other's parts.
 import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export interface UploadLockOptions {
 
 /**
  * Locks uploads by files in a folder. Within this process requests wait in memory first. A request that waits asks the holder to stop, as
- * the protocol recommends: its client has lost the connection and comes back.
+ * the protocol recommends: its client has lost the connection and reconnects.
  */
 export function createUploadLocks(folder: string, options: UploadLockOptions = {}): Locker {
   const { heartbeatMs = 500, staleMs = 10_000, timeoutMs = 30_000 } = options;

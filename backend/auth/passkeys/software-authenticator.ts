@@ -27,7 +27,7 @@ interface Circumstances {
 }
 
 export interface SoftwareAuthenticator {
-  /** Makes a key pair for the options of a registration, as navigator.credentials.create does. */
+  /** Creates a key pair for the options of a registration, as navigator.credentials.create does. */
   create(options: PublicKeyCredentialCreationOptionsJSON, bent?: Circumstances): RegistrationResponseJSON;
   /** Signs the challenge of an authentication, as navigator.credentials.get does. */
   get(options: PublicKeyCredentialRequestOptionsJSON, bent?: Circumstances): AuthenticationResponseJSON;
@@ -36,8 +36,8 @@ export interface SoftwareAuthenticator {
 }
 
 /**
- * Makes an empty authenticator in a browser that shows pages of `origin`.
- * It makes ES256 keys, counts their use and gives no attestation.
+ * Creates an empty authenticator in a browser that shows pages of `origin`.
+ * It creates ES256 keys, counts their use and sends no attestation.
  */
 export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticator {
   const kept: StoredCredential[] = [];

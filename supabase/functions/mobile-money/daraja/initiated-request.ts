@@ -74,7 +74,7 @@ export function readConversationResult(text: string): ConversationResult {
   };
 }
 
-/** Reads a list of keys and values; a single one may come without a list. */
+/** Reads a list of keys and values; a single one may be sent without a list. */
 function parametersOf(list: unknown): JsonObject {
   const parameters: JsonObject = {};
   for (const item of Array.isArray(list) ? list : [list]) {

@@ -19,7 +19,7 @@ export interface TillStore {
   receive(
     transaction: Procedures['receive_mpesa_transaction']['Args'],
   ): Promise<{ outcome: string; paymentId: string | null }>;
-  /** Checks a payment before it is made: `accepted`, or what is wrong with it. */
+  /** Checks a payment before it is made: `accepted`, or the problem. */
   validate(reference: string, offeredCents: number | null): Promise<'accepted' | 'reference' | 'amount'>;
   recordRegistration(kind: 'till' | 'statement'): Promise<void>;
   leasePull(everyMinutes: number): Promise<StatementPull | null>;

@@ -110,7 +110,7 @@ function readRequest({
   return { phone, expectedCents: amount, trackingNumber: number, orderId };
 }
 
-/** Length comes before patterns. A tracking number may be pasted with its link. */
+/** Checks the length before patterns. A tracking number may be pasted with its link. */
 const isShort = (text: unknown): text is string => typeof text === 'string' && text.length <= 300;
 
 /**
