@@ -20,19 +20,23 @@ export interface Row {
 
 /**
  * Loads one URL over several connections.
+ * @param options.script path of a Lua script for wrk that makes the requests
  * @throws when wrk is missing, or after a response other than 2xx
  */
 export async function load(
   url: string,
   headers: Record<string, string> = {},
-  { seconds = 5, connections = 16 } = {},
+  { seconds = 5, connections = 16, script }: { seconds?: number; connections?: number; script?: string } = {},
 ): Promise<Load> {
   const { stdout } = await run('wrk', [
     '--latency',
+    '--timeout',
+    '10s',
     '-t1',
     `-c${connections}`,
     `-d${seconds}s`,
     ...Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
+    ...(script ? ['-s', script] : []),
     url,
   ]);
   if (/Non-2xx|Socket errors/.test(stdout)) throw new Error(`${url} failed under load:\n${stdout}`);

@@ -8,10 +8,12 @@ import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
 import { benchProductSearch } from './product-search.ts';
 import { benchStart, type StartRow } from './start.ts';
+import { benchWork, type MemoryRow } from './work-per-request.ts';
 
 const rows: Row[] = [];
 const starts: StartRow[] = [];
 const growth: GrowthRow[] = [];
+const memory: MemoryRow[] = [];
 const wanted = process.argv.slice(2);
 if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
 if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
@@ -33,6 +35,12 @@ if (wanted.length === 0 || wanted.includes('search')) {
       seconds: 1,
     })),
   );
+}
+if (wanted.length === 0 || wanted.includes('work')) {
+  const isTrial = wanted.includes('trial');
+  const work = await benchWork(isTrial ? 1 : 3, isTrial ? 2 : 8, isTrial ? 500 : 20_000);
+  rows.push(...work.rows);
+  memory.push(...work.memory);
 }
 if (wanted.length === 0 || wanted.includes('start')) {
   starts.push(...(await benchStart(wanted.includes('trial') ? 1 : 5)));
@@ -89,6 +97,10 @@ if (starts.length > 0) {
     console.log(`| ${name} | ${cost(subject)} | ${cost(stick)} | ${ratio.toFixed(2)} |`);
   }
 }
+if (memory.length > 0) console.log('\n| memory | idle | after the load |\n|---|---|---|');
+for (const { name, idleMb, afterMb } of memory) {
+  console.log(`| ${name} | ${idleMb.toFixed(0)} MB | ${afterMb.toFixed(0)} MB |`);
+}
 if (growth.length > 0) console.log('\n| point | small shop | large shop | ratio |\n|---|---|---|---|');
 for (const { name, smallMs, largeMs } of growth) {
   console.log(
@@ -96,10 +108,10 @@ for (const { name, smallMs, largeMs } of growth) {
   );
 }
 const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>
-  `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms, p99 ${p99Ms.toFixed(2)} ms`;
+  `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms${Number.isNaN(p99Ms) ? '' : `, p99 ${p99Ms.toFixed(2)} ms`}`;
 if (rows.length > 0) console.log('\n| row | shop | yardstick | ratio |\n|---|---|---|---|');
 for (const { name, subject, yardstick: stick, ratio } of rows) {
-  console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(2)} |`);
+  console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(ratio < 0.01 ? 5 : 2)} |`);
 }
 
 /** Starts a yardstick in its own process. */

@@ -18,6 +18,8 @@ export interface OpenShop {
   output(): string;
   /** Warnings and errors of the server's log. */
   problems(): string[];
+  /** Its process, while it runs. */
+  pid(): number | undefined;
   /** Kills the server with SIGKILL. */
   kill(): Promise<void>;
   /** Starts it again on the same data and ports. */
@@ -81,6 +83,7 @@ export async function openShop(
     output: () => output,
     problems: () =>
       output.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line) || /^\s+at /.test(line)),
+    pid: () => server?.pid,
     kill: () => end('SIGKILL'),
     restart: start,
     async close() {
