@@ -1,6 +1,6 @@
 // Which stories a run has: the main ones, each at one size (`npm test`), or all of them (`npm run test:long`, or a file run by hand).
 
-export const everyStory = process.env.STORIES !== 'main';
+const everyStory = process.env.STORIES !== 'main';
 
 /** Makes the `story` of what only a run of all stories has. */
 export function inLongRun<Story>(story: Story): Story {
