@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
-import { Provider } from 'oidc-provider';
+import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js';
 
 export const clientId = 'our-client';
 export const clientSecret = 'a secret between the two';
@@ -23,6 +23,7 @@ export interface OpenIdProvider {
 
 /** Starts a provider. It is ready after `register`. */
 export async function openOpenIdProvider(): Promise<OpenIdProvider> {
+  const { Provider } = await importProvider();
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: randomUUID() };
   const people = new Map<string, Record<string, unknown>>();
@@ -73,8 +74,20 @@ export async function openOpenIdProvider(): Promise<OpenIdProvider> {
   };
 }
 
+/** The package warns on standard error that it does not support Node 20, on which it works all the same. */
+async function importProvider() {
+  const { warn } = console;
+  console.warn = () => {};
+  try {
+    return await import('oidc-provider');
+  } finally {
+    console.warn = warn;
+  }
+}
+
 function configuration(redirectUri: string, key: object, people: Map<string, Record<string, unknown>>) {
   return {
+    adapter: createMemoryAdapter(0),
     clients: [
       {
         client_id: clientId,
@@ -103,6 +116,7 @@ function configuration(redirectUri: string, key: object, people: Map<string, Rec
       Grant: 600,
       IdToken: 600,
       Interaction: 600,
+      RefreshToken: 600,
       Session: 600,
     },
   };

@@ -27,6 +27,12 @@ async function signIn(aal: string): Promise<void> {
   expect(error).toBeNull();
 }
 
+/** The auth service cannot be reached. Its client library prints the error. */
+function failUserRequest(): void {
+  answers['/auth/v1/user'] = new TypeError('Failed to fetch');
+  vi.spyOn(console, 'error').mockImplementation(() => {});
+}
+
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => {});
   answers = { '/auth/v1/user': user(), '/rest/v1/admin_profiles': [{ is_active: true }] };
@@ -79,7 +85,7 @@ describe('the staff status', () => {
 
   test('distinguishes an unanswered check from a refusal', async () => {
     await signIn('aal1');
-    answers['/auth/v1/user'] = new TypeError('Failed to fetch');
+    failUserRequest();
     expect(await staff.status()).toMatchObject({ is: 'not staff', isUnanswered: true });
     answers['/auth/v1/user'] = 403;
     expect(await staff.status()).not.toHaveProperty('isUnanswered');
@@ -175,7 +181,7 @@ describe('a refused call', () => {
   test('does not end the session if the services do not answer', async () => {
     await signIn('aal1');
     answers['/rest/v1/products'] = 403;
-    answers['/auth/v1/user'] = new TypeError('Failed to fetch');
+    failUserRequest();
     expect((await setStatus()).status).toBe(403);
   });
 });
