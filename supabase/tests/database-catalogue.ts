@@ -1,12 +1,12 @@
 // Describes a database as comparable lines: tables, columns, constraints, indexes, functions, triggers, policies,
 // grants, comments and publications of the shop.
-import type { Database } from '../../backend/database/database.ts';
+import type { Session } from '../../backend/database/database.ts';
 
 /**
  * Describes the objects of the shop's schemas, and policies and triggers wherever they are.
  * @returns definition by object, such as `function public.place_order(...)`
  */
-export async function describeCatalogue(database: Database): Promise<Map<string, string>> {
+export async function describeCatalogue(database: Pick<Session, 'query'>): Promise<Map<string, string>> {
   const { rows } = await database.query<{ object: string; definition: string }>(catalogueQuery, []);
   return new Map(rows.map(({ object, definition }) => [object, definition]));
 }

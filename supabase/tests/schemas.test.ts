@@ -1,19 +1,20 @@
 // supabase/schemas describes the current database; the migrations lead to the same catalogue.
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { describeCatalogue } from './database-catalogue.ts';
 
+const [kind = 'pglite'] = testDatabases();
 const folder = new URL('../schemas/', import.meta.url);
 const files = (await readdir(folder)).sort();
 const readSchema = (file: string) => readFile(new URL(file, folder), 'utf8');
 
 test('schemas and migrations give the same catalogue', async () => {
   const [migrated, declared] = await Promise.all([
-    throwawayDatabase('pglite', shopMigrations),
+    throwawayDatabase(kind, shopMigrations),
     throwawayDatabase(
-      'pglite',
+      kind,
       shopMigrations.filter(({ name }) => name === 'platform'),
     ),
   ]);
@@ -25,7 +26,7 @@ test('schemas and migrations give the same catalogue', async () => {
 });
 
 test('detects a change of any kind', async () => {
-  const database = await throwawayDatabase('pglite', shopMigrations);
+  const database = await throwawayDatabase(kind, shopMigrations);
   const before = await describeCatalogue(database);
   const changes: [statement: string, object: string][] = [
     ['alter table public.products alter column tagline set default $$new$$', 'column products.tagline'],
@@ -46,10 +47,13 @@ test('detects a change of any kind', async () => {
     ],
   ];
   for (const [statement, object] of changes) {
-    await database.execute('begin');
-    await database.execute(statement);
-    const after = await describeCatalogue(database);
-    await database.execute('rollback');
+    let after = before;
+    const undone = database.transaction(async (session) => {
+      await session.query(statement);
+      after = await describeCatalogue(session);
+      throw new Error('rolled back');
+    });
+    await expect(undone).rejects.toThrow('rolled back');
     const changed = [...before]
       .filter(([key, definition]) => after.get(key) !== definition)
       .map(([key]) => key);
@@ -62,7 +66,7 @@ test('detects a change of any kind', async () => {
 });
 
 test('a table has one trigger for each timing, and payments have two after a change', async () => {
-  const database = await throwawayDatabase('pglite', shopMigrations);
+  const database = await throwawayDatabase(kind, shopMigrations);
   const { rows } = await database.query<{ place: string; triggers: string[] }>(
     `select concat_ws(' ', t.tgrelid::regclass, case when t.tgtype & 2 > 0 then 'before' else 'after' end,
          case when t.tgtype & 1 > 0 then 'row' else 'statement' end) as place,
