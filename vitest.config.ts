@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { slowestFirst } from './scripts/slowest-first.ts';
-import { findUnitTests, longTests, screenTests, sqlTests } from './scripts/test-levels.ts';
+import { exhaustiveTests, findUnitTests, longTests, screenTests, sqlTests } from './scripts/test-levels.ts';
 
 const exclude = ['node_modules', 'build', 'data', 'e2e/**', '.react-router'];
 const units = findUnitTests();
@@ -20,12 +20,14 @@ export default defineConfig({
       sequencer: slowestFirst([
         'torture/torture.test.ts',
         'server/backups/backups.test.ts',
+        'conformance/realtime.test.ts',
+        'realtime/postgres-changes.test.ts',
         'prompts/callback-matrix.test.ts',
+        'prompts/prompts.test.ts',
+        'tests/unpaid-orders.test.ts',
         'tests/shop-model.test.ts',
         'tests/money-without-a-prompt.test.ts',
-        'prompts/prompts.test.ts',
         'database/kill.test.ts',
-        'conformance/realtime.test.ts',
       ]),
     },
     projects: [
@@ -39,6 +41,8 @@ export default defineConfig({
           include: sqlTests,
           exclude: [...exclude, ...units, ...longTests],
           pool: 'forks',
+          // One process for many files: each opens its own database and closes it.
+          isolate: false,
           env: { TEST_DATABASES: process.env.TEST_DATABASES ?? 'one' },
           ...timeouts,
         },
@@ -71,7 +75,15 @@ export default defineConfig({
           testTimeout: 180_000,
         },
       },
-      { test: { name: 'long', include: longTests, pool: 'forks', ...timeouts } },
+      {
+        test: {
+          name: 'long',
+          include: [...longTests, ...exhaustiveTests],
+          pool: 'forks',
+          env: { TEST_DEPTH: 'exhaustive' },
+          ...timeouts,
+        },
+      },
     ],
   },
 });

@@ -3,8 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
 import { type OpenServices, openServices } from '../scripts/open-services.ts';
+import { isExhaustive } from '../scripts/test-depth.ts';
 
-const count = Number(process.env.FUZZ_REQUESTS ?? 1500);
+const count = Number(process.env.FUZZ_REQUESTS ?? (isExhaustive ? 1500 : 400));
 const firstSeed = Number(process.env.FUZZ_SEED ?? 7);
 /** Milliseconds after which the service cancels a statement. */
 const longest = 8000;

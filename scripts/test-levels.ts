@@ -14,6 +14,17 @@ export const longTests = [
   'scripts/containers.test.ts',
 ];
 
+/** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
+export const exhaustiveTests = [
+  'conformance/data-fuzz.test.ts',
+  'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
+  'supabase/tests/locks.test.ts',
+  'supabase/tests/message-budgets.test.ts',
+  'supabase/tests/money-without-a-prompt.test.ts',
+  'supabase/tests/shop-model.test.ts',
+  'supabase/tests/unpaid-orders.test.ts',
+];
+
 /**
  * Tests of SQL, and of services whose queries are the same on both databases. `npm test` runs
  * them on PostgreSQL where there is one, `npm run test:long` on PGlite. Stories and the tests of drivers, of the data service,

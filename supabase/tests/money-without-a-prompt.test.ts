@@ -4,6 +4,7 @@ import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-chec
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
+import { isExhaustive } from '../../scripts/test-depth.ts';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
@@ -489,8 +490,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   }
 
-  test('one payment is recorded once in all 120 orders of its messages', async () => {
-    for (const names of permutations(['callback', 'query', 'confirmation', 'statement', 'staff'])) {
+  test('one payment is recorded once in any order of its messages', async () => {
+    const all = [...permutations(['callback', 'query', 'confirmation', 'statement', 'staff'])];
+    expect(all).toHaveLength(120);
+    // In the sample, too, each message is the first of two orders.
+    for (const names of isExhaustive ? all : all.filter((_, index) => index % 12 === 0)) {
       expect(await booksAfter(names), names.join(', ')).toEqual({
         status: 'processing',
         money: 'paid',
@@ -500,7 +504,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         attempt: 'completed',
       });
     }
-  }, 180_000);
+  }, 600_000);
 
   test('the order of any subset of the messages of two payments does not matter', async () => {
     await assert(
@@ -517,9 +521,9 @@ describe.each(testDatabases())('on %s', (kind) => {
           expect(await booksAfter(shuffled), `${names.join(', ')} | ${shuffled.join(', ')}`).toEqual(found);
         },
       ),
-      { numRuns: 40, seed: 20_261_121 },
+      { numRuns: isExhaustive ? 40 : 8, seed: 20_261_121 },
     );
-  }, 180_000);
+  }, 600_000);
 
   describe.runIf(kind === 'postgresql')('at the same time', () => {
     test('all messages of one payment are one payment', async () => {

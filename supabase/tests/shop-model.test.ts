@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims } from '../../backend/database/as-role.ts';
 import { type Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
+import { isExhaustive } from '../../scripts/test-depth.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
   call,
@@ -21,7 +22,7 @@ const FEE = 100;
 /** The database allows ten prompts for an order in ten minutes. */
 const MOST_ATTEMPTS = 9;
 const SEED = Number(process.env.MODEL_SEED ?? 6);
-/** How many times as long it runs as a short version. */
+/** Multiplies the number of sequences. */
 const LENGTH = Number(process.env.MODEL_LENGTH ?? 1);
 
 interface ModelPayment {
@@ -996,11 +997,10 @@ function expectAllDone(kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Co
   expect(never.flatMap((kind) => fc.sample(kind, 1)).map(String), 'never done').toEqual([]);
 }
 
-// A busy machine takes its time for hundreds of steps.
-describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
+// Every case on the embedded database takes minutes on a busy machine.
+describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
   let database: Database;
-  const runs = (onPglite: number, onPostgresql: number) =>
-    Math.ceil((kind === 'pglite' ? onPglite : onPostgresql) * LENGTH);
+  const runs = (usual: number, exhaustive: number) => Math.ceil((isExhaustive ? exhaustive : usual) * LENGTH);
   const units = new Map<string, number>();
   beforeAll(async () => {
     database = await openShopDatabase(kind);
@@ -1028,7 +1028,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
         },
       ),
       // Without a bias towards what is short: a few long stories tell more than many of one sentence.
-      { seed: SEED, numRuns: runs(20, 60), unbiased: true },
+      { seed: SEED, numRuns: runs(8, 60), unbiased: true },
     );
     expectAllDone(commands, done);
   });
@@ -1064,7 +1064,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
           await expectBalancedBooks(database, units);
         },
       ),
-      { seed: SEED, numRuns: runs(25, 35), unbiased: true },
+      { seed: SEED, numRuns: runs(14, 35), unbiased: true },
     );
     expectAllDone(refundCommands, done);
     expect([...seenRefunds].sort()).toEqual(
@@ -1206,7 +1206,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
           await expectBalancedBooks(database, units);
         },
       ),
-      { seed: SEED, numRuns: runs(25, 70) },
+      { seed: SEED, numRuns: runs(10, 70) },
     );
   });
 });
