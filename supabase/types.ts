@@ -190,7 +190,7 @@ export type Database = {
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
-      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
+      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; only_if_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       correct_search: { Args: { search: string; }; Returns: string };
       correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_cents: number; receipt: string; received_cents: number; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };

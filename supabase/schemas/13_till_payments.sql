@@ -8,7 +8,9 @@ create table private.till_secret (
 comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
 alter table private.till_secret enable row level security;
 
-create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
+create function public.confirm_till_payment(
+  order_id uuid, receipt text, received_cents integer, only_if_unpaid boolean default false
+) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -30,6 +32,11 @@ begin
   if known.order_id = confirmed_order.id then
     update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
     return ('already_completed', known)::public.settled_payment;
+  end if;
+  if confirm_till_payment.only_if_unpaid and exists (
+    select from public.payments as p where p.order_id = confirmed_order.id and p.status = 'completed' and p.receipt is not null
+  ) then
+    perform private.refuse(409, 'paid_meanwhile', 'This order has just been paid with another receipt');
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
   received := private.reported_amount(code, received);
@@ -57,7 +64,7 @@ begin
 end
 $$;
 comment on function public.confirm_till_payment is
-  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund.';
+  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid.';
 
 create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$

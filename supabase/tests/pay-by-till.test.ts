@@ -317,6 +317,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  test('a second receipt is refused where staff have seen the order unpaid, and the first one is only found again', async () => {
+    const [first, second] = [receipt(), receipt()];
+    const confirmIfUnpaid = (code: string) =>
+      call<Settled>(database, 'staff', 'confirm_till_payment', {
+        order_id: order.id,
+        receipt: code,
+        received_cents: charge,
+        only_if_unpaid: true,
+      });
+    expect(await confirmIfUnpaid(first)).toMatchObject({ outcome: 'paid' });
+    await expectRefusal(confirmIfUnpaid(second), 409, 'paid_meanwhile');
+    expect(await state()).toMatchObject({ money: 'paid', payments: ['till completed'] });
+    expect(await confirmIfUnpaid(first)).toMatchObject({ outcome: 'already_completed' });
+    expect(await confirm(second)).toMatchObject({ outcome: 'paid_twice' });
+  });
+
   test('a receipt that M-PESA has reported already is matched', async () => {
     const payment = await prompt();
     const code = receipt();

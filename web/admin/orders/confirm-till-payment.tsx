@@ -6,7 +6,7 @@ import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Discard } from '../discard.tsx';
-import { dataOf } from '../table-answer.ts';
+import { dataOf, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
@@ -60,8 +60,11 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
       ).length > 0,
     enabled: receipt !== null,
   });
+  // A colleague's receipt came first, and it is asked whether this one is of another payment.
+  const [isSecond, setSecond] = useState(false);
   const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_review';
-  if (order.payment_status === 'unpaid') return <TillForm order={order} payment={null} />;
+  if (order.payment_status === 'unpaid' || isSecond)
+    return <TillForm order={order} payment={null} onSecond={setSecond} />;
   return typed && isOpenToDecision && isConfirmed === false ? (
     <TillForm order={order} payment={typed} />
   ) : null;
@@ -72,8 +75,18 @@ const fieldsOf = (payment: PaymentOfOrder | null) => ({
   shillings: payment ? String(payment.charge_cents / 100) : '',
 });
 
-/** @param payment to correct; null confirms a new one */
-function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder | null }) {
+/** The refusal of a receipt for an order that another receipt has just paid. */
+const paidMeanwhile = (error: Error): string | undefined =>
+  error instanceof TableProblem && error.details === 'paid_meanwhile' ? error.message : undefined;
+
+interface TillFormProps {
+  order: WholeOrder;
+  /** To correct; null confirms a new one. */
+  payment: PaymentOfOrder | null;
+  onSecond?(isSecond: boolean): void;
+}
+
+function TillForm({ order, payment, onSecond }: TillFormProps) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
   // The payment at opening: a colleague's correction of it is not overwritten unseen.
@@ -82,11 +95,12 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   const [shillings, setShillings] = useState('');
   const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
   const [isAsked, setAsked] = useState(false);
+  const [otherPayment, setOtherPayment] = useState<string>();
   const form = useRef<HTMLFormElement>(null);
   const shown = fieldsOf(seen);
   const unsaved = useUnsaved(isOpen && (receipt !== shown.receipt || shillings !== shown.shillings));
-  const save = useSave<{ receipt: string; received_cents: number }, string>({
-    async write(input) {
+  const save = useSave<{ receipt: string; received_cents: number; isSecond: boolean }, string>({
+    async write({ isSecond, ...input }) {
       const answer = payment
         ? await tables.rpc('correct_till_payment', {
             payment_id: payment.id,
@@ -94,36 +108,49 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
             seen_cents: seen?.charge_cents ?? 0,
             ...input,
           })
-        : await tables.rpc('confirm_till_payment', { order_id: order.id, ...input });
+        : await tables.rpc('confirm_till_payment', {
+            order_id: order.id,
+            ...input,
+            only_if_unpaid: !isSecond,
+          });
       return dataOf(answer).outcome;
     },
     success: (outcome) => (payment ? correctedOutcomes : outcomes)[outcome] ?? 'The payment is confirmed',
     failure: payment ? 'Failed to correct the payment' : 'Failed to confirm the payment',
     isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
-    onSuccess: () => {
-      unsaved.note(false);
-      setOpen(false);
-    },
-    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
+    onSuccess: close,
+    isToldElsewhere: (error) => receiptRefusal(error) !== undefined || paidMeanwhile(error) !== undefined,
   });
   useTakenAway({
     orderId: order.id,
-    isOpen: isOpen && !isSettling(save),
+    isOpen: isOpen && !otherPayment && !isSettling(save),
     isOffered: (now) => (payment ? typedPayment(now) !== null : now.payment_status === 'unpaid'),
   });
-  function write(received_cents: number) {
+  function close() {
+    unsaved.note(false);
+    setOpen(false);
+    setOtherPayment(undefined);
+    onSecond?.(false);
+  }
+  function write(received_cents: number, isSecond = false) {
     const code = readReceipt(receipt);
     save.mutate(
-      { receipt: code, received_cents },
+      { receipt: code, received_cents, isSecond },
       {
         async onError(error) {
+          const other = paidMeanwhile(error);
+          if (other) {
+            setOtherPayment(other);
+            onSecond?.(true);
+          }
           const refusal = receiptRefusal(error);
           if (!refusal) return;
-          const other = await orderOfReceipt(code);
+          const paidOrder = await orderOfReceipt(code);
           setAsked(false);
+          setOtherPayment(undefined);
           setProblems({
-            receipt: other ? `This receipt has paid order ${other} already` : refusal,
+            receipt: paidOrder ? `This receipt has paid order ${paidOrder} already` : refusal,
           });
           focusSoon('receipt');
         },
@@ -202,7 +229,7 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
         maxLength={20}
         value={receipt}
         onChange={(event) => setReceipt(event.target.value)}
-        disabled={save.isPending || isAsked}
+        disabled={save.isPending || isAsked || otherPayment !== undefined}
         problem={problems.receipt}
       />
       <TextField
@@ -214,12 +241,20 @@ function TillForm({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
         maxLength={16}
         value={shillings}
         onChange={(event) => setShillings(event.target.value)}
-        disabled={save.isPending || isAsked}
+        disabled={save.isPending || isAsked || otherPayment !== undefined}
         problem={problems.shillings}
         hint={`The order's charge is ${formatKes(charge)}.`}
       />
       {unsaved.isAsked ? (
         <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
+      ) : otherPayment && cents !== null ? (
+        <SecondPayment
+          title={otherPayment}
+          receipt={readReceipt(receipt)}
+          isBusy={save.isPending}
+          onSave={() => write(cents, true)}
+          onDrop={close}
+        />
       ) : isAsked && cents !== null ? (
         <OtherAmount
           receivedCents={cents}
@@ -278,6 +313,42 @@ function OtherAmount({ receivedCents, charge, isBusy, onSave, onBack }: OtherAmo
         </Button>
         <Button tone="danger" isBusy={isBusy} onClick={onSave}>
           Save {formatKes(receivedCents)}
+        </Button>
+      </div>
+    </section>
+  );
+}
+
+interface SecondPaymentProps {
+  title: string;
+  receipt: string;
+  isBusy: boolean;
+  onSave(): void;
+  onDrop(): void;
+}
+
+/** Asks whether the receipt is of another payment than the one that has just paid the order. */
+function SecondPayment({ title, receipt, isBusy, onSave, onDrop }: SecondPaymentProps) {
+  const drop = useRef<HTMLButtonElement>(null);
+  useEffect(() => drop.current?.focus(), []);
+  return (
+    <section
+      aria-label="Second payment"
+      className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3"
+    >
+      <div role="alert" className="text-danger">
+        <p className="font-bold">{title}</p>
+        <p className="text-sm">
+          Did the customer pay a second time? Then save {receipt}: it is to be sent back. If both receipts
+          stand for the same money, don't save it.
+        </p>
+      </div>
+      <div className="flex flex-wrap gap-3">
+        <Button ref={drop} tone="quiet" disabled={isBusy} onClick={onDrop}>
+          Don't save it
+        </Button>
+        <Button tone="danger" isBusy={isBusy} onClick={onSave}>
+          Save second payment
         </Button>
       </div>
     </section>

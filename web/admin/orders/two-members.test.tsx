@@ -52,6 +52,36 @@ test('a payment whose answer is lost is neither called a failure nor the work of
   expect((await readOrder(shop, order.id)).payment_status).toBe('paid');
 });
 
+test('asks before a second receipt is saved for an order that a colleague has just confirmed', async () => {
+  const order = await placeOrder(shop, 'Till twice');
+  const received_cents = (await chargeOf(order.id)) * 100;
+  const opened = await openScreen(`/admin/orders/${order.id}`, { expected: /409/ });
+  await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
+  const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
+  const receipt = receiptFor(order.id);
+  await fill(opened, form.getByLabelText(/^M-PESA receipt/), `Z${receipt.slice(1)}`);
+  await fill(opened, form.getByLabelText(/^Amount that came/), String(received_cents / 100));
+  interceptNext('rpc/confirm_till_payment', async (send) => {
+    await asOwner(shop, '/rest/v1/rpc/confirm_till_payment', 'POST', {
+      order_id: order.id,
+      receipt,
+      received_cents,
+    });
+    return send();
+  });
+  await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
+  await form.findByText('This order has just been paid with another receipt');
+  await screen.findByText(new RegExp(`Receipt ${receipt}`));
+  const drop = form.getByRole('button', { name: "Don't save it" });
+  await waitFor(() => expect(document.activeElement).toBe(drop));
+  await opened.press(drop);
+  await waitFor(() => expect(screen.queryByRole('form')).toBeNull());
+  expect(await readRows(`payments?order_id=eq.${order.id}`)).toMatchObject([
+    { receipt, needs_refund: false },
+  ]);
+  expect((await messages()).queryByText(taken)).toBeNull();
+});
+
 test('a refund that another member notes first', async () => {
   const [mine, other] = [
     await placePaidOrder(shop, 'Refund mine'),

@@ -59,7 +59,8 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
             <TextWithAmounts>{isPaidByHand ? 'Waiting for your payment' : title}</TextWithAmounts>
           </span>
         </h3>
-        <p className="mt-1 text-ink-soft">
+        {/* The reservation is known only after hydration: the space of the longest text keeps what is below in place under a tap. */}
+        <p className={`mt-1 text-ink-soft ${kind === 'unpaid' ? 'min-h-[4lh] sm:min-h-[2lh]' : ''}`}>
           {isPaidByHand ? (
             <>
               If you've paid by hand, your payment shows here as soon as our team has found it. Please don't
