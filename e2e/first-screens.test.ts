@@ -72,6 +72,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
     await awake(page);
     const row = page.locator('form').filter({ has: page.getByRole('button', { name: 'Order Now' }) });
     expect(await isSeenWhole(row.getByText('KSh 890.00'))).toBe(true);
+    expect(await isSeenWhole(page.getByRole('heading', { level: 1 }))).toBe(true);
     await row.getByText('+ KSh 1.00 delivery').waitFor();
     await row.getByRole('button', { name: 'Increase quantity' }).click();
     await row.getByText('KSh 1,780.00').waitFor();

@@ -98,6 +98,8 @@ describe.each(
 
       await page.goto(shop.url);
       await cardOf(page).getByText(notPaid).waitFor();
+      const card = await cardOf(page).boundingBox();
+      expect((card?.y ?? 0) + (card?.height ?? 0), 'on the first screen').toBeLessThan(viewport.height);
       await holdPrompts(customer.phone);
       await cardOf(page).getByRole('button', { name: 'Pay now' }).click();
       await payButton(page).click();

@@ -728,6 +728,8 @@ describe('missing pages', () => {
     const answer = await page.goto(`${shop.url}/shop/no-such-drink`);
     expect(answer?.status()).toBe(404);
     await page.getByRole('heading', { name: 'Product not found' }).waitFor();
+    const others = page.getByRole('region', { name: 'How about one of these?' });
+    expect(await others.getByRole('article').count()).toBe(4);
     await page.getByRole('link', { name: 'Back to Shop' }).click();
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
   });

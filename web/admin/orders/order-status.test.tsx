@@ -8,7 +8,7 @@ import {
   placePaidOrder,
   readOrder,
 } from '../../../e2e/placed-orders.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const statusButton = ({ order_number }: Order, status: string) =>
   screen.findByRole('button', { name: `Status of ${order_number}: ${status}` });
@@ -107,6 +107,31 @@ test('an undo after another change is refused in words', async () => {
   await opened.press(undo);
   await (await messages()).findByText('This order has changed again since then. Nothing was undone');
   await statusButton(order, 'Delivered');
+});
+
+test('a change whose answer is lost is not called a failure, and is made once', async () => {
+  const order = await placePaidOrder(shop, 'Lost answer');
+  const opened = await openScreen('/admin/orders?search=Lost+answer', {
+    expected: /Failed to update order status/,
+  });
+  const mayBeSaved = /may have been saved all the same: look at it again/;
+  // Offline: nothing leaves the device, and the list keeps the saved status.
+  interceptNext('rpc/set_order_status', () => Promise.reject(new TypeError('Failed to fetch')));
+  await choose(opened, order, 'Processing', 'Shipped');
+  await (await messages()).findByText(mayBeSaved);
+  await statusButton(order, 'Processing');
+  expect((await readOrder(shop, order.id)).status).toBe('processing');
+
+  interceptNext('rpc/set_order_status', async (send) => {
+    await send();
+    throw new TypeError('Failed to fetch');
+  });
+  await choose(opened, order, 'Processing', 'Shipped');
+  await statusButton(order, 'Shipped');
+  await isSaved(order.id, { status: 'shipped' });
+  expect((await messages()).queryByText('Failed to update order status')).toBeNull();
+  const changes = `order_events?order_id=eq.${order.id}&kind=eq.status_changed&details->>to=eq.shipped`;
+  expect(await readRows(changes)).toHaveLength(1);
 });
 
 test('what is hard to take back is confirmed first', async () => {

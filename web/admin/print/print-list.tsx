@@ -18,9 +18,11 @@ interface PrintListProps<Row> {
   heading: string;
   columns: readonly CsvColumn<Row>[];
   read: ReadPage<Row>;
+  /** A line below the heading, such as the sums of a day. */
+  summary?: string;
 }
 
-export function PrintList<Row extends Cursor>({ heading, columns, read }: PrintListProps<Row>) {
+export function PrintList<Row extends Cursor>({ heading, columns, read, summary }: PrintListProps<Row>) {
   const [rows, setRows] = useState<readonly Row[] | null>(null);
   const [isReading, setReading] = useState(false);
   const isAsked = useRef(false);
@@ -51,6 +53,7 @@ export function PrintList<Row extends Cursor>({ heading, columns, read }: PrintL
             {formatDateTime(new Date().toISOString())}, {rows.length.toLocaleString('en-KE')} rows
             {rows.length >= printLimit ? ' (the newest)' : ''}
           </p>
+          {summary ? <p className="mb-2 font-semibold">{summary}</p> : null}
           <table className="w-full text-left text-xs">
             <thead>
               <tr className="border-b-2 border-black">

@@ -21,7 +21,7 @@ export function PrintSheet({ paper, onPrinted, children }: PrintSheetProps) {
   useEffect(() => {
     const length = Math.ceil((sheet.current?.offsetHeight ?? 0) * mmPerPixel) + 12;
     const page = document.createElement('style');
-    page.textContent = `@page { ${paper === 'roll' ? `size: 80mm ${length}mm; margin: 0` : 'margin: 12mm'} }`;
+    page.textContent = `@page { ${paper === 'roll' ? `size: 80mm ${length}mm; margin: 0` : 'size: A4; margin: 12mm'} }`;
     document.head.append(page);
     const done = () => printed.current();
     window.addEventListener('afterprint', done);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sumsOf } from './day-summary.tsx';
+import { describeSums, sumsOf } from './day-summary.tsx';
 import type { BookRow } from './difference-words.ts';
 
 const row = (change: Partial<BookRow>) =>
@@ -21,4 +21,19 @@ test('only money that came is summed up, and what is not compared is told apart'
       }),
     ]),
   ).toEqual({ ours: 195_100, theirs: 100_200, open: 2, uncompared: 100_000 });
+});
+
+test('names the sums of a day in one line for paper', () => {
+  const matched = row({
+    kind: 'matched',
+    payment_status: 'completed',
+    our_cents: 95_100,
+    their_cents: 95_100,
+  });
+  expect(describeSums([matched])).toBe('Our books KES 951 · M-PESA KES 951 · Difference KES 0 · To decide 0');
+  expect(
+    describeSums([matched, row({ kind: 'not_compared', payment_status: 'completed', our_cents: 100_000 })]),
+  ).toBe(
+    'Our books KES 1,951 · not compared yet KES 1,000 · M-PESA KES 951 · Difference KES 0 · To decide 0',
+  );
 });

@@ -34,6 +34,18 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
   );
 }
 
+/** The same in one line, for paper. */
+export function describeSums(rows: readonly BookRow[]): string {
+  const { ours, theirs, open, uncompared } = sumsOf(rows);
+  return [
+    `Our books ${formatKes(ours)}`,
+    ...(uncompared > 0 ? [`not compared yet ${formatKes(uncompared)}`] : []),
+    `M-PESA ${formatKes(theirs)}`,
+    `Difference ${formatKes(ours - theirs - uncompared)}`,
+    `To decide ${open.toLocaleString('en-KE')}`,
+  ].join(' · ');
+}
+
 function describeDifference(difference: number, open: number): string {
   if (difference === 0) return 'The books agree';
   if (open === 0) return 'All of it is decided';

@@ -221,3 +221,17 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Payer', value: ({ payer_name }) => payer_name },
   { title: 'Payer phone', value: ({ payer_phone }) => payer_phone },
 ];
+
+/** What fits on paper, upright; of the amounts, those that are not known are blank. */
+export const printColumns: CsvColumn<BookRow>[] = [
+  { title: 'Time', value: ({ happened_at }) => formatTime(happened_at) },
+  { title: 'Receipt', value: ({ receipt }) => receipt ?? 'Not known yet' },
+  { title: 'Order #', value: ({ order_number }) => order_number },
+  { title: 'Customer', value: ({ customer_name, payer_name }) => customer_name ?? payer_name },
+  { title: 'Our books', value: ({ our_cents }) => (our_cents === null ? null : formatKes(our_cents)) },
+  { title: 'M-PESA', value: ({ their_cents }) => (their_cents === null ? null : formatKes(their_cents)) },
+  {
+    title: 'Comparison',
+    value: (row) => [kinds[kindOf(row)].label, describeState(row)].filter(Boolean).join(': '),
+  },
+];

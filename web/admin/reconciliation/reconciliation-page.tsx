@@ -10,12 +10,13 @@ import { FilterSelect, ListToolbar } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { ReadPage } from '../list/use-rows.ts';
+import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './day-navigation.tsx';
-import { DaySummary } from './day-summary.tsx';
-import { DifferenceRow, differenceColumns, exportColumns } from './difference-columns.tsx';
+import { DaySummary, describeSums } from './day-summary.tsx';
+import { DifferenceRow, differenceColumns, exportColumns, printColumns } from './difference-columns.tsx';
 import { DifferenceDialog } from './difference-dialog.tsx';
 import type { BookRow } from './difference-words.ts';
 import { type Decision, type Kind, kinds } from './difference-words.ts';
@@ -90,6 +91,12 @@ export default function ReconciliationPage() {
                 name={`payments of ${day}`}
                 read={readFrom(wanted)}
                 columns={exportColumns}
+              />
+              <PrintList<ExportedRow>
+                heading={`Reconciliation, ${nameDay(day)}`}
+                read={readFrom(wanted)}
+                columns={printColumns}
+                summary={describeSums(rows)}
               />
             </ListToolbar>
           </>

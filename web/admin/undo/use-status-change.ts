@@ -4,7 +4,7 @@ import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { showToast } from '../../ui/toasts.tsx';
 import { statusWords } from '../status-badge.tsx';
-import { ChangedMeanwhile, dataOf, wordsOf } from '../table-answer.ts';
+import { ChangedMeanwhile, dataOf, isUnanswered, wordsOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { offerUndo } from './offer-undo.tsx';
@@ -50,10 +50,15 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
         text: `${kind.orderNumber(row)} is ${statusWords(kind.statusOf(row))} again.`,
       });
     } catch (error) {
+      const problem = error as Error;
       showToast({
         kind: 'error',
-        title: 'Not undone',
-        text: wordsOf(error as Error) || 'Please check the connection.',
+        ...(isUnanswered(problem)
+          ? {
+              title: 'No answer',
+              text: `The connection broke. The status of ${kind.orderNumber(row)} may have been undone all the same: look at it again.`,
+            }
+          : { title: 'Not undone', text: wordsOf(problem) || 'Please look at it again.' }),
       });
     }
     refresh();
@@ -69,6 +74,8 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       return { change: dataOf(answer), startedAt };
     },
     failure: kind.failure,
+    // The customer may hear of it, and without its answer it cannot be undone.
+    isUnsafeToRepeat: true,
     refresh: refreshed,
     onSuccess({ change, startedAt }, { row, to }) {
       offerUndo(

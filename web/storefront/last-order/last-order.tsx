@@ -53,7 +53,8 @@ export default function LastOrder() {
       ref={card}
       tabIndex={-1}
       aria-label="Your last order"
-      className={`flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none! ${isDue ? 'border-ember-300 bg-ember-50' : 'border-line bg-card'}`}
+      data-due={isDue || undefined}
+      className={`flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none! ${isDue ? 'border-ember-300 bg-ember-50 shadow-lg' : 'border-line bg-card'}`}
     >
       {isAsked ? (
         <>

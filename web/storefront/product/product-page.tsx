@@ -6,7 +6,7 @@ import { slugForQuery } from '../../../domain/product-form.ts';
 import { isPictureAddress } from '../../../domain/product-picture.ts';
 import { sharePicturePath } from '../../../domain/share-picture.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import { categoryProductsFact, productFact } from '../../lib/page-facts.ts';
+import { categoryProductsFact, productFact, productsFact } from '../../lib/page-facts.ts';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { hasOrders } from '../../lib/stored-orders.ts';
@@ -27,10 +27,13 @@ import { useShop } from '../layout/use-shop.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
 import { OrderBar } from './order-bar.tsx';
+import { OtherDrinks } from './other-drinks.tsx';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
 
 const relatedCount = 3;
+/** Of these, a few of different flavours are shown where the product is missing. */
+const newestCount = 12;
 
 // Most visitors only look: the dialog's code is loaded when they approach the button.
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
@@ -65,7 +68,20 @@ export async function loader({ context, params }: Route.LoaderArgs) {
     .select(`id, description, ${cardColumns}`);
   if (error || !areProducts(found)) throw data(null, { status: 503 });
   const [product, ...related] = found;
-  if (!product) return data({ product: null, related: [] }, { status: 404 });
+  if (!product) {
+    madeFrom(productsFact);
+    const newest = await store.tables
+      .from('products')
+      .select(cardColumns)
+      .eq('is_active', true)
+      .gt('stock_quantity', 0)
+      .order('created_at', { ascending: false })
+      .limit(newestCount);
+    return data(
+      { product: null, related: areProducts(newest.data) ? (newest.data ?? []) : [] },
+      { status: 404 },
+    );
+  }
   madeFrom(...found.map(({ slug }) => productFact(slug)));
   if (product.category) madeFrom(categoryProductsFact(product.category));
   return { product, related };
@@ -74,16 +90,21 @@ export async function loader({ context, params }: Route.LoaderArgs) {
 export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {
   if (!product)
     return (
-      <section className="page grid min-h-[55vh] place-content-center justify-items-center gap-6 py-20 text-center">
-        <p aria-hidden="true" className="text-7xl">
-          🧃
-        </p>
-        <h1 className="text-4xl">Product not found</h1>
-        <p className="-mt-3 max-w-[36ch] text-ink-soft">It may have been renamed, or we no longer sell it.</p>
-        <Link to="/shop" className={buttonStyle('leaf', 'large')}>
-          Back to Shop
-        </Link>
-      </section>
+      <div className="page">
+        <section className="grid justify-items-center gap-4 py-10 text-center md:py-14">
+          <p aria-hidden="true" className="text-5xl">
+            🧃
+          </p>
+          <h1 className="text-4xl">Product not found</h1>
+          <p className="-mt-2 max-w-[36ch] text-ink-soft">
+            It may have been renamed, or we no longer sell it.
+          </p>
+          <Link to="/shop" className={buttonStyle('leaf', 'large')}>
+            Back to Shop
+          </Link>
+        </section>
+        <OtherDrinks products={related} className="border-t border-line pt-8" />
+      </div>
     );
   return (
     <>
@@ -186,7 +207,10 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               </p>
             ) : null}
             <div className="flex flex-col gap-3">
-              <h1 className="text-name font-extrabold tracking-tight">{product.name}</h1>
+              {/* A screen this low has room for one line above the row that orders. */}
+              <h1 className="text-name font-extrabold tracking-tight max-md:[@media(max-height:30rem)]:text-2xl">
+                {product.name}
+              </h1>
               {product.tagline ? (
                 // On a phone the price comes first: a long name leaves no room for both on the first screen.
                 <p className="text-lg text-ink-soft max-md:order-1 md:text-xl">{product.tagline}</p>

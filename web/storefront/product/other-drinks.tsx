@@ -1,0 +1,36 @@
+// A few drinks to go on with, where what was looked for is not there.
+import { type CardProduct, fourColumns, ProductCard, ProductGrid } from './product-card.tsx';
+
+const othersCount = 4;
+
+/** Up to four drinks in stock, the newest, of different flavours first. */
+function othersOf(products: CardProduct[]): CardProduct[] {
+  const inStock = products.filter(({ stock_quantity }) => stock_quantity > 0);
+  const first = new Map(inStock.map((product) => [product.category, product] as const).reverse());
+  return [...new Set([...[...first.values()].reverse(), ...inStock])].slice(0, othersCount);
+}
+
+interface OtherDrinksProps {
+  /** Newest first. */
+  products: CardProduct[];
+  className: string;
+}
+
+export function OtherDrinks({ products, className }: OtherDrinksProps) {
+  const others = othersOf(products);
+  if (others.length === 0) return null;
+  return (
+    <section aria-labelledby="others" className={className}>
+      <h2 id="others" className="mb-5 text-2xl font-extrabold">
+        How about one of these?
+      </h2>
+      <ProductGrid className="lg:grid-cols-4">
+        {others.map((product, index) => (
+          <li key={product.slug}>
+            <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
+          </li>
+        ))}
+      </ProductGrid>
+    </section>
+  );
+}
