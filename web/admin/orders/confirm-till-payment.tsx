@@ -135,15 +135,15 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
   }
   function write(received_cents: number, isSecond = false) {
     const code = readReceipt(receipt);
+    // The form stays until its answer is there, also when the colleague's payment shows before.
+    onSecond?.(true);
     save.mutate(
       { receipt: code, received_cents, isSecond },
       {
         async onError(error) {
           const other = paidMeanwhile(error);
-          if (other) {
-            setOtherPayment(other);
-            onSecond?.(true);
-          }
+          if (other) setOtherPayment(other);
+          else onSecond?.(false);
           const refusal = receiptRefusal(error);
           if (!refusal) return;
           const paidOrder = await orderOfReceipt(code);
