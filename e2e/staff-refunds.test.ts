@@ -116,7 +116,7 @@ describe.each(
       await ask.getByLabel('Reason').fill('Customer changed her mind');
       await ask.getByRole('button', { name: 'Ask for approval' }).click();
       await toast(first, 'Another member of staff must approve').waitFor();
-      await dialog.getByText('You asked for it: somebody else must approve.').waitFor();
+      await dialog.getByText('You requested it, so a colleague must approve it.').waitFor();
       expect(await dialog.getByRole('button', { name: /Approve/ }).count()).toBe(0);
       expect((await orderNow(order.id)).payment_status).toBe('paid');
 
@@ -127,7 +127,7 @@ describe.each(
         .getByRole('region', { name: 'Refunds that wait for you' })
         .getByRole('listitem')
         .filter({ hasText: order.order_number });
-      await waiting.getByText(`asked for by ${asking.email}`).waitFor();
+      await waiting.getByText(`requested by ${asking.email}`).waitFor();
       await isStill(second);
       await expectAccessible(second, 'a refund that waits');
       await picture(second, 'waits', viewport);
@@ -205,7 +205,7 @@ describe.each(
       await dialog.getByLabel('What became of the second payment').fill('Paid back to the till');
       await expectAccessible(page, 'money that went back twice');
       await dialog.getByRole('button', { name: 'It is dealt with' }).click();
-      await toast(page, 'Noted. Nobody is asked about it any more').waitFor();
+      await toast(page, "Noted. It's off the list now").waitFor();
       await dialog.getByText(`Dealt with by ${account.email}`).waitFor();
     },
   );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ChangedMeanwhile, isUnanswered, TableProblem, wordsOf } from './table-answer.ts';
+import { ConflictError, isUnanswered, TableProblem, wordsOf } from './table-answer.ts';
 
 test.each([
   [
@@ -7,7 +7,7 @@ test.each([
     new TableProblem({ message: 'This order is not paid', code: 'PT409' }, 409),
     'This order is not paid',
   ],
-  ['the shop itself noticed', new ChangedMeanwhile('Someone else changed this'), 'Someone else changed this'],
+  ['the shop itself noticed', new ConflictError('Someone else changed this'), 'Someone else changed this'],
   [
     'the database said',
     new TableProblem({ message: 'duplicate key value violates unique constraint', code: '23505' }, 409),
@@ -25,5 +25,5 @@ test('knows a call without an answer from a refused one', () => {
   expect([0, 503, 409, 500].map((status) => isUnanswered(new TableProblem({ message: '' }, status)))).toEqual(
     [true, true, false, false],
   );
-  expect(isUnanswered(new ChangedMeanwhile())).toBe(false);
+  expect(isUnanswered(new ConflictError())).toBe(false);
 });

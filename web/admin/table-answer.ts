@@ -22,8 +22,8 @@ export class TableProblem extends Error {
 }
 
 /** A conflicting write: another member has changed the row. */
-export class ChangedMeanwhile extends ShownError {
-  override name = 'ChangedMeanwhile';
+export class ConflictError extends ShownError {
+  override name = 'ConflictError';
   constructor(
     message = 'Someone else changed this in the meantime. You see the new state now; nothing of yours was saved.',
   ) {
@@ -50,11 +50,11 @@ export function rowOrNull<Row>(answer: Answer<Row | null> & { status?: number })
 
 /**
  * The one row that a conditional update gave back: `.update(…).eq('id', id).eq(<what was seen>).select()`.
- * @throws ChangedMeanwhile when there is none, since the row no longer is what the member saw
+ * @throws ConflictError when there is none, since the row no longer is what the member saw
  */
 export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number }, message?: string): Row {
   const [row] = dataOf(answer);
-  if (row === undefined) throw new ChangedMeanwhile(message);
+  if (row === undefined) throw new ConflictError(message);
   return row;
 }
 

@@ -2,7 +2,7 @@
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
-import { ChangedMeanwhile, isUnanswered, wordsOf } from './table-answer.ts';
+import { ConflictError, isUnanswered, wordsOf } from './table-answer.ts';
 
 interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
@@ -11,17 +11,16 @@ interface Save<Input, Output> {
   success?: string | ((output: Output, input: Input) => string);
   /** The failure toast's text if the error has none. */
   failure: string;
-  /** Whether to repeat it could move money or write to a customer twice: without an answer it is not called a failure. */
+  /** Whether repeating it could move money or send a message twice. Without an answer it is not reported as failed. */
   isUnsafeToRepeat?: boolean;
   /** First parts of the query keys to refetch. */
   refresh: readonly string[];
   onSuccess?(output: Output, input: Input): void;
   /** Whether the screen shows the error itself, beside its cause: no toast. */
-  isToldElsewhere?(error: Error): boolean;
+  isShownElsewhere?(error: Error): boolean;
 }
 
-const noAnswer =
-  'The connection broke. This may have been saved all the same: look at it again before you repeat it.';
+const noAnswer = 'The connection broke, so this may have been saved. Check before you try again.';
 
 export function useSave<Input = void, Output = unknown>({
   write,
@@ -30,11 +29,11 @@ export function useSave<Input = void, Output = unknown>({
   isUnsafeToRepeat = false,
   refresh,
   onSuccess,
-  isToldElsewhere,
+  isShownElsewhere,
 }: Save<Input, Output>): UseMutationResult<Output, Error, Input> {
   const queries = useQueryClient();
-  const readAnew = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
-  // What is under way is not asked for a second time: a button says that it is busy only once the screen is drawn anew.
+  const refetch = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
+  // Ignores a second press while the first write runs: a button is shown as busy only after the next render.
   const underWay = useRef(new Set<string>());
   const save = useMutation<Output, Error, Input>({
     async mutationFn(input) {
@@ -48,16 +47,16 @@ export function useSave<Input = void, Output = unknown>({
       const text = typeof success === 'function' ? success(output, input) : success;
       if (text) showToast({ title: 'Success', text });
       onSuccess?.(output, input);
-      return readAnew();
+      return refetch();
     },
     onError(error) {
-      if (!isToldElsewhere?.(error)) {
+      if (!isShownElsewhere?.(error)) {
         console.warn(failure, error);
         const hasNoAnswer = isUnsafeToRepeat && isUnanswered(error);
         showToast({
           kind: 'error',
           title:
-            error instanceof ChangedMeanwhile
+            error instanceof ConflictError
               ? 'Someone else changed this'
               : hasNoAnswer
                 ? 'No answer'
@@ -66,7 +65,7 @@ export function useSave<Input = void, Output = unknown>({
         });
       }
       // After a failure the current state is unknown: refetch without waiting, so that the member can retry.
-      void readAnew();
+      void refetch();
     },
   });
   const { mutate } = save;

@@ -38,26 +38,26 @@ test.each([
   [72 * 3_600_000, '3 days ago'],
 ])('%d ms is %s', (ms, words) => expect(ago(ms)).toBe(words));
 
-test('the database is well, slow or silent', () => {
+test('describes a connected, slow or unreachable database', () => {
   expect(describeDatabase(12.4)).toEqual({ state: 'ok', value: 'Connected', detail: 'Answered in 12 ms' });
   expect(describeDatabase(2100)).toMatchObject({ state: 'attention', value: 'Slow' });
-  expect(describeDatabase(null)).toMatchObject({ state: 'fault', value: 'No answer' });
+  expect(describeDatabase(null)).toMatchObject({ state: 'problem', value: 'No answer' });
 });
 
-test('the auth service is active or silent', () => {
+test('describes an active or unreachable auth service', () => {
   expect(describeAuthentication(true)).toMatchObject({ state: 'ok', value: 'Active' });
-  expect(describeAuthentication(null)).toMatchObject({ state: 'fault' });
+  expect(describeAuthentication(null)).toMatchObject({ state: 'problem' });
 });
 
-test('payments name whose money moves, and prompts that wait too long need attention', () => {
+test('names the payment mode, and asks for attention to overdue prompts', () => {
   expect(describePayments('simulator', status)).toEqual({
     state: 'ok',
     value: 'Simulated',
-    detail: 'No money moves. Last heard from just now',
+    detail: 'No money moves. Last answer just now',
   });
   expect(describePayments('production', { ...status, last_payment_answer_at: null })).toMatchObject({
     value: 'Live',
-    detail: 'M-PESA. Nobody has paid yet',
+    detail: 'M-PESA. No payments yet',
   });
   expect(describePayments('sandbox', { ...status, overdue_payments: 2 })).toMatchObject({
     state: 'attention',
@@ -79,25 +79,25 @@ const health: PaymentHealth = {
   last_callback: null,
 };
 
-test('paused prompts are a fault, told with their reason; without a pause all is as before', () => {
+test('shows paused prompts as a problem with their reason', () => {
   expect(describePayments('production', status, health)).toEqual(describePayments('production', status));
   const pause = { code: 'SFC_IC0003', description: null, since: status.checked_at, until: status.checked_at };
   expect(describePayments('production', status, { ...health, pause })).toMatchObject({
-    state: 'fault',
+    state: 'problem',
     value: 'Paused',
     detail: expect.stringContaining('does not exist'),
   });
 });
 
-test('refunds are told of while one waits for a member', () => {
+test('describes refunds only while one needs staff', () => {
   expect(describeRefunds(health)).toBeNull();
   expect(describeRefunds({ ...health, refunds_to_approve: 2, refunds_unknown: 1 })).toMatchObject({
     state: 'attention',
-    detail: '2 to approve, 1 of which M-PESA tells nothing. See Orders.',
+    detail: '2 to approve, 1 without a result from M-PESA. See Orders.',
   });
   expect(describeRefunds({ ...health, refunds_sent_twice: 1 })).toMatchObject({
     state: 'attention',
-    detail: '1 that went back twice. See Orders.',
+    detail: '1 sent back twice. See Orders.',
   });
   const limit_raise = {
     raised_by_email: 'grace@jani.example',
@@ -125,15 +125,15 @@ test.each<[string, boolean, SystemStatus | null, string, string]>([
     '33 hours ago',
   ],
   ['never made', false, { ...without, last_attempt_outcome: null }, 'attention', 'None yet'],
-  ['failed since', false, { ...status, last_attempt_outcome: 'failed' }, 'fault', '2 hours ago'],
-  ['impossible', false, { ...without, last_attempt_outcome: 'impossible' }, 'fault', 'None yet'],
+  ['failed since', false, { ...status, last_attempt_outcome: 'failed' }, 'problem', '2 hours ago'],
+  ['impossible', false, { ...without, last_attempt_outcome: 'impossible' }, 'problem', 'None yet'],
   ['not known', false, null, 'attention', 'Unknown'],
   ['of a hosted project', true, null, 'ok', 'Not made here'],
-])('a backup %s', (_, isHosted, known, state, value) => {
+])('describes a backup: %s', (_, isHosted, known, state, value) => {
   expect(describeBackup(isHosted, known)).toMatchObject({ state, value });
 });
 
-test('what went wrong with a backup is told', () => {
+test('names the reason of a failed backup', () => {
   const failed = { ...status, last_attempt_outcome: 'failed', last_attempt_problem: 'the disk is full' };
   expect(describeBackup(false, failed).detail).toBe('The last attempt failed: the disk is full');
 });
@@ -148,7 +148,7 @@ describe("M-PESA's statement", () => {
   };
   const write = (iso: string) => iso.slice(5, 16);
 
-  test('is no line of its own while it is read, or where it is not registered', () => {
+  test('has no line while it is read, or when it is not registered', () => {
     expect(describeStatement(facts, write)).toBeNull();
     expect(describeStatement(undefined, write)).toBeNull();
     expect(
@@ -156,16 +156,16 @@ describe("M-PESA's statement", () => {
     ).toBeNull();
   });
 
-  test('that is behind says until when it is read, and why', () => {
+  test('shows until when it was read, and why it is late', () => {
     expect(
       describeStatement({ ...facts, covered_until: '2026-11-21T06:00:00Z', problem: 'HTTP 503' }, write),
     ).toEqual({ state: 'attention', value: 'Behind', detail: 'Read until 11-21T06:00. HTTP 503' });
   });
 
-  test('that was not read for more than 48 hours says what it missed', () => {
+  test('shows the missing period after more than 48 hours', () => {
     const missed = [{ starts_at: '2026-11-15T08:00:00Z', ends_at: '2026-11-16T09:00:00Z' }];
     expect(describeStatement({ ...facts, missed }, write)).toMatchObject({
-      state: 'fault',
+      state: 'problem',
       detail: expect.stringContaining('11-15T08:00 to 11-16T09:00'),
     });
   });
@@ -191,7 +191,7 @@ test.each([
     { sent_without_priority: 150 },
     'attention',
     'Half used up',
-    'Texts today 150 of 300, mails 30 of 1,000. Visitors who have not paid have used their half of the texts; messages about paid orders still leave',
+    'Texts today 150 of 300, mails 30 of 1,000. Visitors who have not paid have used their half of the texts; messages about paid orders are still sent',
   ],
 ] as const)(
   'with %d texts and %d mails sent (%j), messages are %s: %s',
@@ -201,7 +201,7 @@ test.each([
   },
 );
 
-test('a budget of 0 is switched off, not used up', () => {
+test('treats a budget of 0 as switched off, not as used up', () => {
   const budgets = [budget('text', 0, 0), budget('mail', 0, 1000)];
   expect(describeMessages(budgets)).toMatchObject({
     state: 'ok',
@@ -210,7 +210,7 @@ test('a budget of 0 is switched off, not used up', () => {
   expect(describeUsedUp(budgets)).toBeNull();
 });
 
-test('one notice names the budgets that are used up, and how many messages were not sent', () => {
+test('names the used-up budgets and the number of unsent messages in one notice', () => {
   expect(describeUsedUp([budget('text', 299, 300), budget('mail', 1000, 1000, { over_budget: 1 })])).toEqual({
     title: "Today's budget of mails is used up",
     text: 'One message of today was not sent.',

@@ -3,13 +3,13 @@ import { adviseOnResult } from '../../../domain/result-advice.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
-export type State = 'ok' | 'attention' | 'fault';
+export type State = 'ok' | 'attention' | 'problem';
 
 export interface Line {
   state: State;
-  /** In a word or two: 'Connected'. */
+  /** One or two words, such as 'Connected'. */
   value: string;
-  /** The measured value, or what to do. */
+  /** The measured value, or advice. */
   detail: string;
 }
 
@@ -26,13 +26,13 @@ export interface SystemStatus {
 }
 
 const [minute, hour] = [60_000, 3_600_000];
-/** The nightly backup, and time to make it. */
+/** A day, and time to make the backup. */
 const backupAge = 26 * hour;
 const slowMs = 1500;
 
 /**
- * How long ago something was.
- * @param ms the difference; slightly negative values count as 0, as clocks differ
+ * A past time in words.
+ * @param ms its age; slightly negative values count as 0, because clocks differ
  */
 export function ago(ms: number): string {
   if (ms < minute) return 'just now';
@@ -42,10 +42,10 @@ export function ago(ms: number): string {
   return inWords(Math.floor(ms / (24 * hour)), 'day');
 }
 
-/** @param tookMs from the question to the answer, as this browser saw it; null when there was no answer */
+/** @param tookMs response time in this browser; null without a response */
 export function describeDatabase(tookMs: number | null): Line {
   if (tookMs === null) {
-    return { state: 'fault', value: 'No answer', detail: 'The database could not be asked from here.' };
+    return { state: 'problem', value: 'No answer', detail: "We can't reach the database from here." };
   }
   const took = `Answered in ${Math.max(1, Math.round(tookMs)).toLocaleString('en-KE')} ms`;
   return tookMs > slowMs
@@ -57,7 +57,7 @@ export function describeDatabase(tookMs: number | null): Line {
 export function describeAuthentication(isWell: boolean | null): Line {
   return isWell
     ? { state: 'ok', value: 'Active', detail: 'Working' }
-    : { state: 'fault', value: 'No answer', detail: 'Nobody can sign in at the moment.' };
+    : { state: 'problem', value: 'No answer', detail: "Staff can't sign in at the moment." };
 }
 
 const modes = {
@@ -68,7 +68,7 @@ const modes = {
 
 /**
  * @param status null when the database did not answer
- * @param health the same of payments
+ * @param health null when it is unknown
  */
 export function describePayments(
   mode: keyof typeof modes,
@@ -79,25 +79,25 @@ export function describePayments(
   if (health?.pause) {
     const { what } = adviseOnResult(health.pause.code, health.pause.description);
     return {
-      state: 'fault',
+      state: 'problem',
       value: 'Paused',
       detail: `Customers get no prompts for a while. ${what} See Settings, M-PESA check.`,
     };
   }
-  if (!status) return { state: 'attention', value, detail: 'What M-PESA last said is not known right now.' };
+  if (!status) return { state: 'attention', value, detail: "We can't see M-PESA's last answer right now." };
   const overdue = status.overdue_payments;
   if (overdue > 0) {
     return {
       state: 'attention',
       value,
-      detail: `${overdue === 1 ? 'One prompt has' : `${overdue} prompts have`} been open for more than 5 minutes. M-PESA is being asked.`,
+      detail: `${overdue === 1 ? 'One prompt has' : `${overdue} prompts have`} been open for more than 5 minutes. We're checking with M-PESA.`,
     };
   }
-  const heard = status.last_payment_answer_at;
+  const lastAnswerAt = status.last_payment_answer_at;
   return {
     state: 'ok',
     value,
-    detail: `${detail}. ${heard ? `Last heard from ${between(heard, status)}` : 'Nobody has paid yet'}`,
+    detail: `${detail}. ${lastAnswerAt ? `Last answer ${between(lastAnswerAt, status)}` : 'No payments yet'}`,
   };
 }
 
@@ -110,13 +110,13 @@ export interface StatementFacts {
   missed: readonly { starts_at: string; ends_at: string }[];
 }
 
-/** The statement is pulled every half hour; some failed pulls are no news. */
+/** The statement is pulled every half hour; a few failed pulls are normal. */
 const statementAge = 3 * hour;
 
 /**
- * Whether something is wrong with M-PESA's statement, by which lost payments are found.
- * @param write a moment as staff read it
- * @returns null when nothing is, or when it is not registered
+ * Describes a problem with M-PESA's statement, which reveals lost payments.
+ * @param write formats a time
+ * @returns null without a problem, or when the statement is not registered
  */
 export function describeStatement(
   facts: StatementFacts | undefined,
@@ -125,9 +125,9 @@ export function describeStatement(
   const [missed] = facts?.missed ?? [];
   if (missed) {
     return {
-      state: 'fault',
+      state: 'problem',
       value: 'Gap',
-      detail: `No statement tells of ${write(missed.starts_at)} to ${write(missed.ends_at)}: it was not read for more than 48 hours. Compare that time in M-PESA's portal.`,
+      detail: `The statement from ${write(missed.starts_at)} to ${write(missed.ends_at)} is missing, because it was not read for more than 48 hours. Compare that time in M-PESA's portal.`,
     };
   }
   if (!facts?.statement_registered_at || !facts.covered_until) return null;
@@ -135,17 +135,17 @@ export function describeStatement(
   return {
     state: 'attention',
     value: 'Behind',
-    detail: `Read until ${write(facts.covered_until)}. ${facts.problem ?? 'It is tried again by itself'}`,
+    detail: `Read until ${write(facts.covered_until)}. ${facts.problem ?? 'The shop tries again on its own'}`,
   };
 }
 
-/** What of refunds waits for a member; null when nothing does. */
+/** Refunds that need staff; null when none does. */
 export function describeRefunds(health: PaymentHealth): Line | null {
   const waiting = [
     health.refunds_to_approve > 0 && `${health.refunds_to_approve} to approve`,
-    health.refunds_unknown > 0 && `${health.refunds_unknown} of which M-PESA tells nothing`,
-    health.refunds_stuck > 0 && `${health.refunds_stuck} that could not be sent for more than 10 minutes`,
-    health.refunds_sent_twice > 0 && `${health.refunds_sent_twice} that went back twice`,
+    health.refunds_unknown > 0 && `${health.refunds_unknown} without a result from M-PESA`,
+    health.refunds_stuck > 0 && `${health.refunds_stuck} not sent for more than 10 minutes`,
+    health.refunds_sent_twice > 0 && `${health.refunds_sent_twice} sent back twice`,
   ].filter(Boolean);
   if (waiting.length === 0) {
     return health.limit_raise
@@ -159,7 +159,7 @@ export function describeRefunds(health: PaymentHealth): Line | null {
 export interface MessageBudget {
   channel: string;
   sent: number;
-  /** Those of `sent` that visitors caused without paying; they may use half of the budget. */
+  /** Those of `sent` that visitors caused without paying. They may use half of the budget. */
   sent_without_priority: number;
   per_day: number;
   /** Messages of today that were not sent because of a limit or the budget. */
@@ -172,7 +172,7 @@ const channelNames: Record<string, string> = { text: 'texts', mail: 'mails' };
 const channelsOf = (budgets: readonly MessageBudget[]): string =>
   budgets.map(({ channel }) => channelNames[channel] ?? channel).join(' and ');
 
-/** @returns those of which no message can leave today; a budget of 0 is switched off, not used up */
+/** @returns budgets that are used up today; a budget of 0 is switched off, not used up */
 const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
   budgets.filter(({ sent, per_day }) => per_day > 0 && sent >= per_day);
 
@@ -181,7 +181,7 @@ const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
  * @param budgets texts first; null when the database did not answer
  */
 export function describeMessages(budgets: readonly MessageBudget[] | null): Line {
-  if (!budgets) return { state: 'attention', value: 'Unknown', detail: 'The database could not be asked.' };
+  if (!budgets) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
   const number = (figure: number) => figure.toLocaleString('en-KE');
   const figures = budgets
     .map(({ channel, sent, per_day }) => `${channelNames[channel]} ${number(sent)} of ${number(per_day)}`)
@@ -198,7 +198,7 @@ export function describeMessages(budgets: readonly MessageBudget[] | null): Line
     ? {
         state: 'attention',
         value: 'Half used up',
-        detail: `${figures}. Visitors who have not paid have used their half of the ${channelsOf(half)}; messages about paid orders still leave`,
+        detail: `${figures}. Visitors who have not paid have used their half of the ${channelsOf(half)}; messages about paid orders are still sent`,
       }
     : { state: 'ok', value: 'Within budget', detail: figures };
 }
@@ -225,11 +225,11 @@ export function describeBackup(isHosted: boolean, status: SystemStatus | null): 
   if (isHosted) {
     return { state: 'ok', value: 'Not made here', detail: "The Supabase project's own backups apply." };
   }
-  if (!status) return { state: 'attention', value: 'Unknown', detail: 'The database could not be asked.' };
+  if (!status) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
   const { last_backup_at: made, last_attempt_outcome: outcome, last_attempt_problem: problem } = status;
   const value = made ? between(made, status) : 'None yet';
-  if (outcome === 'failed') return { state: 'fault', value, detail: `The last attempt failed: ${problem}` };
-  if (outcome === 'impossible') return { state: 'fault', value, detail: problem ?? '' };
+  if (outcome === 'failed') return { state: 'problem', value, detail: `The last attempt failed: ${problem}` };
+  if (outcome === 'impossible') return { state: 'problem', value, detail: problem ?? '' };
   if (!made) {
     return { state: 'attention', value, detail: 'The first is made a few minutes after the start.' };
   }
@@ -241,7 +241,7 @@ export function describeBackup(isHosted: boolean, status: SystemStatus | null): 
     : { state: 'ok', value, detail: 'Read to its end; the database user may not restore it for a check' };
 }
 
-// By the database's clock on both sides: this device's may be wrong.
+// Both times are from the database's clock, because this device's may be wrong.
 function between(then: string, { checked_at: now }: SystemStatus): string {
   return ago(Date.parse(now) - Date.parse(then));
 }

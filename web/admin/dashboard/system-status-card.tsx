@@ -102,15 +102,19 @@ export function SystemStatusCard() {
   );
 }
 
-/** Only while something about refunds waits for a member. */
+/** Shown while a refund needs staff. */
 function RefundsLine({ health }: { health: PaymentHealth | null }) {
   const line = health && describeRefunds(health);
   return line ? <StatusLine label="Refunds" line={line} /> : null;
 }
 
-const dots: Record<State, string> = { ok: 'bg-leaf-500', attention: 'bg-ember-400', fault: 'bg-danger' };
-const words: Record<State, string> = { ok: '', attention: 'Needs attention', fault: 'Fault' };
-const colours: Record<State, string> = { ok: 'text-ink', attention: 'text-ember-800', fault: 'text-danger' };
+const dots: Record<State, string> = { ok: 'bg-leaf-500', attention: 'bg-ember-400', problem: 'bg-danger' };
+const words: Record<State, string> = { ok: '', attention: 'Needs attention', problem: 'Problem' };
+const colours: Record<State, string> = {
+  ok: 'text-ink',
+  attention: 'text-ember-800',
+  problem: 'text-danger',
+};
 
 function StatusLine({
   label,

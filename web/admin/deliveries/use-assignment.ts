@@ -61,6 +61,6 @@ export function useAssignment(onSaved: () => void) {
     failure: 'Failed to assign delivery',
     refresh: ['deliveries', 'orders'],
     onSuccess: onSaved,
-    isToldElsewhere: (error) => error instanceof AssignedMeanwhile,
+    isShownElsewhere: (error) => error instanceof AssignedMeanwhile,
   });
 }

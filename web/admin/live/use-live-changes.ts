@@ -53,7 +53,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
     const due = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let lastTime = 0;
-    const readAnew = () => {
+    const refetch = () => {
       timer = undefined;
       lastTime = Date.now();
       for (const word of due) void queries.invalidateQueries({ queryKey: [word] });
@@ -62,7 +62,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
     // The first change is shown at once, those that follow it closely together.
     const readSoon = (words: readonly string[]) => {
       for (const word of words) due.add(word);
-      timer ??= setTimeout(readAnew, Math.max(0, lastTime + pauseMs - Date.now()));
+      timer ??= setTimeout(refetch, Math.max(0, lastTime + pauseMs - Date.now()));
     };
 
     const open = async () => {

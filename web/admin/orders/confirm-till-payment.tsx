@@ -120,7 +120,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
     onSuccess: close,
-    isToldElsewhere: (error) => receiptRefusal(error) !== undefined || paidMeanwhile(error) !== undefined,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined || paidMeanwhile(error) !== undefined,
   });
   useTakenAway({
     orderId: order.id,
@@ -304,7 +304,7 @@ function OtherAmount({ receivedCents, charge, isBusy, onSave, onBack }: OtherAmo
           order's charge
         </p>
         <p className="text-sm">
-          With this amount the order waits for your decision, and the customer hears that you will call.
+          With this amount the order needs your review, and the customer gets a message that you'll call.
         </p>
       </div>
       <div className="flex flex-wrap gap-3">

@@ -330,7 +330,7 @@ function Payments({ order }: { order: WholeOrder }) {
   );
 }
 
-/** Of the money that the order was paid with, the decision above tells; here it is of what came besides. */
+/** Money besides the order's own payment, which is described above. */
 function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const refund = lastRefund(payment.refunds);
   const isHere = payment.needs_refund || decisionOf(order) === null;

@@ -48,12 +48,12 @@ test.each([
     '0722 000 111 · Van · Instead of Otieno',
   ],
   ['something_new', {}, 'Something New', undefined],
-])('%s with %j is told in words', (kind, details, what, more) => {
+])('describes %s with %j', (kind, details, what, more) => {
   expect(describeEvent({ kind, details })).toMatchObject({ what, ...(more ? { more } : {}) });
   expect(describeEvent({ kind, details }).more || undefined).toBe(more);
 });
 
-test('money that came twice, and money for units that are gone, is told as what it is', () => {
+test('marks a second payment, and a payment for sold units, as bad', () => {
   expect(describeEvent({ kind: 'payment_completed', details: { needs_refund: true } }).tone).toBe('bad');
   expect(describeEvent({ kind: 'payment_status_changed', details: { to: 'needs_review' } })).toMatchObject({
     what: expect.stringContaining('decision'),
@@ -61,14 +61,14 @@ test('money that came twice, and money for units that are gone, is told as what 
   });
 });
 
-test('who did it is a member of staff by e-mail, or what it is', () => {
+test('names staff by email, and other actors by role', () => {
   const by = (actor: string, actor_email: string | null = null) => describeActor({ actor, actor_email });
   expect(by('staff', 'w@jani.example')).toBe('w@jani.example');
   expect([by('customer'), by('mpesa'), by('shop')]).toEqual(['Customer', 'M-PESA', 'The shop itself']);
 });
 
 test.each(['1', '1001', '1019', '1025', '1032', '1037', '2001', 'unknown', null])(
-  'the reason of a failure %s is told without a picture',
+  'describes failure %s without an emoji',
   (code) => {
     expect(plainFailure(code)).toMatch(/^[\p{Letter}\p{Number} .,&-]+\.$/u);
   },

@@ -39,7 +39,7 @@ interface Details {
 
 const reasons: Record<string, string> = {
   paid: 'Because it was paid',
-  not_paid_in_time: 'Nobody paid in time',
+  not_paid_in_time: 'Not paid in time',
   delivery: 'Along with its delivery',
   undone: 'Undone',
 };
@@ -54,9 +54,9 @@ const moneyWords: Record<string, [what: string, tone: EventWords['tone']]> = {
 const between = (...parts: (string | undefined | false)[]): string => parts.filter(Boolean).join(' · ');
 
 export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'details'>): EventWords {
-  const told = (details ?? {}) as Details;
-  const { from, to = '', reason, phone } = told;
-  const cents = told.charge_cents ?? told.refund_cents;
+  const facts = (details ?? {}) as Details;
+  const { from, to = '', reason, phone } = facts;
+  const cents = facts.charge_cents ?? facts.refund_cents;
   const money = cents === undefined ? undefined : formatKes(cents);
   const payer = phone && formatPhone(phone);
   switch (kind) {
@@ -65,15 +65,15 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         what: 'Order placed',
         tone: 'plain',
         more: between(
-          told.total_amount !== undefined && formatKes(told.total_amount),
-          told.holds_no_units && 'Holds no units before its M-PESA prompt',
+          facts.total_amount !== undefined && formatKes(facts.total_amount),
+          facts.holds_no_units && 'Holds no units before its M-PESA prompt',
         ),
       };
     case 'status_changed': {
       const more = between(
         from && `From ${statusWords(from)}`,
         reason && reasons[reason],
-        told.although_unpaid && 'Although unpaid',
+        facts.although_unpaid && 'Although unpaid',
       );
       return {
         what: `Status set to ${statusWords(to)}`,
@@ -93,39 +93,47 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return { what: 'Payment prompt sent', more: between(money, payer), tone: 'plain' };
     case 'payment_completed':
       return {
-        what: told.needs_refund ? 'Paid once more: this money is to be sent back' : 'Payment received',
+        what: facts.needs_refund ? 'Paid once more: this money is to be sent back' : 'Payment received',
         more: between(
           money,
-          told.method === 'till' ? 'By till' : payer,
-          told.receipt && `Receipt ${told.receipt}`,
+          facts.method === 'till' ? 'By till' : payer,
+          facts.receipt && `Receipt ${facts.receipt}`,
         ),
-        tone: told.needs_refund ? 'bad' : 'good',
+        tone: facts.needs_refund ? 'bad' : 'good',
       };
     case 'payment_corrected':
       return {
         what: 'Payment corrected',
         more: between(
           money,
-          told.receipt && `Receipt ${told.receipt}`,
-          told.charge_cents_before !== undefined &&
-            `Before: ${formatKes(told.charge_cents_before)}, ${told.receipt_before ?? ''}`,
+          facts.receipt && `Receipt ${facts.receipt}`,
+          facts.charge_cents_before !== undefined &&
+            `Before: ${formatKes(facts.charge_cents_before)}, ${facts.receipt_before ?? ''}`,
         ),
         tone: 'plain',
       };
     case 'payment_receipt_known':
-      return { what: 'Receipt arrived', more: told.receipt ?? '', tone: 'plain' };
+      return { what: 'Receipt arrived', more: facts.receipt ?? '', tone: 'plain' };
     case 'payment_failed':
-      // M-PESA called it paid, in another amount: staff have dealt with that money.
-      if (told.result_code === '0') {
-        return { what: 'Payment was reviewed', more: describeReview(told.result_description), tone: 'plain' };
+      // M-PESA reported a success with another amount, and staff have resolved that money.
+      if (facts.result_code === '0') {
+        return {
+          what: 'Payment was reviewed',
+          more: describeReview(facts.result_description),
+          tone: 'plain',
+        };
       }
       return {
         what: 'Payment failed',
-        more: between(plainFailure(told.result_code), told.result_code && `Code ${told.result_code}`, payer),
+        more: between(
+          plainFailure(facts.result_code),
+          facts.result_code && `Code ${facts.result_code}`,
+          payer,
+        ),
         tone: 'bad',
       };
     case 'payment_in_review':
-      return { what: 'Payment needs review', more: describeReview(told.result_description), tone: 'bad' };
+      return { what: 'Payment needs review', more: describeReview(facts.result_description), tone: 'bad' };
     case 'payment_unresolved':
       return {
         what: 'M-PESA never reported how the payment ended',
@@ -134,9 +142,9 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     case 'refund_requested':
       return {
-        what: told.needs_approval ? 'Refund asked for: another member must approve it' : 'Refund asked for',
+        what: facts.needs_approval ? 'Refund requested: a colleague must approve it' : 'Refund requested',
         more: between(money, reason && `“${reason}”`),
-        tone: told.needs_approval ? 'bad' : 'plain',
+        tone: facts.needs_approval ? 'bad' : 'plain',
       };
     case 'refund_approved':
       return { what: 'Refund approved', more: money ?? '', tone: 'plain' };
@@ -147,37 +155,37 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'refund_unknown':
       return { what: 'M-PESA has not confirmed whether the money went back', more: money ?? '', tone: 'bad' };
     case 'refund_failed': {
-      const { what } = adviseOnRefund(told.result_code, told.result_description);
+      const { what } = adviseOnRefund(facts.result_code, facts.result_description);
       return {
         what: 'The money was not sent back',
-        more: between(money, what, told.result_code && `Code ${told.result_code}`),
+        more: between(money, what, facts.result_code && `Code ${facts.result_code}`),
         tone: 'bad',
       };
     }
     case 'refund_completed':
       return {
-        what: told.method === 'by_hand' ? 'Sent back by hand' : 'Sent back by M-PESA',
-        more: between(money, told.receipt && `Receipt ${told.receipt}`),
+        what: facts.method === 'by_hand' ? 'Sent back by hand' : 'Sent back by M-PESA',
+        more: between(money, facts.receipt && `Receipt ${facts.receipt}`),
         tone: 'good',
       };
     case 'refund_sent_twice':
       return {
         what: 'M-PESA sent the money back a second time',
-        more: between(money, told.receipt && `Receipt ${told.receipt}`),
+        more: between(money, facts.receipt && `Receipt ${facts.receipt}`),
         tone: 'bad',
       };
     case 'refund_sent_twice_seen':
       return {
         what: 'The money that went back twice is dealt with',
-        more: between(money, told.reason && `“${told.reason}”`),
+        more: between(money, facts.reason && `“${facts.reason}”`),
         tone: 'plain',
       };
     case 'delivery_made':
       return { what: 'Ready to be assigned for delivery', tone: 'plain' };
     case 'delivery_assigned':
       return {
-        what: `Delivery assigned to ${told.person ?? 'somebody'}`,
-        more: between(payer, told.vehicle, told.instead_of && `Instead of ${told.instead_of}`),
+        what: `Delivery assigned to ${facts.person ?? 'a rider'}`,
+        more: between(payer, facts.vehicle, facts.instead_of && `Instead of ${facts.instead_of}`),
         tone: 'plain',
       };
     case 'delivery_status_changed':
@@ -199,7 +207,7 @@ export const describeReview = (description: string | null | undefined): string =
       `${reported === 'no' ? 'no amount' : formatKes(Number(reported))}, ${formatKes(Number(charged))} was charged`,
   );
 
-/** Why a payment failed, without the picture customers see with it. */
+/** Why a payment failed, without the emoji that customers see. */
 export const plainFailure = (code: string | null | undefined): string =>
   describePaymentFailure(code).replace(/\s*\p{Extended_Pictographic}\uFE0F?$/u, '');
 

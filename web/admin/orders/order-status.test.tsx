@@ -114,7 +114,7 @@ test('a change whose answer is lost is not called a failure, and is made once', 
   const opened = await openScreen('/admin/orders?search=Lost+answer', {
     expected: /Failed to update order status/,
   });
-  const mayBeSaved = /may have been saved all the same: look at it again/;
+  const mayBeSaved = /may have been saved. Check before you try again/;
   // Offline: nothing leaves the device, and the list keeps the saved status.
   interceptNext('rpc/set_order_status', () => Promise.reject(new TypeError('Failed to fetch')));
   await choose(opened, order, 'Processing', 'Shipped');

@@ -9,7 +9,7 @@ import type { WholeOrder } from './order-queries.ts';
 export type Refund = Database['public']['Tables']['refunds']['Row'];
 export type PaymentOfOrder = WholeOrder['payments'][number];
 
-/** What is read anew when a refund has moved. */
+/** Query keys to refetch after a change of a refund. */
 export const touchedByRefunds = ['orders', 'refunds', 'products', 'deliveries', 'payment-tests', 'dashboard'];
 
 /** The settings of payments; undefined until they are known. */
@@ -22,7 +22,7 @@ export function usePaymentSetup() {
   });
 }
 
-/** Refunds that wait for a member: for an approval, because M-PESA does not tell what became of them, or sent twice. */
+/** Refunds that need staff: an approval, an unknown result, or money sent back twice. */
 export function useRefundsToLookAt() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -40,7 +40,7 @@ export function useRefundsToLookAt() {
   }).data;
 }
 
-/** Whether a payment's money may be sent back: it came for nothing, and nobody is at it. */
+/** Whether a payment can be refunded: no order keeps its money, and no refund is open. */
 export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolean {
   return (
     payment.status === 'completed' &&
@@ -53,8 +53,8 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
 }
 
 /**
- * The refund that tells how a payment's money stands: what went back twice before all; null when nobody asked for one, or it
- * was withdrawn.
+ * The refund that describes a payment's money: first one that was sent twice, then the newest. Null without a refund, or when
+ * it was withdrawn.
  */
 export function lastRefund(refunds: readonly Refund[]): Refund | null {
   const asked = refunds.filter(({ status }) => status !== 'withdrawn');

@@ -1,4 +1,4 @@
-// How a refund stands, in words, and what a member can do about it.
+// The state of a refund in words, and the actions of staff.
 import { useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
@@ -13,14 +13,14 @@ import { type Refund, touchedByRefunds } from './refund-queries.ts';
 
 export function RefundState({ refund }: { refund: Refund }) {
   const amount = formatKes(refund.refund_cents);
-  const by = refund.requested_by_email ?? 'somebody';
+  const by = refund.requested_by_email ?? 'a former colleague';
   if (refund.sent_twice_at) return <SentTwice refund={refund} />;
   switch (refund.status) {
     case 'requested':
       return (
         <Box title={`Refund of ${amount} awaits a colleague's approval`} tone="danger">
           <p>
-            Asked for by {by}, {formatDateTime(refund.created_at)}: “{refund.reason}”
+            Requested by {by}, {formatDateTime(refund.created_at)}: “{refund.reason}”
           </p>
           <ApproveOrWithdraw refund={refund} />
         </Box>
@@ -30,7 +30,7 @@ export function RefundState({ refund }: { refund: Refund }) {
         <Box title={`${amount} are about to be sent back`} tone="info">
           <p>
             {refund.result_code
-              ? `${adviseOnRefund(refund.result_code, refund.result_description).what} It is tried again by itself.`
+              ? `${adviseOnRefund(refund.result_code, refund.result_description).what} The shop tries again on its own.`
               : `“${refund.reason}” (${by}${refund.approved_by_email ? `, approved by ${refund.approved_by_email}` : ''})`}
           </p>
           <ApproveOrWithdraw refund={refund} />
@@ -48,8 +48,8 @@ export function RefundState({ refund }: { refund: Refund }) {
         <Box title={`Not known yet whether ${amount} went back`} tone="danger">
           <p>
             {refund.result_code === 'R000001'
-              ? 'M-PESA says that this money was sent back already, and is asked when.'
-              : 'M-PESA did not answer. The shop asks for the result and sends nothing twice.'}
+              ? "M-PESA says this money was sent back already. We're checking when."
+              : "M-PESA did not answer. We're checking the result, and nothing is sent twice."}
           </p>
           <CloseUnknown refund={refund} />
         </Box>
@@ -89,9 +89,9 @@ function SentTwice({ refund }: { refund: Refund }) {
     return (
       <Box title={title} tone="info">
         <p className="break-words">
-          M-PESA told of the second time late{receipt}. Dealt with by{' '}
-          {refund.sent_twice_seen_by_email ?? 'somebody'}, {formatDateTime(refund.sent_twice_seen_at)}: “
-          {refund.sent_twice_note}”
+          M-PESA reported the second one late{receipt}. Dealt with by{' '}
+          {refund.sent_twice_seen_by_email ?? 'a former colleague'},{' '}
+          {formatDateTime(refund.sent_twice_seen_at)}: “{refund.sent_twice_note}”
         </p>
       </Box>
     );
@@ -99,15 +99,15 @@ function SentTwice({ refund }: { refund: Refund }) {
   return (
     <Box title={title} tone="danger">
       <p>
-        M-PESA told of this reversal only after the money had been sent back in another way{receipt}. Ask the
-        customer for one of the two.
+        M-PESA reported this reversal only after the money was sent back another way{receipt}. Ask the
+        customer to return one of the two.
       </p>
       <SentTwiceSeen refund={refund} />
     </Box>
   );
 }
 
-/** Ends that staff are shown money that went back twice: with what became of it. */
+/** Form that records how money that was sent back twice was resolved, so that it is no longer shown. */
 export function SentTwiceSeen({ refund }: { refund: Refund }) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
@@ -116,7 +116,7 @@ export function SentTwiceSeen({ refund }: { refund: Refund }) {
   const save = useSave({
     write: async () =>
       dataOf(await tables.rpc('acknowledge_sent_twice', { refund_id: refund.id, note: note.trim() })),
-    success: 'Noted. Nobody is asked about it any more',
+    success: "Noted. It's off the list now",
     failure: 'Failed to note it',
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
@@ -136,7 +136,7 @@ export function SentTwiceSeen({ refund }: { refund: Refund }) {
         label="What became of the second payment"
         autoComplete="off"
         maxLength={200}
-        hint="Such as: paid back to the till, receipt UKL3AB12CD; or given up"
+        hint="For example: paid back to the till, receipt UKL3AB12CD"
         value={note}
         onChange={(event) => setNote(event.target.value)}
         problem={problem}
@@ -210,12 +210,14 @@ export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
       <Button tone="quiet" isBusy={isBusy} onClick={() => withdraw.mutate()}>
         Withdraw
       </Button>
-      {refund.status === 'requested' && isOwn ? <p>You asked for it: somebody else must approve.</p> : null}
+      {refund.status === 'requested' && isOwn ? (
+        <p>You requested it, so a colleague must approve it.</p>
+      ) : null}
     </div>
   );
 }
 
-/** So long M-PESA may still be at it (`close_unknown_refund`). */
+/** M-PESA may still execute a refund for this long (`close_unknown_refund`). */
 const freshMs = 30 * 60_000;
 
 function CloseUnknown({ refund }: { refund: Refund }) {
@@ -230,7 +232,7 @@ function CloseUnknown({ refund }: { refund: Refund }) {
     failure: 'Failed to note it',
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
-    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
   if (!isOpen) {
     return (
@@ -271,7 +273,10 @@ function CloseUnknown({ refund }: { refund: Refund }) {
         </Button>
       </div>
       {isFresh ? (
-        <p>That nothing was sent can be said half an hour after it was tried, when M-PESA is done with it.</p>
+        <p>
+          Wait half an hour after it was tried before you say that it was not sent: M-PESA may still be
+          working on it.
+        </p>
       ) : null}
     </div>
   );

@@ -1,4 +1,4 @@
-// Refunds that wait for somebody: shown above the orders, whatever the list is narrowed to.
+// Refunds that need staff, shown above the orders whatever the filters are.
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { useRefundsToLookAt } from './refund-queries.ts';
@@ -14,7 +14,7 @@ export function RefundsToLookAt() {
       className="grid gap-2 rounded-md border border-ember-300 bg-ember-50 px-4 py-3 text-sm"
     >
       <p className="font-bold">
-        {waiting.length === 1 ? 'One refund waits' : `${waiting.length} refunds wait`} for a member of staff
+        {waiting.length === 1 ? 'One refund needs' : `${waiting.length} refunds need`} a look
       </p>
       <ul className="grid gap-3">
         {waiting.map((refund) => {
@@ -36,10 +36,10 @@ export function RefundsToLookAt() {
                   `receipt ${refund.receipt}`
                 )}
                 {refund.sent_twice_at
-                  ? ' went back twice'
+                  ? ' was sent back twice'
                   : refund.status === 'requested'
-                    ? `, asked for by ${refund.requested_by_email ?? 'somebody'}: “${refund.reason}”`
-                    : ': M-PESA does not tell whether it went back'}
+                    ? `, requested by ${refund.requested_by_email ?? 'a former colleague'}: “${refund.reason}”`
+                    : ": M-PESA hasn't said whether it went back"}
               </span>
               {refund.sent_twice_at ? <SentTwiceSeen refund={refund} /> : null}
               {refund.status === 'requested' ? <ApproveOrWithdraw refund={refund} /> : null}

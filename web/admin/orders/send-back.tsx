@@ -111,7 +111,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
     <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
       <DialogHeading
         title={`Send back ${amount}?`}
-        description={`By M-PESA, to whoever paid ${order.order_number} (receipt ${payment.receipt}). It cannot be called back.`}
+        description={`By M-PESA, to the phone that paid ${order.order_number} (receipt ${payment.receipt}). This can't be undone.`}
       />
       <DialogBody>
         <form id={form} onSubmit={submit} noValidate className="grid gap-4">
@@ -125,7 +125,7 @@ function SendByMpesa({ order, payment, open, onClose }: AskProps) {
             required
             maxLength={200}
             autoComplete="off"
-            hint="For your books. The customer only hears that the money is coming back."
+            hint="For your books. The customer is only told that the money is coming back."
             value={reason}
             onChange={(event) => {
               setReason(event.target.value);
@@ -166,7 +166,7 @@ function NoteByHand({ order, payment, open, onClose }: AskProps) {
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
     onSuccess: onClose,
-    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
   useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
   function submit(event: FormEvent) {

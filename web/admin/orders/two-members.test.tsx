@@ -1,4 +1,4 @@
-// Two members at one order: the second is told what happened. What a receipt cannot be used for is said beside its field.
+// Two staff members at one order: the second one sees what happened. Errors about a receipt appear beside its field.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, placeOrder, placePaidOrder, readOrder } from '../../../e2e/placed-orders.ts';
@@ -46,7 +46,7 @@ test('a payment whose answer is lost is neither called a failure nor the work of
     throw new TypeError('Failed to fetch');
   });
   await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
-  await (await messages()).findByText(/may have been saved all the same: look at it again/);
+  await (await messages()).findByText(/may have been saved. Check before you try again/);
   await waitFor(() => expect(screen.queryByRole('form')).toBeNull());
   expect((await messages()).queryByText(taken)).toBeNull();
   expect((await readOrder(shop, order.id)).payment_status).toBe('paid');

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
-import { ChangedMeanwhile, isUnanswered } from '../table-answer.ts';
+import { ConflictError, isUnanswered } from '../table-answer.ts';
 import { orderKey, type WholeOrder } from './order-queries.ts';
 
 /** Whether what the order becomes may be the form's own save. */
@@ -32,7 +32,7 @@ export function useTakenAway(form: OpenForm): void {
       showToast({
         kind: 'error',
         title: 'Someone else changed this',
-        text: new ChangedMeanwhile().message,
+        text: new ConflictError().message,
       });
     },
     [queries],

@@ -1,4 +1,4 @@
-// Whether M-PESA can reach the shop: what the address itself tells, and what came of calling it.
+// Whether M-PESA can reach the shop: checks the public URL and calls it.
 import { useMutation } from '@tanstack/react-query';
 import type { Reach, Setup } from '../../../domain/payment-setup.ts';
 import { Button } from '../../ui/button.tsx';

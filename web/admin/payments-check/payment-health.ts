@@ -18,7 +18,7 @@ export interface PaymentHealth {
   refunds_stuck: number;
   /** Within the last 30 days. */
   refunds_sent_twice: number;
-  /** The last time somebody raised the refund limit, for a week; amounts in cents, `current_limit` applies now. */
+  /** The last increase of the refund limit, for a week; amounts in cents. `current_limit` applies now. */
   limit_raise: {
     raised_by_email: string | null;
     raised_at: string;

@@ -1,4 +1,4 @@
-// "M-PESA check": what is set, what was last heard, whether the world reaches the shop, and a test with one shilling.
+// "M-PESA check": the settings, the last contact, whether M-PESA can reach the shop, and a test with one shilling.
 import { Link } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -9,7 +9,7 @@ import { usePaymentSetup } from '../orders/refund-queries.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/payments-check-page.ts';
 import { AddressCheck } from './address-check.tsx';
-import { LastHeard } from './last-heard.tsx';
+import { LastContact } from './last-contact.tsx';
 import { PromptPause } from './prompt-pause.tsx';
 import { ShillingTest } from './shilling-test.tsx';
 
@@ -67,7 +67,7 @@ export default function PaymentsCheckPage() {
               </p>
             )}
           </Card>
-          <LastHeard />
+          <LastContact />
           <AddressCheck setup={setup} />
           <ShillingTest setup={setup} />
         </CardColumns>

@@ -35,7 +35,7 @@ function useLastTest() {
           .limit(1)
           .abortSignal(signal),
       )[0] ?? null,
-    // Its end is told live; where that connection is away, this finds it.
+    // The live channel reports the outcome; polling finds it without the channel.
     refetchInterval: ({ state }) => (state.data && isOpen(state.data) ? 2000 : false),
     staleTime: 0,
   });
@@ -120,7 +120,7 @@ const waiting: Record<string, string> = {
   initiating: 'The prompt is being sent.',
   processing: 'The prompt is on its way: enter the PIN on the phone.',
   review: 'M-PESA reported another amount than KSh 1. Look at the log.',
-  unresolved: 'M-PESA never told how it ended. The money may still come.',
+  unresolved: 'M-PESA never reported how it ended. The money may still come.',
 };
 
 function TestState({

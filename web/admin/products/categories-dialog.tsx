@@ -97,7 +97,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
       setName('');
       input.current?.focus();
     },
-    isToldElsewhere: (error) => categoryProblemOf(error) !== null,
+    isShownElsewhere: (error) => categoryProblemOf(error) !== null,
   });
   return (
     <form
@@ -213,7 +213,7 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
     failure: 'Failed to rename category',
     refresh,
     onSuccess: onDone,
-    isToldElsewhere: (error) => categoryProblemOf(error) !== null,
+    isShownElsewhere: (error) => categoryProblemOf(error) !== null,
   });
   return (
     <form
@@ -237,7 +237,7 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
         rename.mutate(wanted, {
           onError(error) {
             // Whose name it was is not there any more; the list shows the new one.
-            if (!tell(categoryProblemOf(error)) && error.name === 'ChangedMeanwhile') onDone();
+            if (!tell(categoryProblemOf(error)) && error.name === 'ConflictError') onDone();
           },
         });
       }}

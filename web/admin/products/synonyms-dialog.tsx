@@ -190,7 +190,7 @@ function AddSynonym({ others }: { others: readonly string[] }) {
     success: 'Search word added',
     failure: 'Failed to add the search word',
     refresh,
-    isToldElsewhere: (error) => synonymProblemsOf(error) !== null,
+    isShownElsewhere: (error) => synonymProblemsOf(error) !== null,
     onSuccess: clear,
   });
   return (
@@ -290,7 +290,7 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
     success: 'Search word saved',
     failure: 'Failed to save the search word',
     refresh,
-    isToldElsewhere: (error) => synonymProblemsOf(error) !== null,
+    isShownElsewhere: (error) => synonymProblemsOf(error) !== null,
     onSuccess: onDone,
   });
   return (
@@ -314,7 +314,7 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
             const problems = synonymProblemsOf(error);
             if (problems) show(problems);
             // The row is no longer what the member saw; the list shows what it is now.
-            else if (error.name === 'ChangedMeanwhile') onDone();
+            else if (error.name === 'ConflictError') onDone();
           },
         });
       }}

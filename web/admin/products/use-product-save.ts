@@ -110,7 +110,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     refresh: ['products', 'categories', 'dashboard'],
     onSuccess: () => isLeft.current || onSaved(),
     // Beside the field, the image or the form.
-    isToldElsewhere: (error) =>
+    isShownElsewhere: (error) =>
       error instanceof ShownError || (error instanceof TableProblem && productProblemOf(error) !== null),
   });
   return { save, stopUpload: () => upload.current?.abort() };

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
-import { ChangedMeanwhile, changedRow, wordsOf } from '../table-answer.ts';
+import { ConflictError, changedRow, wordsOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
@@ -33,7 +33,7 @@ export function useProductToggle() {
       console.warn(failure, error);
       showToast({
         kind: 'error',
-        title: error instanceof ChangedMeanwhile ? 'Someone else changed this' : 'Error',
+        title: error instanceof ConflictError ? 'Someone else changed this' : 'Error',
         text: wordsOf(error) || failure,
       });
     }

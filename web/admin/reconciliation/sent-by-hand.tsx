@@ -38,7 +38,7 @@ export function useNoteByHand(onSaved: () => void) {
     isUnsafeToRepeat: true,
     refresh: ['reconciliation', ...touchedByRefunds],
     onSuccess: onSaved,
-    isToldElsewhere: (error) => receiptRefusal(error) !== undefined,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
 }
 

@@ -20,7 +20,7 @@ import { TextField } from '../../ui/field.tsx';
 import { CardColumns } from '../card-columns.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
-import { ChangedMeanwhile } from '../table-answer.ts';
+import { ConflictError } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
@@ -65,7 +65,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     failure: 'Failed to save settings',
     refresh: ['settings'],
     // The panel above the form shows both versions.
-    isToldElsewhere: (error) => error instanceof ChangedMeanwhile,
+    isShownElsewhere: (error) => error instanceof ConflictError,
     onSuccess(saved) {
       begin(saved);
       queries.setQueryData(['settings', 'row'], saved);

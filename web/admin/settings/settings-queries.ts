@@ -20,7 +20,7 @@ export function useSettings() {
 /**
  * Saves the form.
  * @param seen the `updated_at` of the settings the member saw
- * @throws ChangedMeanwhile when they are others by now
+ * @throws ConflictError when they are others by now
  */
 export async function writeSettings(
   tables: Staff['tables'],

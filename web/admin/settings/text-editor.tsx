@@ -16,7 +16,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Prose } from '../../ui/prose.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { Placeholders } from '../placeholders.tsx';
-import { ChangedMeanwhile } from '../table-answer.ts';
+import { ConflictError } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
@@ -54,7 +54,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     success: 'Text saved successfully',
     failure: 'Failed to save the text',
     refresh: ['texts'],
-    isToldElsewhere: (error) => error instanceof ChangedMeanwhile,
+    isShownElsewhere: (error) => error instanceof ConflictError,
     onSuccess(saved) {
       begin(saved);
       queries.setQueryData<ShopTextRow[]>(['texts', 'all'], (texts) =>

@@ -29,7 +29,7 @@ export function useShopTexts() {
 /**
  * Writes a text.
  * @param seen the row as the member read it
- * @throws ChangedMeanwhile when it is another by now
+ * @throws ConflictError when it is another by now
  */
 export async function writeShopText(
   tables: Staff['tables'],

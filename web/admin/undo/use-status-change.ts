@@ -4,7 +4,7 @@ import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { showToast } from '../../ui/toasts.tsx';
 import { statusWords } from '../status-badge.tsx';
-import { ChangedMeanwhile, dataOf, isUnanswered, wordsOf } from '../table-answer.ts';
+import { ConflictError, dataOf, isUnanswered, wordsOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { offerUndo } from './offer-undo.tsx';
@@ -70,7 +70,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       const startedAt = performance.now();
       const answer = await kind.set(tables, row, to);
       if (answer.error?.details === kind.conflict)
-        throw new ChangedMeanwhile(await kind.whatHappened(tables, row));
+        throw new ConflictError(await kind.whatHappened(tables, row));
       return { change: dataOf(answer), startedAt };
     },
     failure: kind.failure,

@@ -1,6 +1,6 @@
 import { FunctionsClient } from '@supabase/functions-js';
 import { expect, test, vi } from 'vitest';
-import { checkPayment, initiatePayment, isPromptAtFault, PaymentRefusal } from './payment-calls.ts';
+import { checkPayment, initiatePayment, isPromptFailure, PaymentRefusal } from './payment-calls.ts';
 import { advancePayment } from './payment-machine.ts';
 
 const request = {
@@ -150,8 +150,8 @@ test('a question that hangs is given up, so that the next one can be asked', asy
 });
 
 test('while prompts are paused the order may still be paid by hand; what is wrong with the order itself is not', () => {
-  expect(isPromptAtFault(new PaymentRefusal('M-PESA prompts do not work right now', 'prompts_paused'))).toBe(
+  expect(isPromptFailure(new PaymentRefusal('M-PESA prompts do not work right now', 'prompts_paused'))).toBe(
     true,
   );
-  expect(isPromptAtFault(new PaymentRefusal('This order was cancelled', 'order_cancelled'))).toBe(false);
+  expect(isPromptFailure(new PaymentRefusal('This order was cancelled', 'order_cancelled'))).toBe(false);
 });

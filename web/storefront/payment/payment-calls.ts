@@ -39,7 +39,7 @@ export const isUnanswered = (error: unknown): boolean =>
   !(error instanceof PaymentRefusal && error.code !== noAnswer);
 
 /** Whether only the prompt failed, so that the order can be paid without one. */
-export function isPromptAtFault(error: unknown): boolean {
+export function isPromptFailure(error: unknown): boolean {
   return !(error instanceof PaymentRefusal && error.code !== null && aboutTheOrder.has(error.code));
 }
 

@@ -9,7 +9,7 @@ import {
   initiatePayment,
   isCancelled,
   isHeld,
-  isPromptAtFault,
+  isPromptFailure,
   isUnanswered,
   PaymentRefusal,
 } from './payment-calls.ts';
@@ -68,7 +68,7 @@ export function usePayment(order: PayableOrder): {
         tell({
           type: 'refused',
           error: message || 'Failed to initiate payment. Please try again. ⚠️',
-          isUnreached: isPromptAtFault(error),
+          isUnreached: isPromptFailure(error),
           isUnanswered: isUnanswered(error),
         });
       } finally {

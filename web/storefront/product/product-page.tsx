@@ -11,7 +11,7 @@ import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { hasOrders } from '../../lib/stored-orders.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button, buttonStyle } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -27,7 +27,6 @@ import { useShop } from '../layout/use-shop.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
 import { OrderBar } from './order-bar.tsx';
-import { OtherDrinks } from './other-drinks.tsx';
 import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
 
@@ -39,6 +38,9 @@ const newestCount = 12;
 const loadOrderDialog = () => import('../order/order-dialog.tsx');
 const OrderDialog = lazy(loadOrderDialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
+const MissingProduct = lazy(() =>
+  import('./missing-product.tsx').catch(() => ({ default: MissingProductTitle })),
+);
 const loadOrderStates = () => import('../own-orders/order-states.ts');
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -90,21 +92,9 @@ export async function loader({ context, params }: Route.LoaderArgs) {
 export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {
   if (!product)
     return (
-      <div className="page">
-        <section className="grid justify-items-center gap-4 py-10 text-center md:py-14">
-          <p aria-hidden="true" className="text-5xl">
-            🧃
-          </p>
-          <h1 className="text-4xl">Product not found</h1>
-          <p className="-mt-2 max-w-[36ch] text-ink-soft">
-            It may have been renamed, or we no longer sell it.
-          </p>
-          <Link to="/shop" className={buttonStyle('leaf', 'large')}>
-            Back to Shop
-          </Link>
-        </section>
-        <OtherDrinks products={related} className="border-t border-line pt-8" />
-      </div>
+      <Suspense fallback={<MissingProductTitle />}>
+        <MissingProduct others={related} />
+      </Suspense>
     );
   return (
     <>
@@ -112,6 +102,11 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
       {related.length > 0 ? <Related products={related} /> : null}
     </>
   );
+}
+
+/** Until the code of `MissingProduct` has loaded, and without a network. */
+function MissingProductTitle() {
+  return <h1 className="py-10 text-center text-4xl md:py-14">Product not found</h1>;
 }
 
 type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;

@@ -1,4 +1,4 @@
-// What was last sent to M-PESA and heard from it.
+// The last messages to and from M-PESA.
 import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
 import { formatDateTime } from '../dates.ts';
@@ -18,7 +18,7 @@ const outcomes: Record<string, string> = {
   unknown: 'the answer was lost',
 };
 
-export function LastHeard() {
+export function LastContact() {
   const { data: health, error } = usePaymentHealth();
   return (
     <Card title="Last contact with M-PESA">
