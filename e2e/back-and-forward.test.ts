@@ -115,6 +115,32 @@ longStory(
   },
 );
 
+story('a dialog opened right after a reload stays open', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.addInitScript(() => {
+    const go = window.history.go.bind(window.history);
+    window.history.go = (delta) => void setTimeout(() => go(delta), 500);
+    window.addEventListener('popstate', () => {
+      document.documentElement.dataset.steps = 'done';
+    });
+  });
+  await page.goto(`${shop.url}/shop/mango-bottle`);
+  await page.getByRole('button', { name: 'Order Now' }).first().click();
+  const name = dialogOf(page).getByLabel(/^Name/);
+  await name.waitFor();
+  await entryOf(page).toBe(1);
+  await page.reload();
+  // The entry of the dialog before the reload is being removed at this moment.
+  await page.getByRole('button', { name: 'Order Now' }).first().click();
+  await name.waitFor();
+  await page.locator('html[data-steps="done"]').waitFor();
+  await entryOf(page).toBe(1);
+  expect(await name.isVisible()).toBe(true);
+  await back(page);
+  await gone(page);
+  expect(pathOf(page)).toBe('/shop/mango-bottle');
+});
+
 longStory('closing a dialog while it opens stays on the page', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: desktop });
   await page.goto(`${shop.url}/shop`);

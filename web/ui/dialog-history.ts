@@ -193,10 +193,12 @@ export function DialogHistory() {
   useEffect(() => {
     // Rendered late: the browser is at another entry by now, or on its way from this one.
     if (location.key !== currentKey() || location.key === leaving) return;
+    const isOwnStep = leaving !== null;
     leaving = null;
     window.clearTimeout(travelTimer);
     depth = readDepth(location);
-    if (type === 'POP' && depth < dialogs.length) closeDownTo(depth);
+    // A step of its own closes nothing: a dialog that opened during it gets an entry.
+    if (type === 'POP' && !isOwnStep && depth < dialogs.length) closeDownTo(depth);
     else settleSoon();
   }, [location, type]);
 
