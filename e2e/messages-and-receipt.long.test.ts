@@ -89,8 +89,8 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   await page.emulateMedia({ media: 'screen' });
 
   // Both messages lead to the order, in full, from any device.
-  const told = await textsTo(shop.outbox, '254711005601');
-  const text = told.find(({ kind }) => kind === 'order_paid')?.text ?? '';
+  const texts = await textsTo(shop.outbox, '254711005601');
+  const text = texts.find(({ kind }) => kind === 'order_paid')?.text ?? '';
   expect(text.length).toBeLessThanOrEqual(160);
   expect(text).toContain(number);
   const elsewhere = await newVisitor({ viewport: desktop });
@@ -228,6 +228,7 @@ story(
     await page.getByRole('link', { name: 'Messages' }).click();
     await page.getByRole('link', { name: 'Edit templates' }).click();
     await page.getByRole('heading', { level: 1, name: 'Message templates' }).waitFor();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe('main');
     const shown = page.getByRole('region', { name: 'On its way: Text' });
     await shown.getByText('Jani Juice: your order ORD-1042 is on its way').waitFor();
     await expectAccessible(page, 'the templates');

@@ -233,7 +233,7 @@ describe('an impatient visitor', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005509' });
-      // Somebody looks at the phone: its prompt waits for a person, and M-PESA's word comes from here.
+      // This phone waits for an answer to its prompt; the story reports the result in place of M-PESA.
       await page.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
       await page.getByRole('button', { name: 'Pay now' }).click();
       await payButton(page).waitFor();
@@ -249,7 +249,7 @@ describe('an impatient visitor', () => {
       const [payment] = (await (await asStaff(`payments?order_id=eq.${placed?.id}&select=id`)).json()) as {
         id: string;
       }[];
-      const told = await asStaff('rpc/settle_payment', {
+      const settled = await asStaff('rpc/settle_payment', {
         method: 'POST',
         body: JSON.stringify({
           payment_id: payment?.id,
@@ -259,7 +259,7 @@ describe('an impatient visitor', () => {
           result_code: '17',
         }),
       });
-      expect(told.status).toBe(200);
+      expect(settled.status).toBe(200);
       const dialog = page.getByRole('dialog');
       await dialog
         .getByRole('alert')

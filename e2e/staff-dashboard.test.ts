@@ -160,7 +160,7 @@ story.for(sizes)(
     await addPayment(former, 20_000, monthAgo);
     await addOrder('unpaid', 4_900);
     await visitAsCustomer(['/', '/shop']);
-    // Nobody reloads the page.
+    // Without a reload.
     await until(async () => (await figure('Total Orders')) === sofar.orders, 'the orders are counted');
     const shillings = (cents: number) => `KES ${(cents / 100).toLocaleString('en-KE')}`;
     await revenue.getByText(shillings(sofar.revenue), { exact: true }).waitFor();

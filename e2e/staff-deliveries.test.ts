@@ -311,13 +311,13 @@ inLongRun(describe)('two members', () => {
     await first.page.getByRole('button', { name: 'Assign Delivery' }).click();
     await toast(first.page, 'Delivery assigned successfully').waitFor();
 
-    const told = second.page.getByRole('alert', { name: 'Someone else changed this' });
-    await told.getByText('Joseph Otieno has this delivery now').waitFor();
-    await told.getByText(`Assigned by ${member.email}`, { exact: false }).waitFor();
+    const conflict = second.page.getByRole('alert', { name: 'Someone else changed this' });
+    await conflict.getByText('Joseph Otieno has this delivery now').waitFor();
+    await conflict.getByText(`Assigned by ${member.email}`, { exact: false }).waitFor();
     await expectAccessible(second.page, 'two members assign one delivery');
     expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
     // What was typed is still there, and is saved by who has seen the other's.
-    await told.getByRole('button', { name: 'Save mine instead' }).click();
+    await conflict.getByRole('button', { name: 'Save mine instead' }).click();
     await dialogOf(second.page).waitFor({ state: 'hidden' });
     expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
     await rowOf(first.page, order).getByText('Kamau').waitFor();
@@ -345,10 +345,10 @@ inLongRun(describe)('two members', () => {
       { times: 1 },
     );
     await page.getByRole('button', { name: 'Assign Delivery' }).click();
-    const told = page.getByRole('alert', { name: 'Someone else changed this' });
-    await told.getByText('Kamau has this delivery now').waitFor();
+    const conflict = page.getByRole('alert', { name: 'Someone else changed this' });
+    await conflict.getByText('Kamau has this delivery now').waitFor();
     expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
-    await told.getByRole('button', { name: 'Keep their changes' }).click();
+    await conflict.getByRole('button', { name: 'Keep their changes' }).click();
     expect(
       await dialogOf(page)
         .getByLabel(/^Phone Number/)

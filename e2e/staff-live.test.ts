@@ -120,9 +120,9 @@ longStory('a staff member without rights receives nothing more', async ({ newVis
   await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
   // Records everything that the screen of the former staff member shows, also after it has gone.
   await staff.evaluate(() => {
-    const told: string[] = [];
-    Object.assign(window, { told });
-    new MutationObserver(() => told.push(document.body.textContent ?? '')).observe(document.body, {
+    const shown: string[] = [];
+    Object.assign(window, { shown });
+    new MutationObserver(() => shown.push(document.body.textContent ?? '')).observe(document.body, {
       childList: true,
       subtree: true,
     });
@@ -131,8 +131,8 @@ longStory('a staff member without rights receives nothing more', async ({ newVis
     message(watcher, 'New paid order').waitFor({ timeout: 60_000 }),
     pay(shopper, 'Achieng', '0722000103'),
   ]);
-  const told = await staff.evaluate(() => (window as unknown as { told: string[] }).told);
-  expect(told.filter((text) => text.includes('New paid order'))).toEqual([]);
+  const shown = await staff.evaluate(() => (window as unknown as { shown: string[] }).shown);
+  expect(shown.filter((text) => text.includes('New paid order'))).toEqual([]);
 });
 
 longStory(

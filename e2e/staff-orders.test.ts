@@ -288,11 +288,11 @@ describe.each(
     await payments.getByText('Payment was cancelled. Please try again. (code 1032)').waitFor();
     expect(await payments.getByText(/^Receipt/).textContent()).toMatch(/^Receipt [A-Z0-9]{10}/);
     const timeline = dialog.getByRole('region', { name: 'Timeline' });
-    const told = async () =>
+    const entries = async () =>
       (await timeline.getByRole('listitem').allInnerTexts()).map((text) => text.split('\n')[0] ?? '');
     const isMessage = (line: string) => line.endsWith('sent to the customer');
     await expect
-      .poll(async () => (await told()).filter((line) => !isMessage(line)))
+      .poll(async () => (await entries()).filter((line) => !isMessage(line)))
       .toEqual([
         'Ready to be assigned for delivery',
         'Status set to Processing',
@@ -305,7 +305,7 @@ describe.each(
       ]);
     await until(
       // No text with the link: the prompts went to another phone than the order's.
-      async () => (await told()).filter(isMessage).length === 3,
+      async () => (await entries()).filter(isMessage).length === 3,
       'the timeline shows the emails and texts about the order and its payment',
     );
     await expectAccessible(page, 'an order');

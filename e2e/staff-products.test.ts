@@ -568,7 +568,7 @@ describe.each(
 
       // An answer that is lost on its way is no conflict with oneself.
       await openProductDialog(page, `edit=${product.id}`);
-      await field(page, 'Product Tagline').fill('Told twice');
+      await field(page, 'Product Tagline').fill('Saved twice');
       await page.route('**/rest/v1/products?*', async (route) => {
         if (route.request().method() !== 'PATCH') return route.continue();
         await route.fetch();
@@ -577,7 +577,7 @@ describe.each(
       await page.getByRole('button', { name: 'Update Product' }).click();
       await toast(page, 'Failed to update product').first().waitFor();
       await page.unroute('**/rest/v1/products?*');
-      expect((await productNow(product.id))?.tagline).toBe('Told twice');
+      expect((await productNow(product.id))?.tagline).toBe('Saved twice');
       await page.getByRole('button', { name: 'Update Product' }).click();
       await dialogOf(page).waitFor({ state: 'detached' });
 

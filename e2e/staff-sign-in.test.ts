@@ -44,9 +44,9 @@ const screens = [
 
 describe('signing in', () => {
   story('the first account, printed on the console, opens every screen', async ({ newVisitor }) => {
-    const told = /First staff account: +(\S+) {2}password: (\S+)/;
-    await until(async () => told.test(shop.output()), 'the account is printed');
-    const [, email = '', password = ''] = told.exec(shop.output()) ?? [];
+    const announcement = /First staff account: +(\S+) {2}password: (\S+)/;
+    await until(async () => announcement.test(shop.output()), 'the account is printed');
+    const [, email = '', password = ''] = announcement.exec(shop.output()) ?? [];
     const { page } = await newVisitor();
     await signIn(shop, page, { id: '', email, password });
     for (const [path, heading] of screens) {

@@ -357,12 +357,12 @@ describe('offline', () => {
     await notice(page).waitFor();
     await page.setViewportSize(desktop);
     await page.evaluate(() => window.scrollTo(0, 600));
-    const told = await notice(page).boundingBox();
+    const box = await notice(page).boundingBox();
     const home = await page
       .getByRole('banner')
       .getByRole('link', { name: 'Home', exact: true })
       .boundingBox();
-    expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(told?.height ?? 0);
+    expect(home?.y, 'the header begins under the notice').toBeGreaterThanOrEqual(box?.height ?? 0);
     await page.setViewportSize(phone);
     expect(
       await page

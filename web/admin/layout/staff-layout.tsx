@@ -143,8 +143,9 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
     const [before, now] = [shown.current, pathname].map(screenOf);
     shown.current = pathname;
     void staff.checkSession();
-    // Within a screen, such as from the list to one of its orders, the focus is that screen's affair.
-    if (before !== now) main.current?.focus({ preventScroll: true });
+    // Within a screen, such as from the list to one of its orders, the focus stays where it is, unless its element is gone.
+    const isLost = document.activeElement === document.body;
+    if (before !== now || isLost) main.current?.focus({ preventScroll: true });
   }, [pathname, staff]);
 
   return (
