@@ -37,12 +37,12 @@ export interface GivenKeys {
 export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
-  const kept = (await readKeys(path)) ?? (await makeKeys(path));
+  const stored = (await readKeys(path)) ?? (await makeKeys(path));
   // A shared secret without a private key signs.
-  const signingKeys = given.signingKeys ?? (given.sharedSecret ? [] : kept.signingKeys);
+  const signingKeys = given.signingKeys ?? (given.sharedSecret ? [] : stored.signingKeys);
   return {
-    publishable: given.publishable ?? kept.publishable,
-    secret: given.secret ?? kept.secret,
+    publishable: given.publishable ?? stored.publishable,
+    secret: given.secret ?? stored.secret,
     signingKeys: signingKeys.map(checkSigningKey),
     sharedSecret: given.sharedSecret,
   };
@@ -57,9 +57,9 @@ export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promis
  */
 export async function rotateSigningKey(folder: string): Promise<string> {
   const path = join(folder, 'keys.json');
-  const kept = (await readKeys(path)) ?? (await makeKeys(path));
+  const stored = (await readKeys(path)) ?? (await makeKeys(path));
   const key = await makeSigningKey();
-  const keys: ApiKeys = { ...kept, signingKeys: [key, ...kept.signingKeys.slice(0, 2)] };
+  const keys: ApiKeys = { ...stored, signingKeys: [key, ...stored.signingKeys.slice(0, 2)] };
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   await writeFile(draft, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
   await rename(draft, path);

@@ -1,4 +1,4 @@
-// Turns an API key or an access token into verified claims. All services use it; none parses tokens itself.
+// Verifies API keys and access tokens, and returns their claims. All services use it; none parses tokens itself.
 import {
   type CryptoKey,
   decodeProtectedHeader,

@@ -247,8 +247,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   };
 }
 
-// What a hosted project answers to the secret key from a browser; it too looks at User-Agent alone. A script sets that header
-// as it likes: this is to make a mistake of the operator's visible, not to keep anyone out.
+// The response of a hosted project to the secret key from a browser, which it also detects by User-Agent alone. It shows operators
+// a mistake, and is no access control: a script can set any User-Agent.
 const secretInBrowserCode = 'UNAUTHORIZED_INVALID_API_KEY_TYPE';
 const secretInBrowser = {
   message: 'Forbidden use of secret API key in browser',
@@ -257,12 +257,12 @@ const secretInBrowser = {
 
 /** Answers a preflight request, after the origin was checked. */
 function allowRequest(request: Request | PlainRequest): Response {
-  const asked = request.headers.get('access-control-request-headers');
+  const requestedHeaders = request.headers.get('access-control-request-headers');
   return new Response(null, {
     status: 204,
     headers: {
       'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
-      ...(asked ? { 'access-control-allow-headers': asked } : {}),
+      ...(requestedHeaders ? { 'access-control-allow-headers': requestedHeaders } : {}),
       'access-control-max-age': '86400',
       vary: 'access-control-request-headers',
     },

@@ -4,7 +4,7 @@ import { networksOf } from './network.ts';
 
 const limits = { queuedBytes: 1_000, queuedBytesPerNetwork: 400 };
 
-/** Readers that read only when a test tells them to, and the order in which they are terminated. */
+/** Readers that read only on command, and the order of their termination. */
 function readersOf(backlog: Backlog) {
   const terminated: string[] = [];
   const reader = (name: string, address?: string) => {
@@ -72,7 +72,7 @@ describe('unread bytes', () => {
     expect(terminated).toEqual(['a']);
   });
 
-  test('get a second to be read, then readers that did not read are terminated', async () => {
+  test('may wait a second, then readers that did not read are terminated', async () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const [quick, slow, slowest] = [reader('quick'), reader('slow'), reader('slowest')];

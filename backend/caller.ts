@@ -14,8 +14,8 @@ export interface Caller {
    */
   tokenError?: { token: string | null; message: string };
   /**
-   * Runs work in the caller's share of a fair queue. Calls must not be nested. Absent: the work needs no queue, because it is part
-   * of a request that has its place already, or a job of this process.
+   * Runs work in the caller's share of a fair queue. Calls must not be nested. Absent: the work needs no queue, because its request
+   * has left the queue already, or because it is a job of this process.
    * @throws QueueFull, ClientDisconnected
    */
   inShare?: <T>(queue: SharedQueue, cost: number, job: JobOf<T>) => Promise<T>;

@@ -1,4 +1,4 @@
-// Clients that disconnect before their request is complete, as phones often do. That is no error of ours.
+// Detects clients that disconnect before their request is complete, which phones often do and which is not an error.
 
 /** Whether an error only means that the client disconnected before its body was complete. */
 export function isClientDisconnect(error: unknown): boolean {

@@ -163,13 +163,13 @@ test('rejects the newest job of the client with the most jobs when the queue is 
 
 test('removes a job whose client disconnected before it started', async () => {
   const { run, add, drain } = openQueue();
-  const gone = new AbortController();
-  const signal = () => gone.signal;
+  const disconnect = new AbortController();
+  const signal = () => disconnect.signal;
   add(visitor('a'), 'running', { signal });
   await nextLoop();
   const waiting = run(visitor('a'), 'waiting', { signal });
   add(visitor('a'), 'last');
-  gone.abort();
+  disconnect.abort();
   await expect(waiting).rejects.toThrow(ClientDisconnected);
   await expect(run(visitor('a'), 'late', { signal })).rejects.toThrow(ClientDisconnected);
   expect(await drain()).toEqual(['running', 'last']);
@@ -217,9 +217,9 @@ test('starts jobs that block the event loop one per iteration', async () => {
     immediate = setImmediate(count);
   });
   let immediate = timer;
-  const turns = await Promise.all(['1', '2', '3'].map(() => queue.run(visitor('a'), async () => turn)));
+  const iterations = await Promise.all(['1', '2', '3'].map(() => queue.run(visitor('a'), async () => turn)));
   clearImmediate(immediate);
-  expect(new Set(turns).size).toBe(3);
+  expect(new Set(iterations).size).toBe(3);
 });
 
 test('compares jobs of the same event loop iteration before the first starts', async () => {
@@ -319,7 +319,7 @@ test('a share rests no longer than the longest rest', async () => {
   await expect.poll(() => started).toEqual(['flood 1', 'flood 2']);
 });
 
-test('keeps the minimum interval between job starts across all shares', async () => {
+test('respects the minimum interval between job starts across all shares', async () => {
   let time = 0;
   const { run, started, endOne } = openQueue({
     concurrency: 3,

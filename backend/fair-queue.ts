@@ -1,40 +1,40 @@
 // Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself.
 
 /**
- * Who a job is for: names of nested shares, the widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. The shares within
- * a share are served in turn.
+ * The owner of a job as names of nested shares, widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. Shares within a
+ * share are served in turn.
  */
 export type Client = readonly [group: string, ...shares: string[]];
 
 export interface FairQueueOptions {
-  /** Maximum concurrent jobs. The last free place is never for a group that has all others. */
+  /** Maximum concurrent jobs. A group that has all other places does not get the last one. */
   concurrency: number;
   /** Maximum concurrent jobs of one share within a group, such as a network. */
   maxRunningPerShare: number;
   /**
-   * Jobs that start in one turn of the event loop. 1 where a job may block it: what came in at the same time is compared first, and what
-   * needs no queue is answered in between.
+   * Jobs that start in one iteration of the event loop. 1 where a job may block it, so that concurrent jobs are compared first, and
+   * requests without a queue are answered in between.
    */
   startsPerTurn: number;
-  /** Milliseconds from the start of one job to the start of the next, at least; with one start per turn. Default: 0. */
+  /** Minimum milliseconds between two job starts, with one start per iteration. Default: 0. */
   startIntervalMs?: number;
-  /** Jobs that wait. Beyond, the newest job of the client with the most jobs is refused. */
+  /** Maximum waiting jobs. Above it, the newest job of the client with the most jobs is rejected. */
   maxQueued: number;
-  /** Jobs that wait of one share within a group. */
+  /** Maximum waiting jobs of one share within a group. */
   maxQueuedPerShare: number;
   /**
-   * By group: jobs of one share within it that may wait. A share with more rests after each job for twice as long as the job took, so
-   * that a flood takes a third of the machine at most, even while no other share waits. Default: no share rests.
+   * By group: waiting jobs of one share above which it rests after each job, for twice the job's duration. A flood thus uses a third
+   * of the machine at most, even while no other share waits. Default: no share rests.
    */
   restAbove?: Readonly<Record<string, number>>;
   /**
-   * Jobs of a share that wait in an earlier queue, which lets in only as many as are processed: they count for `restAbove`, too.
+   * Waiting jobs of a share in an earlier queue, which passes on only as many as can be processed. They count for `restAbove`, too.
    * Default: 0.
    */
   queuedBefore?: (share: string) => number;
-  /** Whether a share has no competitors, so that it need not rest. Default: no share is alone. */
+  /** Whether a share has no competitors and need not rest. Default: no share is alone. */
   isAlone?: (share: string) => boolean;
-  /** Milliseconds that a share rests at most, where long jobs only wait for others. Default: unlimited. */
+  /** Maximum milliseconds of a rest, for queues whose long jobs mostly wait for third parties. Default: unlimited. */
   maxRestMs?: number;
   /** Milliseconds of a monotonic clock. */
   now?: () => number;
@@ -43,17 +43,17 @@ export interface FairQueueOptions {
 export interface JobOptions {
   /** Cost of the job relative to others: shares get equal cost, not equal numbers of jobs. Default: 1. */
   cost?: number;
-  /** Gives what is aborted when the client no longer waits for the job. */
+  /** Returns a signal that is aborted when the client disconnects. */
   signal?: (() => AbortSignal) | undefined;
 }
 
 /** A job's place among those that run. */
 export interface Turn {
-  /** Increases the job's cost, where only the job itself knows it. */
+  /** Increases the job's cost, which may be known only while it runs. */
   addCost(cost: number): void;
   /**
-   * Frees the place while the job waits for something external, such as the answer of a third party.
-   * @returns what `wait` returns, once it is the job's turn again
+   * Frees the place while the job waits for a third party.
+   * @returns the result of `wait`, once the job has a place again
    */
   pause<T>(wait: () => Promise<T>): Promise<T>;
 }
@@ -72,7 +72,7 @@ export interface FairQueue {
 /** The job was refused: too many wait. */
 export class QueueFull extends Error {
   override readonly name = 'QueueFull';
-  /** Whether they are the client's own. */
+  /** Whether the waiting jobs are the client's own. */
   readonly isOwn: boolean;
   constructor(isOwn: boolean) {
     super(isOwn ? 'Too many requests of this network are waiting' : 'Too many requests are waiting');
@@ -279,7 +279,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
 
 function newShare(parent: Share | null, name: string): Share {
   const depth = parent ? parent.depth + 1 : 0;
-  // After a time without jobs a share has no claim to the work it did not ask for.
+  // An idle share gets no credit for the time without jobs.
   const used = parent?.clock ?? 0;
   const none = { queued: 0, running: 0, clock: 0, restsUntil: 0 };
   return { parent, name, depth, children: new Map(), jobs: [], used, ...none };

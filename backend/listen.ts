@@ -1,14 +1,14 @@
 // Starts and stops listening on a port.
 import type { Server } from 'node:http';
 
-/** A port or IP address that is unavailable. The message says what to do. */
+/** A port or IP address that is unavailable. The message has the remedy. */
 export class AddressTaken extends Error {
   override readonly name = 'AddressTaken';
 }
 
 /**
- * Connections that wait for this process to accept them, as far as the system allows. Beyond, new ones are dropped, and their clients
- * try again after one, three and seven seconds: with Node's 511, a client that opens a thousand delays everyone for seconds.
+ * Maximum connections in the accept queue, up to the system's own limit. Above it, new ones are dropped, and their clients try again
+ * after one, three and seven seconds: with Node's default of 511, a client that opens a thousand delays all others.
  */
 const backlog = 4096;
 

@@ -1,7 +1,7 @@
 // Limits per network, in the memory of one process: resources held at a time, and actions per second.
 // Limits that must hold for all processes together are in the database (docs/decisions/limits.md).
 
-/** What one network may have; wider networks of an address get a multiple of it. */
+/** Allowance of one network; wider networks of an address get a multiple of it. */
 export interface NetworkAllowance {
   /** Allowance of an IPv4 address or an IPv6 /64. */
   perNetwork: number;

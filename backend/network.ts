@@ -2,7 +2,7 @@
 // choose addresses from, and often a /56 or a /48.
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** All addresses that cannot be read share this network, so that unreadable text is no way around a limit. */
+/** Unreadable addresses share this network, so that they cannot bypass a limit. */
 const unreadable = 'unknown';
 
 /**

@@ -1,5 +1,5 @@
-// A read whose URL and headers need no normalisation: creating and reading a `Request` costs more than most reads of
-// tables cost otherwise.
+// A read whose URL and headers need no normalisation. Creating and reading a `Request` would cost more than the rest of most table
+// reads.
 
 /** The used methods of a request's headers, with lower-case names. `Headers` has them too. */
 export interface HeaderLookup extends Iterable<[string, string]> {

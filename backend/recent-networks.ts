@@ -4,7 +4,7 @@ import { networksOf } from './network.ts';
 /** A network counts as recent for at least this long after a request, and at most twice as long. */
 const periodMs = 5_000;
 
-/** A time slot: two networks suffice to know that none is alone in it. */
+/** A time slot. It stores one network, and whether there were others. */
 interface Period {
   network: string | null;
   hasMore: boolean;

@@ -1,4 +1,4 @@
-// The audit log: who did what to which account.
+// The audit log: actions on accounts, with their actor.
 import type { Session } from '../database/database.ts';
 import { type AuthContext, type AuthRequest, at } from './context.ts';
 import type { UserRow } from './rows.ts';

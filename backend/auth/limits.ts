@@ -87,7 +87,7 @@ interface RequestedMessage {
   ip: string | null;
 }
 
-/** What counts the waiting time of a sign-in by e-mail, from `cooldown:<purpose>`. */
+/** Purposes of sign-in emails. Their cooldowns are the counters `cooldown:<purpose>`. */
 const signInPurposes = ['signup', 'otp', 'recovery'];
 
 /**

@@ -22,7 +22,7 @@ export interface OneTimeTokenRow {
   created_at: string;
 }
 
-/** `email_change_confirm_status` of a user once the address that a token of the type was sent to has agreed. */
+/** `email_change_confirm_status` after the address of a token of the type has confirmed. */
 export const agreedStatus: Readonly<Partial<Record<TokenType, number>>> = {
   email_change_token_new: 1,
   email_change_token_current: 2,
@@ -157,8 +157,8 @@ function hashOf(context: AuthContext, address: string, code: string): string {
   return createHmac('sha224', context.secret).update(`${address}\0${code}`).digest('hex');
 }
 
-function isSameHash(kept: string, expected: string): boolean {
-  const plain = isPkceHash(kept) ? kept.slice(pkcePrefix.length) : kept;
+function isSameHash(stored: string, expected: string): boolean {
+  const plain = isPkceHash(stored) ? stored.slice(pkcePrefix.length) : stored;
   const [a, b] = [Buffer.from(plain), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -1,6 +1,6 @@
 // Settings of the auth service and their defaults (GoTrue's where it has them).
 
-/** What a password must have beside its length. Each entry is a set of characters, one of which must occur. */
+/** Requirements of a password besides its length. Each entry is a set of characters, one of which must occur. */
 export interface PasswordRules {
   /** Characters. */
   minimumLength: number;

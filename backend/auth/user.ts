@@ -16,7 +16,7 @@ import { readUserJson, type UserJson, userJson } from './user-json.ts';
 import { factorsOf, findUser, identitiesOf, updateUser } from './users.ts';
 import { emailExists, phoneExists } from './verify.ts';
 
-interface Wanted {
+interface UserChanges {
   email: string | null;
   phone: string | null;
   password: string | null;
@@ -40,8 +40,8 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
   if (object(body, 'app_metadata')) {
     throw new AuthError(403, 'not_admin', 'Updating app_metadata requires admin privileges');
   }
-  const wanted = readWanted(request);
-  const isContactChange = wanted.email !== null || wanted.phone !== null || wanted.password !== null;
+  const changes = readChanges(request);
+  const isContactChange = changes.email !== null || changes.phone !== null || changes.password !== null;
   if (user.is_sso_user && isContactChange) {
     throw new AuthError(
       422,
@@ -59,10 +59,10 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
       );
     }
   }
-  const hashed = wanted.password === null ? null : await checkNewPassword(request, context, wanted);
-  await limitContactChanges(request, context, wanted);
+  const hashed = changes.password === null ? null : await checkNewPassword(request, context, changes);
+  await limitContactChanges(request, context, changes);
   const outcome = await context.database
-    .transaction((tx) => change(tx, request, context, wanted, hashed))
+    .transaction((tx) => change(tx, request, context, changes, hashed))
     .catch((error) => {
       if (!(error instanceof DatabaseError) || error.code !== '23505') throw error;
       throw error.constraint === 'users_phone_key' ? phoneExists() : emailExists();
@@ -74,7 +74,7 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
 }
 
 /** Reads the requested changes; a value equal to the current one is no change. */
-function readWanted({ body, user }: UserRequest): Wanted {
+function readChanges({ body, user }: UserRequest): UserChanges {
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   const newEmail = email ? mailAddress(email) : null;
   const newPhone = phone ? phoneNumber(phone) : null;
@@ -95,7 +95,7 @@ function readWanted({ body, user }: UserRequest): Wanted {
 async function checkNewPassword(
   { user, session, claims }: UserRequest,
   context: AuthContext,
-  { password, nonce, currentPassword, email, phone }: Wanted,
+  { password, nonce, currentPassword, email, phone }: UserChanges,
 ): Promise<string> {
   const { passwords, settings, now } = context;
   if (password === null) throw new Error('the account has no password');
@@ -108,7 +108,7 @@ async function checkNewPassword(
   }
   await passwords.check(password, [user.email ?? '', user.phone ?? '', email ?? '', phone ?? '']);
   const hasPassword = user.encrypted_password !== null;
-  // Someone who opened an email that allows a new password does not know the old one.
+  // Users who recover their account do not know the old password.
   const isRecovering = methodsIn(claims).some((method) => ['recovery', 'invite'].includes(method));
   if (settings.password.needsCurrentPassword && hasPassword && !isRecovering && !currentPassword) {
     throw new AuthError(
@@ -138,7 +138,7 @@ const contactChanges = { count: 20, window: 3600 };
 async function limitContactChanges(
   { user, session, ip }: UserRequest,
   context: AuthContext,
-  { email, phone }: Wanted,
+  { email, phone }: UserChanges,
 ): Promise<void> {
   if (email || phone) {
     await limitSubject(context, 'contactChange', session?.id ?? user.id, contactChanges);
@@ -158,14 +158,14 @@ async function change(
   tx: Session,
   request: UserRequest,
   context: AuthContext,
-  wanted: Wanted,
+  changes: UserChanges,
   hashed: string | null,
 ): Promise<{ user: UserJson; pendingMessages: PendingMessage[] } | AuthError> {
   const pendingMessages: PendingMessage[] = [];
   let user = await findUser(tx, { id: request.user.id }, { lock: true });
   if (!user) throw new AuthError(403, 'user_not_found', 'User from sub claim in JWT does not exist');
   if (hashed !== null) {
-    if (wanted.nonce && !(await takeNonce(tx, context, user, wanted.nonce))) {
+    if (changes.nonce && !(await takeNonce(tx, context, user, changes.nonce))) {
       return new AuthError(422, 'reauthentication_not_valid', 'Nonce has expired or is invalid');
     }
     user = await updateUser(tx, context, user.id, { encrypted_password: hashed });
@@ -173,18 +173,18 @@ async function change(
     await endSessions(tx, user.id, request.session ? { except: request.session.id } : {});
     await audit(tx, context, 'user_updated_password', user, request);
   }
-  if (wanted.data) {
+  if (changes.data) {
     user = await updateUser(tx, context, user.id, {
-      raw_user_meta_data: checkMetadata(merged(user.raw_user_meta_data, wanted.data)),
+      raw_user_meta_data: checkMetadata(merged(user.raw_user_meta_data, changes.data)),
     });
   }
-  if (wanted.email) {
-    user = await changeEmail(tx, context, user, wanted.email);
-    pendingMessages.push(...(await prepareEmailChange(tx, context, user, request.redirectTo, wanted.pkce)));
+  if (changes.email) {
+    user = await changeEmail(tx, context, user, changes.email);
+    pendingMessages.push(...(await prepareEmailChange(tx, context, user, request.redirectTo, changes.pkce)));
   }
-  if (wanted.phone) {
-    user = await changePhone(tx, context, user, wanted.phone);
-    pendingMessages.push(...(await preparePhoneChange(tx, context, user, wanted.channel)));
+  if (changes.phone) {
+    user = await changePhone(tx, context, user, changes.phone);
+    pendingMessages.push(...(await preparePhoneChange(tx, context, user, changes.channel)));
   }
   await audit(tx, context, 'user_modified', user, request);
   return { user: await readUserJson(tx, user.id), pendingMessages };

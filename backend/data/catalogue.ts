@@ -63,7 +63,7 @@ interface CastRow {
   schema: string;
   name: string;
 }
-/** A setting a role has been given, in the form of `statement_timeout=1s`. */
+/** A setting of a role, in the form of `statement_timeout=1s`. */
 interface RoleSettingRow {
   role: string;
   setting: string;

@@ -1,4 +1,4 @@
-// Keeps the schema cache up to date.
+// Reloads the schema cache after changes of the schema.
 import type { Database } from '../database/database.ts';
 import { loadSchemaCache } from './schema-cache.ts';
 import type { SchemaCache } from './schema-types.ts';
@@ -29,7 +29,7 @@ export async function followSchema(
     });
   let current: SchemaCache | null = null;
   let isStale = true;
-  // Not null, so that a change which is announced before the first load begins is left to that load.
+  // Not null, because the first load includes changes that are announced before it begins.
   let loading: Promise<void> | null = Promise.resolve();
   let retry: NodeJS.Timeout | null = null;
   let isClosed = false;

@@ -5,17 +5,17 @@ import type { MediaHandler, TableName } from './schema-types.ts';
 /** Options and format of an execution plan. */
 export interface Explanation {
   form: 'text' | 'json';
-  /** Of `explainOptions`. */
+  /** A subset of `explainOptions`. */
   options: readonly string[];
 }
 
-/** The form an answer has. */
+/** The format of a response. */
 export interface MediaType {
   /** `handled`: produced for this media type by a function or an aggregate of the database. */
   format: 'json' | 'object' | 'csv' | 'geojson' | 'handled';
   isNullStripped: boolean;
   contentType: string;
-  /** Of `handled`. */
+  /** The media type of `handled`. */
   handler: MediaHandler | null;
   /** For `geojson`: the function that converts a row. */
   geoJsonOf: TableName | null;
@@ -34,7 +34,7 @@ export interface AcceptedType {
 
 /** Available formats in addition to the standard ones. */
 export interface MediaChoices {
-  /** Handlers of the very rows or function that answer, by media type. */
+  /** Handlers of the requested relation or function, by media type. */
   own: ReadonlyMap<string, MediaHandler>;
   /** Handlers of any rows, by media type. */
   general: ReadonlyMap<string, MediaHandler>;

@@ -19,7 +19,7 @@ type Json = Record<string, unknown>;
 
 /**
  * Creates the document: paths for relations and functions, definitions of rows, shared parameters.
- * @param described what the role may use, with its comments
+ * @param described objects that the role may use, with their comments
  * @param relations the schema's relations by name
  */
 export function openApiOf(

@@ -4,18 +4,18 @@ import { pairsOf } from './query-string.ts';
 
 /** Rows (or one function call's arguments) a client sent. */
 export interface Payload {
-  /** JSON text, as PostgreSQL is to read it. */
+  /** JSON text for PostgreSQL. */
   text: string;
   /** Its rows: 1 for an object. */
   rowCount: number;
   isArray: boolean;
-  /** The columns meant: those of `columns=`, else the keys of the first object. */
+  /** The columns of `columns=`, else the keys of the first object. */
   keys: readonly string[];
 }
 
 /**
  * Reads a request's body.
- * @param limit most bytes allowed
+ * @param limit maximum bytes
  * @returns the body as text, bytes in PostgreSQL's hexadecimal form; '' without one
  * @throws DataError 413 above the limit, PGRST102 for invalid UTF-8
  */

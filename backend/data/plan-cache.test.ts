@@ -44,9 +44,9 @@ test('filter values are not part of the key and are inserted into the statement 
   const second = shapeOf(parts('id=eq.x.y=z&label=not.like.&order=id'));
   expect(second.key).toBe(first.key);
   const [, id, label] = /^id=eq\.(.*)&label=not\.like\.(.*)&order=id$/.exec(first.parts.search) ?? [];
-  const statement = { sql: 'sql', parameters: [label ?? '', 'kept', id ?? '', id ?? ''] };
-  expect(first.fill(statement)).toEqual({ sql: 'sql', parameters: ['a%b c&', 'kept', '1', '1'] });
-  expect(second.fill(statement).parameters).toEqual(['', 'kept', 'x.y=z', 'x.y=z']);
+  const statement = { sql: 'sql', parameters: [label ?? '', 'constant', id ?? '', id ?? ''] };
+  expect(first.fill(statement)).toEqual({ sql: 'sql', parameters: ['a%b c&', 'constant', '1', '1'] });
+  expect(second.fill(statement).parameters).toEqual(['', 'constant', 'x.y=z', 'x.y=z']);
 });
 
 test('arguments of functions and rejected values stay in the key', () => {

@@ -1,4 +1,4 @@
-// Which overload of a function a call means, and how its arguments reach it.
+// Chooses the overload of a called function, and plans its arguments.
 import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { mediaTypeOf } from './payload.ts';

@@ -53,7 +53,7 @@ export function mediaOfRoot(request: ParsedRequest): MediaType {
   return chooseMediaType(describing, choices);
 }
 
-// Whichever of its names was accepted.
+// Any of its names may have been accepted.
 const describing = [
   { type: 'application/openapi+json', parameters: new Map(), text: 'application/openapi+json' },
 ];

@@ -25,7 +25,7 @@ export function planMutation(
   const media = mediaOfRows(request, relation, cache, limits);
   const planned = rowsFor(node, media);
   const columns = (payload?.keys ?? []).map((key) => payloadColumn(relation, key));
-  // Filters of the rows themselves select what is changed; those on embeds only filter the response.
+  // Filters of the rows themselves select the rows to change; those on embeds only filter the response.
   const isShown = ({ kind }: PlannedCondition) => kind === 'embed is null';
   const conditions = planned.conditions.filter((condition) => !isShown(condition));
   const mutation: Mutation =

@@ -1,4 +1,4 @@
-// Which relationship an embed means.
+// Finds the relationship of an embed.
 import { DataError } from './data-error.ts';
 import type { ReadNode } from './plan-types.ts';
 import type { SelectedEmbed } from './query-tree.ts';

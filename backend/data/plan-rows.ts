@@ -105,7 +105,7 @@ const outputNameOf = (item: SelectedEmbed) => item.alias ?? item.name;
 const isAt = (path: readonly string[]) => (entry: { path: readonly string[] }) =>
   entry.path.length === path.length && entry.path.every((step, index) => step === path[index]);
 
-/** Where a level is: the names that lead to it, and the relations above its own. */
+/** Position of a level: the path of names, and the relations above its own. */
 interface Place {
   path: readonly string[];
   above: readonly (Relation | null)[];
@@ -265,7 +265,7 @@ function planEmbed(
       details: `'${relation.name}' would be embedded in itself through '${rows.name}'`,
     });
   }
-  // PostgREST numbers them by their depth, but for those that are reached through a junction.
+  // PostgREST numbers them by their depth, except those behind a junction.
   const label = relationship.junction ? relation.name : `${relation.name}_${path.length + 1}`;
   const rowsOf = { relation, name: relation.name, label, columns: relation.columns };
   const node = planLevel(context, rowsOf, item.items, {

@@ -87,7 +87,7 @@ export interface ReadPlan extends PlanBase {
   relation: Relation;
   node: ReadNode;
   count: Count | null;
-  /** Up to how many rows an estimated count is exact. */
+  /** Number of rows up to which an estimated count is exact. */
   exactCountUpTo: number;
   hasBody: boolean;
 }
@@ -113,7 +113,7 @@ export interface MutationPlan extends PlanBase {
   relation: Relation;
   mutation: Mutation;
   isPut: boolean;
-  /** An array of JSON rows, or one alone, and how many; null for delete. */
+  /** JSON: an array of rows or a single one, and their number; null for delete. */
   rows: { text: string; isArray: boolean; count: number; takesDefaults: boolean } | null;
   returning: 'minimal' | 'headers-only' | 'representation';
   node: ReadNode;
@@ -157,9 +157,9 @@ export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan | Descriptio
 
 /** Limits of every plan. */
 export interface PlanLimits {
-  /** Most rows a read or call returns, and most that are embedded in any one row. */
+  /** Maximum rows of a read or call, and maximum rows embedded in any one row. */
   maxRows: number;
-  /** How deep embeds may nest. */
+  /** Maximum nesting of embeds. */
   maxEmbedDepth: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */
   allowsCircles: boolean;
@@ -167,6 +167,6 @@ export interface PlanLimits {
   allowsAggregates: boolean;
   /** Whether execution plans are allowed. */
   allowsPlan: boolean;
-  /** What the root describes, if anything. */
+  /** Content of the description at the root. */
   openApiMode: 'follow-privileges' | 'ignore-privileges' | 'disabled';
 }

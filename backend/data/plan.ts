@@ -82,16 +82,16 @@ function pageOf(request: ParsedRequest, limits: PlanLimits): { limit: number | n
 
 function pageWithin(request: ParsedRequest, { maxRows }: PlanLimits): { limit: number; offset: number } {
   const { limits, offsets } = request.query;
-  const asked = limits.find(({ path }) => path.length === 0)?.limit ?? null;
-  if (asked !== null && asked < 0) {
+  const requestedLimit = limits.find(({ path }) => path.length === 0)?.limit ?? null;
+  if (requestedLimit !== null && requestedLimit < 0) {
     throw unsatisfiable('Limit should be greater than or equal to zero.');
   }
   const offset = Math.max(offsets.find(({ path }) => path.length === 0)?.offset ?? 0, 0);
   const { range } = request;
-  if (!range) return { limit: Math.min(asked ?? maxRows, maxRows), offset };
+  if (!range) return { limit: Math.min(requestedLimit ?? maxRows, maxRows), offset };
   const start = Math.max(offset, range.offset);
   const end = Math.min(
-    asked === null ? Number.POSITIVE_INFINITY : offset + asked,
+    requestedLimit === null ? Number.POSITIVE_INFINITY : offset + requestedLimit,
     range.limit === null ? Number.POSITIVE_INFINITY : range.offset + range.limit,
   );
   if (end < start) {

@@ -1,4 +1,4 @@
-// Finds the ways from one relation's rows to another's: foreign keys, junctions, views over them, functions of a row.
+// Finds relationships between relations: foreign keys, junctions, views over them, and functions of a row.
 import type { Catalogue, RelationRow } from './catalogue.ts';
 import type { Relationship, TableName } from './schema-types.ts';
 import { columnOrigins } from './view-origins.ts';

@@ -1,5 +1,5 @@
-// Limits of a request's size, by what makes PostgreSQL's work grow: the embedded database cannot interrupt a statement, so
-// expensive ones are refused before.
+// Limits of a request's size, by the parts that make PostgreSQL's work grow. The embedded database cannot interrupt a statement, so
+// expensive ones are rejected before they run.
 import { patternCost } from '../pattern-cost.ts';
 import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';

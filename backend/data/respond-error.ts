@@ -19,7 +19,7 @@ export function respondError(error: DataError, method: string): PlainResponse {
 }
 
 /**
- * Turns whatever was thrown into an error.
+ * Converts a thrown value to an error.
  * @param isAnonymous whether the request had no identity: a missing privilege is then answered with 401
  */
 export function dataErrorOf(thrown: unknown, isAnonymous: boolean): DataError {

@@ -22,7 +22,7 @@ import type {
   TableName,
 } from './schema-types.ts';
 
-// Types a request may name that the catalogue calls otherwise.
+// Type names in requests that differ from those of the catalogue.
 const typeAliases = { int: 'integer', decimal: 'numeric', dec: 'numeric', float: 'double precision' };
 
 /**

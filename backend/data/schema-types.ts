@@ -33,7 +33,7 @@ export interface TableName {
 
 type ColumnPair = readonly [origin: string, foreign: string];
 
-/** A way from the rows of one relation to rows of another. */
+/** A relationship from the rows of one relation to rows of another. */
 export interface Relationship {
   cardinality: 'many-to-one' | 'one-to-many' | 'one-to-one' | 'many-to-many';
   origin: TableName;

@@ -1,4 +1,4 @@
-// How long the stages of a request took, for the Server-Timing header.
+// Durations of a request's stages, for the Server-Timing header.
 import type { PlainResponse } from '../plain-response.ts';
 
 /** A clock with laps. */
@@ -6,7 +6,7 @@ export class ServerTiming {
   readonly #laps = new Map<string, number>();
   #since = performance.now();
 
-  /** Ends a stage, which may have been begun before; the next begins. */
+  /** Ends a stage, adds its duration to earlier ones of that name, and begins the next. */
   lap(stage: string): void {
     const now = performance.now();
     this.#laps.set(stage, (this.#laps.get(stage) ?? 0) + now - this.#since);

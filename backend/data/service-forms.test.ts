@@ -213,8 +213,8 @@ describe.each(testDatabases())('response formats on %s', (kind) => {
         headers: wanted,
       });
       expect(changed).toMatchObject([{ id: 8, shade: '#000011', name: 'unnamed' }]);
-      const kept = await database.query('select shade::int as shade from garden.plants where id = 8');
-      expect(kept.rows).toEqual([{ shade: 17 }]);
+      const stored = await database.query('select shade::int as shade from garden.plants where id = 8');
+      expect(stored.rows).toEqual([{ shade: 17 }]);
       await database.execute('delete from garden.plants where id in (8, 9)');
     });
   });

@@ -10,7 +10,7 @@ const sources = [{ name: 'platform', folder: 'backend/platform' }];
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 40);
 const seed = process.env.PROPERTY_SEED === undefined ? 20_261 : Number(process.env.PROPERTY_SEED);
 
-// ── What is generated ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Generators ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const text = fc
   .oneof(
@@ -222,7 +222,7 @@ const question = (of: Table): fc.Arbitrary<Question> =>
     offset: fc.integer({ min: 0, max: 4 }),
   });
 
-// ── The two answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The two results ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The query parameters of a query on the rows at a path. */
 function askedIn({ conditions, orders, limit, offset }: Question, path = ''): string[] {

@@ -648,7 +648,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       expect([response.status, response.headers.get('x-tea'), await response.json()]).toEqual([
         418,
         'yes',
-        { code: '123', message: 'told so', details: null, hint: null },
+        { code: '123', message: 'raised by a test', details: null, hint: null },
       ]);
     });
 

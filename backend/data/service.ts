@@ -60,7 +60,7 @@ export interface DataServiceOptions {
   allowsAggregates?: boolean;
   /** Whether clients may see execution plans. Default: false. */
   allowsPlan?: boolean;
-  /** What the root describes: objects that the caller may use, all, or nothing. Default: those that the caller may use. */
+  /** Content of the description at the root: objects that the caller may use, all, or none. Default: those that the caller may use. */
   openApiMode?: PlanLimits['openApiMode'];
   /**
    * Whether descriptions are cached for as long as the schema does not change; only where the database announces every change of

@@ -1,6 +1,6 @@
 // Suggests a name for a misspelt one.
 
-/** How many of the names that share letters are compared letter by letter. */
+/** Maximum number of names that are compared by edit distance. */
 const maxCompared = 50;
 /** Maximum characters of a compared name: the work grows with them, and clients may send any number. */
 const maxLength = 300;
@@ -63,8 +63,8 @@ function editsBetween(left: string, right: string): number {
     const next = [at];
     for (let other = 1; other <= right.length; other++) {
       const isSame = left[at - 1] === right[other - 1];
-      const kept = (row[other - 1] ?? 0) + (isSame ? 0 : 1);
-      next.push(Math.min(kept, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + 1));
+      const substituted = (row[other - 1] ?? 0) + (isSame ? 0 : 1);
+      next.push(Math.min(substituted, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + 1));
     }
     row = next;
   }

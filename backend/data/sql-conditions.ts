@@ -6,9 +6,9 @@ import { nameOf, quoted, type Writer } from './sql-writer.ts';
 
 /**
  * Writes conditions, each usable in a `where` joined by `and`.
- * @param alias what the rows' columns are qualified with
+ * @param alias qualifier of the rows' columns
  * @param row the whole row as an argument of a function
- * @param hasRows writes that an embed has something to embed, or that it has nothing
+ * @param hasRows writes the condition that an embed has rows, or has none
  */
 export function conditionsOf(
   writer: Writer,
@@ -66,7 +66,7 @@ const searchFunctions: Readonly<Record<TextSearch, string>> = {
 /** The pattern of `like`: clients may write `*` for `%`, which is awkward in a URL. */
 export const patternOf = (value: string) => value.replaceAll('*', '%');
 
-// Of these the value is of the column's own type.
+// The values of these operators have the column's type.
 const comparingValues = new Set<Comparison>(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'isdistinct']);
 
 function operationOf(

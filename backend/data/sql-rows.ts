@@ -16,7 +16,7 @@ interface Shown {
   isJson?: boolean;
 }
 
-/** The parts of a select, before it is known how its rows are wrapped. */
+/** The parts of a select, to be wrapped by the caller. */
 interface Level {
   alias: string;
   shown: Shown[];
@@ -24,13 +24,13 @@ interface Level {
   columns: readonly string[];
   /** From `from` to `where`. */
   rest: string;
-  /** What rows are ordered by through embeds, grouped by too. */
+  /** Expressions of embeds that rows are ordered by, and therefore grouped by. */
   orderedBy: readonly string[];
   /** Order, limit and offset. */
   end: string;
 }
 
-/** Writes the row `t` with a relation's type: rows of a common table expression have lost theirs, functions want it. */
+/** Writes the row `t` with its relation's type, which functions require and rows of a common table expression lack. */
 export const rowTypeOf = (relation: Relation) => `row(t.*)::${nameOf(relation)}`;
 
 /** Selects a node's rows from a relation or common table expression; `row` is the whole row as an argument. */
@@ -223,7 +223,7 @@ function embeddedBase(writer: Writer, { relationship }: PlannedEmbed, parent: Ba
   };
 }
 
-/** The rows of a node without order, limit and what is embedded, from `from` to the end. */
+/** The rows of a node without order, limit and embeds, from `from` to the end. */
 export function countedRows(writer: Writer, node: ReadNode, from: string): string {
   return counted(writer, node, { alias: 't', row: 't', from: `${from} as t`, conditions: [] });
 }

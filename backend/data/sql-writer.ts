@@ -1,4 +1,4 @@
-// The few means every statement is written with.
+// Helpers for writing statements.
 import type { TableName } from './schema-types.ts';
 
 export interface Statement {

@@ -246,7 +246,7 @@ function payloadRows(
   const elements = isArray
     ? `jsonb_array_elements(${rows}::jsonb) as element`
     : `(select ${rows}::jsonb) as given_alone(element)`;
-  // Every row draws its defaults, used or not, as PostgREST has it: sequences go on by the number of rows.
+  // Every row evaluates its defaults, used or not, as in PostgREST: sequences advance by the number of rows.
   const defaults = columns.flatMap(({ name, type, defaultExpression }) =>
     defaultExpression === null ? [] : [`(${defaultExpression})::${type} as ${quoted(name)}`],
   );

@@ -4,13 +4,13 @@ import type { ReadPlan } from './plan-types.ts';
 import { type RowsAnswer, writeRowSettings } from './sql.ts';
 import type { Statement } from './sql-writer.ts';
 
-/** Up to how many rows an answer is built as a whole, in one statement. */
+/** Maximum rows of a response that one statement builds whole. */
 export const maxBufferedRows = 2000;
 const rowsAtATime = 100;
 /** Maximum milliseconds of a client per batch, because it occupies a database connection. */
 const maxPauseMs = 30_000;
 
-/** Rows on their way. */
+/** A stream of rows. */
 export interface RowStream {
   /** Number of rows, and response settings made by functions while they were read. */
   answer: RowsAnswer;
@@ -29,7 +29,7 @@ export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
   );
 }
 
-/** The part of a plan that is returned whole, plus one row that shows whether to stream. */
+/** The plan limited to the rows of a whole response, plus one row that shows whether there are more. */
 export function firstRowsOf(plan: ReadPlan): ReadPlan {
   return { ...plan, node: { ...plan.node, limit: maxBufferedRows + 1 } };
 }

@@ -60,7 +60,7 @@ export function createTransactionSettings({
     if (lasting) settings.settings = { ...appSettings, ...Object.fromEntries(lasting) };
     else if (appSettings) settings.settings = appSettings;
     if (timeZone) settings.timeZone = timeZone;
-    // The time that a role or a function was given is its own.
+    // A timeout of the role or the function takes precedence.
     if (statementTimeout !== undefined && !lasting?.has('statement_timeout')) {
       settings.statementTimeout = statementTimeout;
     }

@@ -25,7 +25,7 @@ export function columnOrigins(
     const passed = new Set([view]);
     let origin = targets.get(view)?.get(column);
     for (let columns = origin && targets.get(origin.table); origin && columns; ) {
-      // A recursive view names itself as where its columns are from.
+      // A recursive view names itself as the origin of its columns.
       if (passed.has(origin.table)) return null;
       passed.add(origin.table);
       origin = columns.get(origin.column);
@@ -48,7 +48,7 @@ function targetsOf(definition: string): Map<number, ColumnOrigin> {
   return origins;
 }
 
-/** The entries of the outermost query's target list, each without what is nested inside its braces. */
+/** The entries of the outermost query's target list, without their nested parts. */
 function entriesOf(definition: string): string[] {
   const entries: string[] = [];
   let depth = 0;

@@ -8,7 +8,7 @@ import { gunzip } from 'node:zlib';
 /**
  * Reads the blank database for a folder that has none yet.
  * @param blanks folder of packed databases, each named after the version of PGlite that created it
- * @param folder where the database is to be; absent: in memory
+ * @param folder of the new database; absent: in memory
  * @returns the archive for PGlite; null when the folder is not empty, or without a readable archive of this version:
  * PGlite then creates a database itself
  */

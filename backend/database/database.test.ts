@@ -16,7 +16,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
       create table public.notes (id int primary key, author uuid, text text);
       alter table public.notes enable row level security;
       create policy "authors read their notes" on public.notes for select using (author = (select auth.uid()));
-      insert into public.notes values (1, '00000000-0000-4000-8000-000000000001', 'mine'), (2, null, 'nobody''s');
+      insert into public.notes values (1, '00000000-0000-4000-8000-000000000001', 'mine'), (2, null, 'unowned');
     `);
   });
   afterAll(() => database.close());
@@ -48,7 +48,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     await expect(failing).rejects.toMatchObject({ code: '23505', constraint: 'notes_pkey' });
   });
 
-  test.each([new Error('changed my mind'), Object.assign(new Error('refused'), { code: 'user_banned' })])(
+  test.each([new Error('rolled back'), Object.assign(new Error('refused'), { code: 'user_banned' })])(
     'rolls back a transaction whose work fails and rethrows its error: %o',
     async (failure) => {
       const failing = database.transaction(async (session) => {
@@ -130,7 +130,7 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     const writing = readAsRole(
       database,
       { role: 'service_role' },
-      { sql: 'create temporary table kept (id int)', parameters: [] },
+      { sql: 'create temporary table scratch (id int)', parameters: [] },
     );
     await expect(writing).rejects.toBeInstanceOf(DatabaseError);
     const deleting = database.read('delete from public.notes', [], {});
@@ -141,10 +141,10 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     const statement = { sql: 'select $1::int as n', parameters: ['one'] };
     const failing = () => readAsRole(database, { role: 'anon' }, statement);
     for (let turn = 0; turn < 5; turn += 1) await expect(failing()).rejects.toMatchObject({ code: '22P02' });
-    const unknown = readAsRole(database, { role: 'nobody' }, statement, { allowsAnyRole: true });
+    const unknown = readAsRole(database, { role: 'unknown' }, statement, { allowsAnyRole: true });
     await expect(unknown).rejects.toMatchObject({
       code: '22023',
-      message: 'role "nobody" does not exist',
+      message: 'role "unknown" does not exist',
     });
     const wrong = readAsRole(database, { role: 'anon' }, { sql: 'select from nowhere', parameters: [] });
     await expect(wrong).rejects.toMatchObject({ code: '42P01' });

@@ -52,11 +52,11 @@ test('retains every row acknowledged before a kill, and the next process can wri
     const acknowledged = await writeUntilKilled(join(folder, 'database'), rows);
     expect(acknowledged).toBeGreaterThan(before);
     const database = await openPglite(join(folder, 'database'), { sharedBuffers });
-    const { rows: kept } = await database.query(
+    const { rows: retained } = await database.query(
       'select count(*) as count, max(n) as last from public.acknowledged',
     );
     await database.close();
-    const { count, last } = kept[0] as { count: number; last: number };
+    const { count, last } = retained[0] as { count: number; last: number };
     expect(last).toBeGreaterThanOrEqual(acknowledged);
     expect(count, 'no row before the last is missing').toBe(last);
     before = last;

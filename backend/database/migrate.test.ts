@@ -126,7 +126,7 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
     await migrate(database, source());
     await rm(join(folder, '2_second.sql'));
     await expect(migrate(database, source())).rejects.toThrow(
-      'shop/2_second was applied to this database but its file is gone',
+      'shop/2_second was applied to this database but its file is missing',
     );
   });
 

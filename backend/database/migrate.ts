@@ -80,9 +80,9 @@ async function applyMissing(
       applied.push(key);
     }
     const ours = new Set(sources.map(({ name }) => name));
-    const gone = [...history.keys()].find((key) => ours.has(key.slice(0, key.indexOf('/'))));
-    if (gone)
-      throw new MigrationChanged(`migration ${gone} was applied to this database but its file is gone`);
+    const missing = [...history.keys()].find((key) => ours.has(key.slice(0, key.indexOf('/'))));
+    if (missing)
+      throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
     if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);
   });
   return applied;

@@ -1,5 +1,5 @@
-// Deeply nested texts: PostgreSQL parses JSON, arrays, patterns and searches recursively. The embedded one has so little stack
-// that it breaks permanently where a server reports "stack depth limit exceeded".
+// Deeply nested texts: PostgreSQL parses JSON, arrays, patterns and searches recursively. A server reports "stack depth limit
+// exceeded"; the embedded database has little stack and breaks permanently.
 
 const deepest = 1000;
 

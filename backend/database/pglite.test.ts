@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
 import { layDatabase } from './throwaway.ts';
 
-test('the log of changes is worked into the files before it grows long', async () => {
+test('runs a checkpoint before the write-ahead log grows long', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
   await layDatabase(join(folder, 'database'), []);
   const database = await openPglite(join(folder, 'database'), {
@@ -26,7 +26,7 @@ test('the log of changes is worked into the files before it grows long', async (
   await rm(folder, { recursive: true });
 });
 
-test('the space of deleted rows is used again', async () => {
+test('reuses the space of deleted rows', async () => {
   const grown = async (maxDeadRows: number) => {
     const database = await openPglite(undefined, { maxDeadRows, logCheckIntervalMs: 50 });
     await database.execute('create table public.passing (text text)');
@@ -50,13 +50,13 @@ test('the space of deleted rows is used again', async () => {
   expect(await grown(1_000_000)).toBeGreaterThan(5 * 2000 * 500);
 });
 
-test('values that are nested too deeply are refused, in a transaction and outside, and the database goes on', async () => {
+test('rejects values that are nested too deeply, in a transaction and outside, and continues', async () => {
   const database = await openPglite();
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
   const asJson = 'select $1::jsonb is null as answer';
   const refusal = { name: 'DatabaseError', code: '22P02' };
   expect((await database.query(asJson, [nested(900)])).rows).toEqual([{ answer: false }]);
-  // Kept as they came: words that only look like it, as a string of JSON.
+  // Accepted: brackets within a JSON string do not nest.
   const words = { said: `"\\${nested(6000)}${'['.repeat(30_000)}` };
   const { rows } = await database.query(`select $1::jsonb ->> 'said' as said`, [words]);
   expect(rows).toEqual([words]);
@@ -76,13 +76,13 @@ test('values that are nested too deeply are refused, in a transaction and outsid
   await database.close();
 });
 
-test('nobody but its owner gets into the folder of the database, made by whomever', async () => {
+test('only the owner can access the database folder, even one created with other permissions', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
   const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o777;
   const fresh = await openPglite(join(folder, 'data/database'), { isDurable: false });
   await fresh.close();
   expect([await modeOf('data'), await modeOf('data/database')]).toEqual([0o700, 0o700]);
-  // As earlier versions made it.
+  // As created by earlier versions.
   await chmod(join(folder, 'data/database'), 0o755);
   const again = await openPglite(join(folder, 'data/database'), { isDurable: false });
   await again.close();

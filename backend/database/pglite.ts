@@ -105,7 +105,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       ...(blank ? { loadDataDir: blank } : {}),
       startParams,
       parsers,
-      // Only made available: a migration that needs it creates it, as on a server.
+      // Only made available: a migration creates it, as on a server.
       extensions: { fuzzystrmatch, pg_trgm },
     });
   } catch (error) {
@@ -129,7 +129,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   let isChecking = false;
   let answeredBefore = 0;
   let silentChecks = 0;
-  const keeper = setInterval(() => {
+  const maintenance = setInterval(() => {
     // Counts checks instead of time: none runs while the machine sleeps, and few run while the process gets no CPU time.
     silentChecks = isChecking && answered() === answeredBefore ? silentChecks + 1 : 0;
     answeredBefore = answered();
@@ -144,7 +144,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
         isChecking = false;
       });
   }, logCheckIntervalMs);
-  keeper.unref();
+  maintenance.unref();
 
   return {
     kind: 'pglite',
@@ -189,7 +189,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       return async () => stop();
     },
     async close() {
-      clearInterval(keeper);
+      clearInterval(maintenance);
       await lite.close();
       await unlock();
     },

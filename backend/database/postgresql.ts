@@ -157,7 +157,7 @@ async function inTransaction<T>(
     } catch {
       throw new RollbackFailed(error);
     }
-    // A failed opening (an unknown role, say) is a better error than what follows from it.
+    // A failed opening (an unknown role, for example) explains the failures that follow from it.
     await opened;
     throw error;
   }
@@ -364,7 +364,7 @@ class NotificationConnection {
       onLost();
       throw asDatabaseError(error);
     }
-    // A connection that only listens does not notice a lost peer (a network that dropped its state, a server without power).
+    // A connection that only listens does not detect a lost peer (a network that dropped its state, a server without power).
     // Counts unanswered queries instead of time, because this process may have been paused itself.
     let unanswered = 0;
     check = setInterval(() => {

@@ -41,14 +41,14 @@ describe('a function', () => {
   test.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const)(
     'receives the method %s, the caller and the unchanged request',
     async (method) => {
-      const { data, error } = await run({ echo }).client.invoke('echo/notice/7?a=1', {
+      const { data, error } = await run({ echo }).client.invoke('echo/callback/7?a=1', {
         method,
         ...(method === 'GET' ? {} : { body: { amount: 100 } }),
       });
       expect(error).toBeNull();
       expect(data).toEqual({
         method,
-        url: 'http://shop.example/functions/v1/echo/notice/7?a=1',
+        url: 'http://shop.example/functions/v1/echo/callback/7?a=1',
         type: method === 'GET' ? null : 'application/json',
         body: method === 'GET' ? '' : '{"amount":100}',
         role: 'anon',
@@ -154,7 +154,7 @@ describe('a function', () => {
   });
 });
 
-test.each(['unknown', 'constructor', '__proto__', '', '%', 'echo%2Fnotice', '../echo'])(
+test.each(['unknown', 'constructor', '__proto__', '', '%', 'echo%2Fcallback', '../echo'])(
   'the name "%s" is not found',
   async (name) => {
     const answer = await run({ echo }).send(name || 'http://shop.example/functions/v1/');

@@ -3,7 +3,7 @@ import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
 
 /**
- * Who may send broadcasts and presence to public topics. `everyone`: as in the client protocol. `privileged`: clients that the
+ * Allowed senders of broadcasts and presence to public topics. `everyone`: as in the client protocol. `privileged`: clients that the
  * insert policies of `realtime.messages` allow, as on private topics; never visitors (role `anon`).
  */
 export type PublicSenders = 'everyone' | 'privileged';
@@ -80,7 +80,7 @@ export function writeRights(database: Database, question: RightsQuestion): Promi
 export const queriesForRights = 7;
 
 /**
- * What a client may send to a topic, where no query is needed: everything on public topics, or nothing for visitors.
+ * Send rights that need no query: everything on public topics, or nothing for visitors.
  * @returns null when the policies must be queried
  */
 export function knownRightsToSend(

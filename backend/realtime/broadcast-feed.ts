@@ -180,7 +180,7 @@ class PeerFeed {
   #sequence = 0;
   #waiting: string[] = [];
   #work: Promise<void> | null = null;
-  /** Received and not delivered here yet. */
+  /** Number of broadcasts that are received but not delivered yet. */
   #undelivered = 0;
   readonly #partial = new Map<string, { sequence: string; parts: string[] }>();
   #stop = async () => {};

@@ -6,7 +6,7 @@ import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';
 
 const maxListed = 100;
-/** Of a regular expression: states of its automaton. */
+/** Maximum states of a regular expression's automaton. */
 const maxStates = 60;
 const setsPerStatement = 200;
 const symbols = {

@@ -47,7 +47,7 @@ interface Committed {
 export interface ChangeReader {
   /** Whether there are subscriptions at all; without them changes are skipped. */
   isWanted(): boolean;
-  /** Receives changes in commit order; what it rejects is passed again. */
+  /** Receives changes in commit order. Rejected changes are passed again. */
   take(changes: LoggedChange[]): Promise<void>;
 }
 

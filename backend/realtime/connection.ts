@@ -143,7 +143,7 @@ export class Connection implements ChannelLink, Reader {
 
   async #waitForReader(timeoutMs: number): Promise<void> {
     const deadline = performance.now() + timeoutMs;
-    // Checked several times, even if this process was too busy to send for that long.
+    // Checked several times, because this process may have been too busy to send.
     const minChecks = timeoutMs / msPerCheck;
     for (let check = 0; this.#isFull(0.5); check += 1) {
       if (check > minChecks && performance.now() > deadline) return this.#disconnectSlowReader();
@@ -256,7 +256,7 @@ export class Connection implements ChannelLink, Reader {
         return noRights;
       });
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
-      // A client that received "joined" misses nothing that is committed afterwards.
+      // After the response to the join, the client receives every later commit.
       await this.#hub.feed.ready;
       if (this.#isClosed) return giveBack();
       const channel = new Channel(this.#hub, this, {

@@ -3,19 +3,19 @@ import { FanOut } from './fan-out.ts';
 
 const many = (count: number) => new Set(Array.from({ length: count }, (_, n) => n));
 
-/** A fan-out that notes each delivery with the turn of the event loop it came in. */
+/** A fan-out that records each delivery with its iteration of the event loop. */
 function fanOutOf(room: () => Promise<void> | null = () => null) {
   const errors: unknown[] = [];
   const fanOut = new FanOut({ room, onError: (error) => errors.push(error) });
   const delivered: [message: string, receiver: number][] = [];
-  const turns: number[] = [];
-  let turn = 0;
+  const deliveriesPerIteration: number[] = [];
+  let iteration = 0;
   const deliver = (message: string, receivers: ReadonlySet<number>, bytes = 0) =>
     fanOut.deliver(receivers, bytes, (receiver) => {
       delivered.push([message, receiver]);
-      turns[turn] = (turns[turn] ?? 0) + 1;
+      deliveriesPerIteration[iteration] = (deliveriesPerIteration[iteration] ?? 0) + 1;
     });
-  /** Counts the turns until something is done. */
+  /** Counts event loop iterations until a promise resolves. */
   const counted = async (work: Promise<void> | null) => {
     let isDone = false;
     void work?.then(() => {
@@ -23,10 +23,10 @@ function fanOutOf(room: () => Promise<void> | null = () => null) {
     });
     while (work && !isDone) {
       await new Promise((done) => setImmediate(done));
-      turn += 1;
+      iteration += 1;
     }
   };
-  return { fanOut, deliver, delivered, turns, counted, errors };
+  return { fanOut, deliver, delivered, deliveriesPerIteration, counted, errors };
 }
 
 test('delivers a message to few receivers immediately', () => {
@@ -36,26 +36,26 @@ test('delivers a message to few receivers immediately', () => {
 });
 
 test('delivers a message to many receivers in slices, with other work in between', async () => {
-  const { deliver, delivered, turns, counted } = fanOutOf();
+  const { deliver, delivered, deliveriesPerIteration, counted } = fanOutOf();
   await counted(deliver('a', many(10_000)));
   expect(delivered).toHaveLength(10_000);
-  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(500);
+  expect(Math.max(...deliveriesPerIteration.filter(Boolean))).toBeLessThanOrEqual(500);
 });
 
 test('delivers many concurrent messages in slices and in order', async () => {
-  const { deliver, delivered, turns, counted } = fanOutOf();
+  const { deliver, delivered, deliveriesPerIteration, counted } = fanOutOf();
   const names = Array.from({ length: 100 }, (_, n) => String(n));
   const works = names.map((name) => deliver(name, many(100)));
   expect(delivered.length).toBeLessThan(500);
   await counted(Promise.all(works).then(() => {}));
   expect(delivered.map(([name]) => name)).toEqual(names.flatMap((name) => Array(100).fill(name)));
-  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(500);
+  expect(Math.max(...deliveriesPerIteration.filter(Boolean))).toBeLessThanOrEqual(500);
 });
 
 test('large messages count for more', async () => {
-  const { deliver, turns, counted } = fanOutOf();
+  const { deliver, deliveriesPerIteration, counted } = fanOutOf();
   await counted(deliver('a', many(20), 1_000_000));
-  expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(2);
+  expect(Math.max(...deliveriesPerIteration.filter(Boolean))).toBeLessThanOrEqual(2);
 });
 
 test('skips receivers that join during a delivery, and continues after one fails', async () => {

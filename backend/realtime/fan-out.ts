@@ -13,7 +13,7 @@ export interface FanOutOptions {
 export class FanOut {
   readonly #room: () => Promise<void> | null;
   readonly #onError: (error: unknown) => void;
-  /** Deliveries in this turn of the event loop. */
+  /** Deliveries in this iteration of the event loop. */
   #delivered = 0;
   /** The last pending delivery: messages keep their order. */
   #tail: Promise<void> | null = null;

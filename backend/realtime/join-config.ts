@@ -52,8 +52,8 @@ export function costOfJoin({ isPrivate, replay, presence, postgresChanges }: Joi
  * @param payload as the client sent it, unchecked
  */
 export function readJoinConfig(payload: unknown): JoinConfig {
-  const { config: asked, access_token: token } = recordOf(payload);
-  const config = recordOf(asked);
+  const { config: unchecked, access_token: token } = recordOf(payload);
+  const config = recordOf(unchecked);
   const broadcast = recordOf(config.broadcast);
   const presence = recordOf(config.presence);
   return {

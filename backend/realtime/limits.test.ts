@@ -59,7 +59,7 @@ describe('limits', () => {
     service = await startService(counting, limits);
     return service;
   };
-  /** The database, and how many queries and transactions it was asked. */
+  /** The database, and the number of its queries and transactions. */
   const counted = () => {
     const asked = { total: 0 };
     const counting: Database = {
@@ -83,7 +83,7 @@ describe('limits', () => {
   });
 
   test.each(['{"a":', '[1,2]', Buffer.from([9, 9])])(
-    'a frame that makes no sense ends the connection',
+    'a malformed frame ends the connection',
     async (frame) => {
       const { closed, socket } = await rawClient(await start({}));
       socket.send(frame);
@@ -183,12 +183,12 @@ describe('limits', () => {
   test('closes the channel above the presence rate', async () => {
     await start({ presenceCalls: 1 });
     const channel = service.client().channel('a');
-    const told = new Collected<{ message: string }>();
-    channel.on('system', {}, told.add);
+    const systemMessages = new Collected<{ message: string }>();
+    channel.on('system', {}, systemMessages.add);
     await subscribed(channel);
     await channel.track({ n: 1 });
     void channel.track({ n: 2 });
-    expect((await told.atLeast(1))[0]?.message).toBe('Client presence rate limit exceeded');
+    expect((await systemMessages.atLeast(1))[0]?.message).toBe('Client presence rate limit exceeded');
   });
 
   test('limits presence bytes of a client over all of its channels', async () => {
@@ -247,7 +247,7 @@ describe('limits', () => {
     expect(answer.status).toBe(422);
   });
 
-  test('an HTTP request that is too large is refused, and so is a message', async () => {
+  test('rejects an HTTP request or a message that is too large', async () => {
     await start({ requestBytes: 1_000, payloadBytes: 500 });
     const large = { messages: [{ topic: 'a', event: 'e', payload: { text: 'x'.repeat(600) } }] };
     expect((await post(service, large)).status).toBe(413);
@@ -272,7 +272,7 @@ describe('limits', () => {
     await expect.poll(() => receivers.map(broadcastsIn)).toEqual(Array(10).fill(60));
   });
 
-  test('a socket that causes more deliveries loses the channel', async () => {
+  test('closes the channel of a socket above the delivery rate', async () => {
     await start({ deliveriesPerNetwork: 1 });
     const { frames, push } = await rawClient(service, '192.0.2.1');
     push('realtime:a', 'phx_join');
@@ -296,7 +296,7 @@ describe('limits', () => {
     expect(await send('198.51.100.1')).toBe(202);
   });
 
-  test('private topics in an HTTP request count as the queries they cost', async () => {
+  test('private topics in an HTTP request count as many calls as their queries', async () => {
     const { asked, counting } = counted();
     await start({ callsPerNetwork: 1 }, counting);
     const before = asked.total;
@@ -389,7 +389,7 @@ describe('limits', () => {
     expect(await closed).toBe(1002);
   });
 
-  test('a handshake with large headers is refused: they are retained', async () => {
+  test('rejects a handshake with large headers, because they are retained', async () => {
     await start({});
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
@@ -452,7 +452,7 @@ describe('limits', () => {
     listener.on('broadcast', { event: 'e' }, received.add);
     await subscribed(listener);
     const payload = { text: 'x'.repeat(900_000) };
-    // More than the operating system's buffers for all of them.
+    // More than the operating system's buffers of all sockets.
     for (let n = 0; n < 30; n += 1)
       expect((await post(service, messagesTo('flood', 1, { payload }))).status).toBe(202);
     expect(await received.atLeast(30)).toHaveLength(30);
@@ -509,8 +509,8 @@ describe('the protocol beyond the official client', () => {
     push('realtime:a', 'phx_leave', {}, 'first');
     push('realtime:a', 'broadcast', { event: 'e' }, 'second');
     push('realtime:a', 'phx_leave', {}, 'second');
-    const told = (await frames.atLeast(6)).map(([joinRef, ref, , event]) => [joinRef, ref, event]);
-    expect(told).toEqual([
+    const summaries = (await frames.atLeast(6)).map(([joinRef, ref, , event]) => [joinRef, ref, event]);
+    expect(summaries).toEqual([
       ['first', '1', 'phx_reply'],
       ['first', null, 'phx_close'],
       ['second', '2', 'phx_reply'],
@@ -550,21 +550,21 @@ describe('the protocol beyond the official client', () => {
     expect((await frames.atLeast(1))[0]?.[4]).toEqual({ status: 'ok', response: { postgres_changes: [] } });
   });
 
-  test('a presence that is no map is refused, and one under any key is shown', async () => {
+  test('rejects a presence that is not a map, and accepts any presence key', async () => {
     const { frames, push } = await rawClient(service);
     push('realtime:p', 'phx_join', { config: { presence: { key: '__proto__', enabled: true } } });
     push('realtime:p', 'presence', { type: 'presence', event: 'track', payload: [] });
     push('realtime:p', 'presence', { type: 'presence', event: 'track', payload: { a: 1 } });
-    const told = await frames.atLeast(5);
-    expect(told.map(([, , , event]) => event)).toEqual([
+    const received = await frames.atLeast(5);
+    expect(received.map(([, , , event]) => event)).toEqual([
       'phx_reply',
       'presence_state',
       'phx_reply',
       'presence_diff',
       'phx_reply',
     ]);
-    expect(reasonIn(told[2] as Frame)).toBe('Presence track payload must be a map');
-    expect(JSON.stringify(told[3]?.[4])).toContain('"__proto__":{"metas":[{"a":1');
+    expect(reasonIn(received[2] as Frame)).toBe('Presence track payload must be a map');
+    expect(JSON.stringify(received[3]?.[4])).toContain('"__proto__":{"metas":[{"a":1');
   });
 });
 

@@ -70,7 +70,7 @@ interface SystemMessage {
   message: string;
 }
 
-const told = (changes: readonly Change[]) =>
+const typesAndIds = (changes: readonly Change[]) =>
   changes.map(({ eventType, new: record, old }) => [eventType, record.id ?? old.id]);
 
 let topics = 0;
@@ -96,7 +96,7 @@ async function following(
   return { channel, received, system };
 }
 
-/** Follows a table without the official client, whose reading cannot be stopped: hears the ids of its rows. */
+/** Follows a table without the official client, which cannot stop reading. Collects the ids of the rows. */
 async function rawFollower(service: ThrowawayService, table: string) {
   const socket = new WebSocket(
     `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
@@ -178,7 +178,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect([deleted?.eventType, deleted?.new, deleted?.old]).toEqual(['DELETE', {}, { id: 1 }]);
   });
 
-  test('the columns are named with their types, and only those the role may select', async () => {
+  test('lists the columns that the role may select, with their types', async () => {
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
     );
@@ -216,15 +216,15 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
 
   test('sends bytes as hexadecimal digits', async () => {
     await database.execute(`
-      create table public.labels (id int primary key, picture bytea);
+      create table public.labels (id int primary key, image bytea);
       alter publication supabase_realtime add table public.labels;
     `);
     const { received } = await following(service.client(), { table: 'labels' });
     await database.query(`insert into public.labels values (1, '\\x0102ff')`);
-    expect((await received.atLeast(1))[0]?.new).toEqual({ id: 1, picture: '0102ff' });
+    expect((await received.atLeast(1))[0]?.new).toEqual({ id: 1, image: '0102ff' });
   });
 
-  test('a column list leaves out the others but the key', async () => {
+  test('a column list selects those columns and the key', async () => {
     const { received } = await following(service.client(), { table: 'drinks', select: ['name'] });
     await database.query(`insert into public.drinks (id, name, price) values (3, 'Kale', 2)`);
     expect((await received.atLeast(1))[0]?.new).toEqual({ id: 3, name: 'Kale' });
@@ -240,7 +240,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       `insert into public.notes (owner, text) values ('${anna}', 'a'), ('${otieno}', 'b'), ('${anna}', 'c') returning id, owner`,
     );
     const ids = (owner: string) => rows.filter((row) => row.owner === owner).map(({ id }) => id);
-    // A row that is gone when its insert is looked at is visible to nobody.
+    // Inserts are received before the next statements, because a deleted row is visible to no one.
     await Promise.all([mine.received.atLeast(2), theirs.received.atLeast(1), all.received.atLeast(3)]);
     await database.query(`update public.notes set text = 'A' where owner = $1`, [anna]);
     await Promise.all([mine.received.atLeast(4), all.received.atLeast(5)]);
@@ -255,11 +255,11 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const each = (type: string, these: unknown[]) => these.map((id) => [type, id]);
     const deleted = each('DELETE', ids(otieno));
     const updated = each('UPDATE', ids(anna));
-    expect(told(mine.received.all)).toEqual([...each('INSERT', ids(anna)), ...updated, ...deleted]);
-    expect(told(theirs.received.all)).toEqual([...each('INSERT', ids(otieno)), ...deleted]);
-    expect(told(visitor.received.all)).toEqual(deleted);
+    expect(typesAndIds(mine.received.all)).toEqual([...each('INSERT', ids(anna)), ...updated, ...deleted]);
+    expect(typesAndIds(theirs.received.all)).toEqual([...each('INSERT', ids(otieno)), ...deleted]);
+    expect(typesAndIds(visitor.received.all)).toEqual(deleted);
     const everyId = rows.map(({ id }) => id);
-    expect(told(all.received.all)).toEqual([...each('INSERT', everyId), ...updated, ...deleted]);
+    expect(typesAndIds(all.received.all)).toEqual([...each('INSERT', everyId), ...updated, ...deleted]);
   });
 
   test('a role without select receives the event without values', async () => {
@@ -352,12 +352,12 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet'), (2, 'Kale')`);
     await empty('public.drinks');
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
-    expect(told(await byKey.received.atLeast(3))).toEqual([
+    expect(typesAndIds(await byKey.received.atLeast(3))).toEqual([
       ['INSERT', 1],
       ['DELETE', 1],
       ['INSERT', 1],
     ]);
-    expect(told(await byName.received.atLeast(2))).toEqual([
+    expect(typesAndIds(await byName.received.atLeast(2))).toEqual([
       ['INSERT', 1],
       ['INSERT', 1],
     ]);
@@ -410,16 +410,16 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
     await database.query(`insert into public.drinks (id, name) values (2, 'Kale')`);
     await Promise.all([received.inserts.atLeast(2), received.beet.atLeast(1), received.kale.atLeast(1)]);
-    expect(told(received.inserts.all)).toEqual([
+    expect(typesAndIds(received.inserts.all)).toEqual([
       ['INSERT', 1],
       ['INSERT', 2],
     ]);
     expect(received.beet.all.map((change) => change.new)).toEqual([{ id: 1, name: 'Beet' }]);
-    expect(told(received.kale.all)).toEqual([['INSERT', 2]]);
+    expect(typesAndIds(received.kale.all)).toEqual([['INSERT', 2]]);
     await empty('public.drinks');
   });
 
-  test('hundreds of changes in several transactions come in order, and what is rolled back does not', async () => {
+  test('hundreds of changes of several transactions arrive in order, without those that were rolled back', async () => {
     const { received } = await following(service.client(), { table: 'drinks', event: 'INSERT' });
     for (let from = 0; from < 500; from += 50) {
       await database.transaction(async (session) => {
@@ -430,11 +430,11 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
         for (let n = from + 25; n < from + 50; n += 1)
           await session.query(`insert into public.drinks (id, name) values ($1, 'by one')`, [n]);
       });
-      const changeOfMind = database.transaction(async (session) => {
+      const rolledBack = database.transaction(async (session) => {
         await session.query('insert into public.drinks (id) values ($1)', [10_000 + from]);
-        throw new Error('never mind');
+        throw new Error('rolled back');
       });
-      await expect(changeOfMind).rejects.toThrow('never mind');
+      await expect(rolledBack).rejects.toThrow('rolled back');
     }
     const changes = await received.atLeast(500);
     expect(changes.map(({ new: record }) => record.id)).toEqual(Array.from({ length: 500 }, (_, n) => n));
@@ -523,7 +523,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     `);
     expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
     await database.query('insert into public.latecomers values (1)');
-    expect(told(await received.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(typesAndIds(await received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.execute('alter table public.latecomers replica identity full');
     await database.query('update public.latecomers set id = 2');
     expect((await received.atLeast(2))[1]?.old).toEqual({ id: 1 });
@@ -534,7 +534,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(rows).toEqual([]);
   });
 
-  test('without event triggers a schema reload is enough', async () => {
+  test('without event triggers, a schema reload updates the published tables', async () => {
     await database.execute(`
       alter event trigger watch_tables disable;
       create table public.by_reload (id int primary key);
@@ -563,7 +563,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect((await system.atLeast(2))[1]).toMatchObject({ status: 'ok', message: 'Subscribed to PostgreSQL' });
     await add(anna);
     const second = await add(otieno);
-    expect(told(await received.atLeast(2))).toEqual([
+    expect(typesAndIds(await received.atLeast(2))).toEqual([
       ['INSERT', first],
       ['INSERT', second],
     ]);
@@ -571,7 +571,6 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
 
   test('fifty subscribers of three roles each receive their changes, with one query per identity', async () => {
     await database.execute(`
-      create table public.asked (role text);
       create function public.note_asking() returns boolean language plpgsql volatile security definer as $$
       begin perform pg_notify('asked', current_setting('request.jwt.claims')); return true; end $$;
       create table public.tickets (id int primary key, owner uuid);
@@ -596,7 +595,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     clients.forEach(({ received }, n) => {
       expect(received.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
     });
-    // service_role passes policies by; a notification of one text is one in a transaction.
+    // service_role bypasses policies. PostgreSQL sends equal notifications of one transaction once.
     await vi.waitFor(() => expect(asked).toHaveLength(2));
     expect(asked.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
     await stop();
@@ -655,7 +654,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     for (let n = 2; n < 200; n += 1) await subscribe(n);
     expect(subscribers).toHaveLength(200);
     expect(await costOfOneChange()).toBe(ofTwo);
-    // The look at the log, the changes, the table, the keys, and the two people's rights.
+    // Queries for the log's snapshot, the changes, the table and the keys, and one per user for the rights.
     expect(ofTwo).toBe(6);
     expect(
       subscribers
@@ -679,12 +678,12 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const leaving = await following(await member(anna), { table: 'sales' });
     const staying = await following(await member(otieno), { table: 'sales' });
     await database.query('insert into public.sales values (1)');
-    expect(told(await leaving.received.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(typesAndIds(await leaving.received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.query('update public.employees set is_active = false where id = $1', [anna]);
     await database.query('insert into public.sales values (2)');
     await staying.received.atLeast(2);
     await database.query('update public.sales set id = 3 where id = 2');
-    expect(told(await staying.received.atLeast(3))).toEqual([
+    expect(typesAndIds(await staying.received.atLeast(3))).toEqual([
       ['INSERT', 1],
       ['INSERT', 2],
       ['UPDATE', 3],
@@ -749,7 +748,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await empty('public.bursts');
   }, 30_000);
 
-  test('a failing policy or filter affects no other client and is reported', async () => {
+  test('a failing policy or filter is reported and affects no other client', async () => {
     await database.execute(`
       create table public.brittle (id int primary key, size int);
       alter table public.brittle enable row level security;
@@ -771,10 +770,10 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       alter table public.brittle alter column size type date using null;
       insert into public.brittle values (1, '2026-01-01');
     `);
-    expect(told(await byId.received.atLeast(1))).toEqual([['INSERT', 1]]);
+    expect(typesAndIds(await byId.received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.execute('delete from public.brittle');
     await Promise.all([byId.received.atLeast(2), visitor.received.atLeast(1)]);
-    expect(told(visitor.received.all)).toEqual([['DELETE', 1]]);
+    expect(typesAndIds(visitor.received.all)).toEqual([['DELETE', 1]]);
     expect(bySize.received.all).toEqual([]);
     expect(own.errors).toEqual(
       expect.arrayContaining([
@@ -793,7 +792,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect(await channel.unsubscribe()).toBe('ok');
     await database.query('insert into public.drinks (id) values (2)');
     await other.received.atLeast(2);
-    expect(told(received.all)).toEqual([['INSERT', 1]]);
+    expect(typesAndIds(received.all)).toEqual([['INSERT', 1]]);
     await empty('public.drinks');
   });
 
@@ -854,7 +853,7 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
     await database.execute('delete from public.drinks');
   });
 
-  test('both send changes of parallel writers once each', async () => {
+  test('both send each change of concurrent writers once', async () => {
     const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
     const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
     await Promise.all(

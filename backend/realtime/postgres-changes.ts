@@ -1,4 +1,4 @@
-// Subscriptions to table changes: who receives which change, and which of its values.
+// Subscriptions to table changes: the receivers of each change, and the values that they may see.
 //
 // Changes are processed in batches. Each table of a batch is described once, its filters are evaluated once, and row level
 // security is queried once per distinct claims; then changes are delivered in commit order. Policies see the row as it is now,

@@ -33,7 +33,7 @@ export class PresenceFeed {
   readonly #options: PresenceFeedOptions;
   readonly #process = randomUUID();
   readonly #followed = new Map<string, FollowedAudience>();
-  /** Presences of clients of this process by reference: what the database is to have. */
+  /** Presences of clients of this process by reference: the desired state of the database. */
   readonly #own = new Map<string, { audience: string; appearance: Appearance }>();
   /** References whose rows may differ from `#own`. */
   readonly #unwritten = new Set<string>();
@@ -142,7 +142,7 @@ export class PresenceFeed {
   async #listen(): Promise<void> {
     const { database, onError } = this.#options;
     const onChanged = (payload: string) => {
-      // A process knows its own changes.
+      // This process sent the change itself.
       if (payload.slice(0, uuidLength) === this.#process) return;
       this.#markUnread(payload.slice(uuidLength + 1));
     };

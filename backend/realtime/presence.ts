@@ -1,4 +1,4 @@
-// Presences of this process's clients by topic, and what changes when members join or leave. Pure: it sends nothing.
+// Presences of this process's clients by topic, and the changes when members join or leave. Pure: it sends nothing.
 import { randomBytes } from 'node:crypto';
 
 /** One presence of a member. */
@@ -11,7 +11,7 @@ interface PresenceMeta {
 /** Presences by key. */
 export type PresenceState = Record<string, { metas: PresenceMeta[] }>;
 
-/** What changed. */
+/** Changes of a topic's presences. */
 export interface PresenceDiff {
   joins: PresenceState;
   leaves: PresenceState;
@@ -24,7 +24,7 @@ export interface Appearance {
   bytes: number;
 }
 
-/** What a member's change adds and removes. */
+/** Presences that a member's change adds and removes. */
 interface Change {
   joined?: Appearance;
   left?: Appearance | undefined;

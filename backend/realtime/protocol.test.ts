@@ -33,7 +33,7 @@ const message = fc.record<Message>({
 const alike = (value: unknown) => JSON.parse(JSON.stringify(value));
 
 describe('text frames', () => {
-  test('come back as they were in both versions', () => {
+  test('are decoded unchanged in both versions', () => {
     fc.assert(
       fc.property(message, fc.constantFrom(1 as const, 2 as const), (sent, version) => {
         expect(decodeText(version, encodeText(version, sent))).toEqual(alike(sent));
@@ -108,7 +108,7 @@ describe('binary frames', () => {
     );
   });
 
-  test('to the official client are understood by it', () => {
+  test('are decoded by the official client', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 30 });
     fc.assert(
       fc.property(text, text, json, (topic, event, value) => {
@@ -127,12 +127,12 @@ describe('binary frames', () => {
     );
   });
 
-  test('are not written when a name is longer than they have room for', () => {
+  test('are not written when a name is too long for its field', () => {
     expect(encodeBroadcast('é'.repeat(128), 'up', { encoding: 'json', text: '1' }, null)).toBeNull();
     expect(encodeBroadcast('é'.repeat(127), 'up', { encoding: 'json', text: '1' }, null)).not.toBeNull();
   });
 
-  test('of any bytes are read or refused, never misread as something else', () => {
+  test('of any bytes are read or rejected, never misread', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {
@@ -147,9 +147,9 @@ describe('binary frames', () => {
 
   test.each([
     ['of another kind', [0, 0, 0, 0, 0, 0, 0]],
-    ['cut short', [3, 0, 0, 9, 0, 0, 1, 65]],
+    ['truncated', [3, 0, 0, 9, 0, 0, 1, 65]],
     ['with bytes that are not UTF-8', [3, 0, 0, 1, 0, 0, 1, 255, 49]],
-    ['with JSON that is none', [3, 0, 0, 1, 0, 0, 1, 65, 123]],
+    ['with invalid JSON', [3, 0, 0, 1, 0, 0, 1, 65, 123]],
     ['of an unknown encoding', [3, 0, 0, 1, 0, 0, 7, 65, 49]],
   ])('%s are refused', (_, bytes) => {
     expect(() => decodeBinary(new Uint8Array(bytes))).toThrow(MalformedFrame);
@@ -162,6 +162,6 @@ test.each([
   ['2.0.0', 2],
   ['3.0.0', null],
   ['2', null],
-])('the version asked for as %s is %s', (vsn, version) => {
+])('the requested version %s is read as %s', (vsn, version) => {
   expect(versionOf(vsn)).toBe(version);
 });

@@ -173,7 +173,7 @@ export function decodeBinary(frame: Uint8Array): PushedBroadcast {
     offset += size ?? 0;
     return readUtf8(frame.subarray(start, offset));
   });
-  if (frame.length < offset) throw new MalformedFrame('a binary frame cut short');
+  if (frame.length < offset) throw new MalformedFrame('a truncated binary frame');
   const [joinRef = '', ref = '', topic = '', userEvent = '', metadata = ''] = fields;
   const bytes = frame.subarray(offset);
   let data: BroadcastData;

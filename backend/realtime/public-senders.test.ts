@@ -1,11 +1,11 @@
-// Public topics that only privileged senders may send to: everyone receives.
+// Public topics with privileged senders: every client may receive.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
 import { throwawayDatabase } from '../database/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
-interface Told {
+interface ReceivedBroadcast {
   event: string;
 }
 
@@ -41,7 +41,7 @@ describe('with privileged senders', () => {
     return client;
   };
   const listening = async (topic: string) => {
-    const received = new Collected<Told>();
+    const received = new Collected<ReceivedBroadcast>();
     const channel = service.client().channel(topic);
     channel.on('broadcast', { event: '*' }, received.add as never);
     await subscribed(channel);
@@ -63,14 +63,14 @@ describe('with privileged senders', () => {
   };
 
   test.each(['1.0.0', '2.0.0'])(
-    'what a visitor broadcasts in version %s of the protocol reaches nobody and gets no answer, without a query',
+    'a broadcast of a visitor in protocol version %s is dropped without a response or a query',
     async (vsn) => {
       const topic = `hall ${vsn}`;
       const received = await listening(topic);
       const visitor = service.client({ vsn }).channel(topic, {
         config: { broadcast: { ack: true, self: true } },
       });
-      const echoed = new Collected<Told>();
+      const echoed = new Collected<ReceivedBroadcast>();
       visitor.on('broadcast', { event: '*' }, echoed.add as never);
       await subscribed(visitor);
       const before = asked.total;
@@ -78,7 +78,7 @@ describe('with privileged senders', () => {
       void visitor.send({ type: 'broadcast', event: 'forged', payload: {} }).then((given) => {
         answer = given;
       });
-      // Answered after the broadcast, as the server takes the messages of a topic in order.
+      // Answered after the broadcast, as the server handles the messages of a topic in order.
       expect(await visitor.track({})).toBe('error');
       expect([answer, asked.total]).toEqual([undefined, before]);
       await fromDatabase(topic);

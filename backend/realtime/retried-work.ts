@@ -7,7 +7,7 @@ export interface Workload {
   /** Whether there is work. */
   isDue(): boolean;
   /**
-   * Does the work. What it rejects stays due and is retried after half a second.
+   * Does the work. After a rejection, the rest stays due and is retried in half a second.
    * @param isStopped whether to leave the rest
    */
   work(isStopped: () => boolean): Promise<void>;

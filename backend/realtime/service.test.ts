@@ -35,11 +35,11 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         using (realtime.topic() = 'room-' || (select auth.uid())::text and topic = realtime.topic());
       create policy "members write to their room" on realtime.messages for insert to authenticated
         with check (realtime.topic() = 'room-' || (select auth.uid())::text and extension = 'broadcast');
-      create policy "members of a club see who is there, some hear what is said" on realtime.messages
+      create policy "members of a club read presence, some read broadcasts" on realtime.messages
         for select to authenticated using (
           realtime.topic() = 'club'
-          and (extension = 'presence' and (auth.jwt() ->> 'sees')::boolean
-            or extension = 'broadcast' and (auth.jwt() ->> 'hears')::boolean)
+          and (extension = 'presence' and (auth.jwt() ->> 'reads_presence')::boolean
+            or extension = 'broadcast' and (auth.jwt() ->> 'reads_broadcasts')::boolean)
         );
       create policy "the lost topic fails" on realtime.messages for select to authenticated
         using (realtime.topic() = 'lost' and 1 / (length(topic) - 4) > 0);
@@ -61,7 +61,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
   describe.each(['1.0.0', '2.0.0'])('in version %s of the protocol', (vsn) => {
     const options = { vsn };
 
-    test('a broadcast reaches the others on the topic, and the sender only when it asks for that', async () => {
+    test('a broadcast reaches the other subscribers, and the sender only with the option `self`', async () => {
       const received = new Collected<Message>();
       const echoed = new Collected<Message>();
       const listener = service.client(options).channel(`hall ${vsn}`);
@@ -122,7 +122,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(await subscribed(client.channel('again'))).toEqual(joined);
     });
 
-    test('tracking the same presence again is no change', async () => {
+    test('tracking the same presence again announces nothing', async () => {
       const events = new Collected<string>();
       const watcher = service.client(options).channel(`again ${vsn}`);
       watcher.on('presence', { event: 'join' }, ({ newPresences }) =>
@@ -173,11 +173,11 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     await subscribed(young);
     await old.send({ type: 'broadcast', event: 'from old', payload: { a: 1 } });
     await young.send({ type: 'broadcast', event: 'from young', payload: { a: 2 } });
-    const told = await received.atLeast(2);
-    expect(told.map(({ event }) => event).sort()).toEqual(['from old', 'from young']);
+    const messages = await received.atLeast(2);
+    expect(messages.map(({ event }) => event).sort()).toEqual(['from old', 'from young']);
   });
 
-  test('bytes come through as bytes', async () => {
+  test('a binary broadcast arrives as bytes', async () => {
     const received = new Collected<{ payload: ArrayBuffer }>();
     const listener = service.client().channel('bytes');
     listener.on('broadcast', { event: 'blob' }, received.add as never);
@@ -185,8 +185,8 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     const sender = service.client().channel('bytes');
     await subscribed(sender);
     await sender.send({ type: 'broadcast', event: 'blob', payload: new Uint8Array([0, 255, 7]).buffer });
-    const [told] = await received.atLeast(1);
-    expect(new Uint8Array(told?.payload ?? new ArrayBuffer(0))).toEqual(new Uint8Array([0, 255, 7]));
+    const [message] = await received.atLeast(1);
+    expect(new Uint8Array(message?.payload ?? new ArrayBuffer(0))).toEqual(new Uint8Array([0, 255, 7]));
   });
 
   test('public and private topics of one name are separate', async () => {
@@ -264,19 +264,21 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       ] as const) {
         const client = await member();
         const channel = client.channel(room, isPrivate);
-        const told = new Collected<{ status: string; message: string }>();
+        const systemMessages = new Collected<{ status: string; message: string }>();
         const statuses = new Collected<string>();
-        channel.on('system', {}, told.add);
+        channel.on('system', {}, systemMessages.add);
         channel.subscribe((status) => statuses.add(status));
         await statuses.atLeast(1);
         await client.setAuth(await tokenOf(claims, expiry));
         expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
-        expect(told.all).toMatchObject([{ status: 'error', message: expect.stringMatching(reason) }]);
+        expect(systemMessages.all).toMatchObject([
+          { status: 'error', message: expect.stringMatching(reason) },
+        ]);
       }
     });
 
     test('sends presence and broadcasts as far as the current token allows', async () => {
-      const clubOf = async (rights: { sees: boolean; hears: boolean }) => {
+      const clubOf = async (rights: { reads_presence: boolean; reads_broadcasts: boolean }) => {
         const client = service.client();
         const token = (now: typeof rights) => tokenOf({ role: 'authenticated', sub, ...now });
         await client.setAuth(await token(rights));
@@ -295,11 +297,11 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
           become: async (now: typeof rights) => client.setAuth(await token(now)),
         };
       };
-      const both = await clubOf({ sees: true, hears: true });
-      const watcher = await clubOf({ sees: true, hears: false });
+      const both = await clubOf({ reads_presence: true, reads_broadcasts: true });
+      const watcher = await clubOf({ reads_presence: true, reads_broadcasts: false });
       await send({}, 'first', 'club', true);
       await both.received.atLeast(1);
-      await watcher.become({ sees: true, hears: true });
+      await watcher.become({ reads_presence: true, reads_broadcasts: true });
       await expect
         .poll(async () => {
           await send({}, 'later', 'club', true);
@@ -307,13 +309,13 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         })
         .toBeGreaterThan(0);
       expect(watcher.received.all.map(({ event }) => event)).not.toContain('first');
-      // To be present is to write, which no policy lets them.
+      // Presence requires write permission, which no policy gives them.
       expect(await both.channel.track({ mood: 'calm' })).toBe('error');
-      await both.become({ sees: false, hears: true });
+      await both.become({ reads_presence: false, reads_broadcasts: true });
       expect(await both.closed.atLeast(1)).toEqual([
         'You no longer have permission to read from this Channel topic: club',
       ]);
-      await watcher.become({ sees: false, hears: false });
+      await watcher.become({ reads_presence: false, reads_broadcasts: false });
       expect(await watcher.closed.atLeast(1)).toEqual([
         'You do not have permissions to read from this Channel topic: club',
       ]);
@@ -345,20 +347,23 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       });
       channel.on('broadcast', { event: 'past' }, received.add as never);
       await subscribed(channel);
-      const told = await received.atLeast(2);
-      expect(told.map(({ payload, meta }) => [payload.n, meta?.replayed])).toEqual([
+      const messages = await received.atLeast(2);
+      expect(messages.map(({ payload, meta }) => [payload.n, meta?.replayed])).toEqual([
         [2, true],
         [3, true],
       ]);
     });
   });
 
-  test('bytes that SQL sends reach clients of protocol 2, at once and when repeated', async () => {
+  test('bytes from SQL reach clients of protocol 2, live and replayed', async () => {
     const sendBytes = (event: string) =>
       database.query(`select realtime.send_binary('\\xdeadbeef00ff', $1, 'news')`, [event]);
     await sendBytes('before');
-    const told: Record<string, Collected<Message>> = { '1.0.0': new Collected(), '2.0.0': new Collected() };
-    for (const [vsn, received] of Object.entries(told)) {
+    const receivedBy: Record<string, Collected<Message>> = {
+      '1.0.0': new Collected(),
+      '2.0.0': new Collected(),
+    };
+    for (const [vsn, received] of Object.entries(receivedBy)) {
       const channel = service.client({ vsn }).channel('news', {
         config: { private: true, broadcast: { replay: { since: Date.now() - 60_000, limit: 1 } } },
       });
@@ -368,7 +373,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     await sendBytes('after');
     await send({}, 'words', 'news', true);
     const bytes = new Uint8Array([0xde, 0xad, 0xbe, 0xef, 0, 0xff]);
-    const [repeated, fresh, words] = (await told['2.0.0']?.atLeast(3)) ?? [];
+    const [repeated, fresh, words] = (await receivedBy['2.0.0']?.atLeast(3)) ?? [];
     expect([repeated?.event, repeated?.meta?.replayed, new Uint8Array(repeated?.payload as never)]).toEqual([
       'before',
       true,
@@ -376,20 +381,20 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     ]);
     expect([fresh?.event, new Uint8Array(fresh?.payload as never)]).toEqual(['after', bytes]);
     expect(words?.event).toBe('words');
-    // Protocol 1 has no frames for bytes.
-    expect((await told['1.0.0']?.atLeast(1))?.map(({ event }) => event)).toEqual(['words']);
+    // Protocol 1 has no binary frames.
+    expect((await receivedBy['1.0.0']?.atLeast(1))?.map(({ event }) => event)).toEqual(['words']);
   });
 
-  test('a channel ends when its token runs out', async () => {
+  test('a channel ends when its token expires', async () => {
     const client = service.client();
     await client.setAuth(await tokenOf({ role: 'authenticated', sub }, Math.floor(Date.now() / 1000) + 2));
     const channel = client.channel('short');
-    const told = new Collected<{ message: string }>();
+    const systemMessages = new Collected<{ message: string }>();
     const statuses = new Collected<string>();
-    channel.on('system', {}, told.add);
+    channel.on('system', {}, systemMessages.add);
     channel.subscribe((status) => statuses.add(status));
     expect(await statuses.atLeast(2)).toEqual([states.SUBSCRIBED, states.CLOSED]);
-    expect(told.all[0]?.message).toMatch(/^Token has expired 0 seconds ago/);
+    expect(systemMessages.all[0]?.message).toMatch(/^Token has expired 0 seconds ago/);
   });
 
   test.each([
@@ -442,12 +447,12 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       const sender = service.client().channel('by/post é');
       expect(await sender.httpSend('greeting', { n: 1 })).toEqual({ success: true });
       expect(await sender.httpSend('blob', new Uint8Array([1, 2]).buffer)).toEqual({ success: true });
-      const told = await received.atLeast(2);
-      expect(told[0]).toEqual({ type: 'broadcast', event: 'greeting', payload: { n: 1 } });
-      expect(new Uint8Array(told[1]?.payload as never)).toEqual(new Uint8Array([1, 2]));
+      const messages = await received.atLeast(2);
+      expect(messages[0]).toEqual({ type: 'broadcast', event: 'greeting', payload: { n: 1 } });
+      expect(new Uint8Array(messages[1]?.payload as never)).toEqual(new Uint8Array([1, 2]));
     });
 
-    test('a batch is sent where the caller may send, and answered alike', async () => {
+    test('a batch is sent to the topics that the caller may send to, with the same response for all', async () => {
       const received = new Collected<Message>();
       const channel = service.client().channel('news', { config: { private: true } });
       channel.on('broadcast', { event: '*' }, received.add as never);
@@ -487,7 +492,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
   });
 
   describe('SQL', () => {
-    test('gets a warning for an invalid broadcast and continues', async () => {
+    test('receives a warning for an invalid broadcast and continues', async () => {
       const done = await database.transaction(async (session) => {
         await session.query(`select realtime.send('{}', 'event', null, false)`);
         return session.query('select 1 as still_here');
@@ -495,7 +500,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       expect(done.rows).toEqual([{ still_here: 1 }]);
     });
 
-    test('may send for a visitor from a function of its own, while the visitor may not', async () => {
+    test('may send on behalf of a visitor in a security definer function; the visitor may not', async () => {
       await database.execute(`
         create function public.ring() returns void language sql security definer set search_path = ''
         begin atomic select realtime.send('{"by": "shop"}', 'ring', 'bell', false); end;
@@ -543,7 +548,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       ]);
     });
 
-    test('sends more than a notification could hold', async () => {
+    test('sends messages longer than a notification', async () => {
       const received = new Collected<Message>();
       const channel = service.client().channel('large');
       channel.on('broadcast', { event: 'all' }, received.add as never);

@@ -39,7 +39,7 @@ export interface RealtimeOptions {
   authenticate: Authenticate;
   /** Receives errors whose details no client sees. */
   onError?: (error: unknown) => void;
-  /** Who may send to public topics. `realtime.send` in the database always reaches everyone. Default: `everyone`. */
+  /** Allowed senders to public topics. `realtime.send` in the database always reaches everyone. Default: `everyone`. */
   publicSenders?: PublicSenders;
   /** Limits that differ from the defaults. */
   limits?: Partial<Limits>;

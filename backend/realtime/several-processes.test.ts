@@ -8,7 +8,7 @@ import { Collected, startService, subscribed, type ThrowawayService } from './th
 
 const platform = { name: 'platform', folder: 'backend/platform' };
 
-// A busy machine may take its time.
+// A busy machine may be slow.
 const waitMs = 50_000;
 
 interface Message {
@@ -43,7 +43,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     await subscribed(channel);
     return { received, channel };
   };
-  const numbers = (told: Message[]) => told.map(({ payload }) => payload.n);
+  const numbers = (messages: Message[]) => messages.map(({ payload }) => payload.n);
 
   test('forward broadcasts of clients of the other, in order and once', async () => {
     const a = await listening(here, 'bridge');
@@ -65,13 +65,13 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
     await a.channel.send({ type: 'broadcast', event: 'bytes', payload: bytes.buffer });
     await a.channel.send({ type: 'broadcast', event: 'small', payload: { n: 3 } });
-    const told = await b.received.atLeast(3);
-    expect(told.map(({ event }) => event)).toEqual(['text', 'bytes', 'small']);
-    expect(told[0]?.payload.text).toBe(text);
-    expect(Buffer.from(told[1]?.payload as never).equals(Buffer.from(bytes))).toBe(true);
+    const messages = await b.received.atLeast(3);
+    expect(messages.map(({ event }) => event)).toEqual(['text', 'bytes', 'small']);
+    expect(messages[0]?.payload.text).toBe(text);
+    expect(Buffer.from(messages[1]?.payload as never).equals(Buffer.from(bytes))).toBe(true);
   });
 
-  test('both deliver what SQL sends, and what one of them receives over HTTP', async () => {
+  test('both deliver broadcasts from SQL, and those that one of them receives over HTTP', async () => {
     const a = await listening(here, 'both');
     const b = await listening(there, 'both');
     await database.query(`select realtime.send('{"n": 1}', 'sql', 'both', false)`);
@@ -81,7 +81,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     expect(numbers(await b.received.atLeast(2))).toEqual([1, 2]);
   });
 
-  test('miss and repeat nothing that SQL sends while their connection is lost', async () => {
+  test('miss and repeat no broadcast from SQL after a lost connection', async () => {
     const a = await listening(here, 'gap');
     const b = await listening(there, 'gap');
     const send = (n: number) =>
@@ -126,7 +126,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
       await sees(late, { guest: ['calm'], late: ['curious'] });
       await sees(guest, { guest: ['calm'], late: ['curious'] });
       expect(await guest.track({ mood: 'happy \u0000' })).toBe('ok');
-      // Clients that were there keep the former one too: the official client does not find it to remove it.
+      // Earlier subscribers also list the former presence, because the official client does not find it to remove it.
       await vi.waitFor(() => expect(moodsOf(watcher).guest).toContain('happy \u0000'), { timeout: waitMs });
       const later = await present(there, 'lobby', 'later');
       await sees(later, { guest: ['happy \u0000'], late: ['curious'] });
@@ -162,7 +162,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
       await bounded.close();
     });
 
-    test('until a killed process is missed', async () => {
+    test('until a killed process times out', async () => {
       const lostDatabase = openPostgresql(database.url ?? '', { onError: () => {} });
       const lease = { presenceLeaseMs: 1_500 };
       const lost = await startService(lostDatabase, lease);
@@ -179,7 +179,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
       };
       const first = await seenAt();
       await vi.waitFor(async () => expect(await seenAt()).not.toBe(first), { timeout: waitMs });
-      // A process that the others deleted although it runs comes back.
+      // A running process that the others have deleted returns.
       await database.query(
         `delete from realtime.presence_processes where id in (
            select process from realtime.presences where appearance::json ->> 'key' = 'guest' and audience = 'public:mortal'

@@ -60,11 +60,11 @@ function fieldsMissing(): TokenRefused {
 
 /** Chooses the error for a refused token; its content is used for nothing else. */
 function refusalOf(error: InvalidToken, token: string): TokenRefused {
-  const said = unverifiedClaims(token);
-  if (!said) return malformed();
+  const claims = unverifiedClaims(token);
+  if (!claims) return malformed();
   if (error.code === 'PGRST301')
     return new TokenRefused('JwtSignatureError', 'Failed to validate JWT signature');
-  const secondsAgo = typeof said.exp === 'number' ? Date.now() / 1000 - said.exp : 0;
+  const secondsAgo = typeof claims.exp === 'number' ? Date.now() / 1000 - claims.exp : 0;
   return secondsAgo > 0 ? expired(secondsAgo) : fieldsMissing();
 }
 

@@ -16,8 +16,12 @@ export function answerPreflight(
 ): Response | null {
   const origin = headers.get('origin');
   if (method !== 'OPTIONS' || origin === null || !headers.has('access-control-request-method')) return null;
-  const asked = headers.get('access-control-request-headers')?.split(',') ?? [];
-  const names = ['Authorization', ...asked.map((name) => name.trim()).filter(Boolean), safeHeaders];
+  const requestedHeaders = headers.get('access-control-request-headers')?.split(',') ?? [];
+  const names = [
+    'Authorization',
+    ...requestedHeaders.map((name) => name.trim()).filter(Boolean),
+    safeHeaders,
+  ];
   return new Response(null, {
     status: 200,
     headers: {

@@ -81,7 +81,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the standalone data serv
       grant all on api.notes to alone_clerk;
       create function api.settings() returns json language sql stable as $$ select json_build_object(
         'timeout', current_setting('statement_timeout'), 'isolation', current_setting('transaction_isolation')) $$;
-      create function api.patient() returns text language sql stable set statement_timeout to '7s' set work_mem to '5MB'
+      create function api.with_timeout() returns text language sql stable set statement_timeout to '7s' set work_mem to '5MB'
       as $$ select current_setting('statement_timeout') $$;
       create function api.alone() returns text language sql stable set default_transaction_isolation to 'serializable'
       as $$ select current_setting('transaction_isolation') $$;
@@ -135,7 +135,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the standalone data serv
     const headers = { Authorization: `Bearer ${await sign({ roles: ['alone_clerk'] })}` };
     const clerk = new PostgrestClient(alone.url, { headers });
     expect((await clerk.rpc('settings')).data).toEqual({ timeout: '3s', isolation: 'repeatable read' });
-    expect((await clerk.rpc('patient')).data).toBe('7s');
+    expect((await clerk.rpc('with_timeout')).data).toBe('7s');
     expect((await clerk.rpc('alone')).data).toBe('serializable');
   });
 

@@ -28,7 +28,7 @@ export interface DataServer {
 /**
  * Starts it. The database is used as is, without migrations.
  * @param environment the settings; those in the database take precedence
- * @throws errors that `describeStartFailure` words
+ * @throws errors that `describeStartFailure` describes
  */
 export async function startDataServer(
   environment: Readonly<Record<string, string | undefined>>,

@@ -5,8 +5,8 @@ import { type DataConfig, readDataConfig, settingsInDatabase } from './config.ts
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 /**
- * Reads the environment's settings and, where that is wanted, the database's over them: what its user was given
- * (`alter role … set pgrst.db_schemas = …`, in this database before all), and what the function PGRST_DB_PRE_CONFIG sets.
+ * Reads the environment's settings and, if configured, the database's, which override them: those of its user
+ * (`alter role … set pgrst.db_schemas = …`, first in this database, then in all) and those that the function PGRST_DB_PRE_CONFIG sets.
  * @throws WrongSetting naming the first wrong one; DatabaseError
  */
 export async function readDatabaseSettings(
@@ -17,7 +17,7 @@ export async function readDatabaseSettings(
   if (!ofEnvironment) throw new Error('the data service has no database');
   if (!ofEnvironment.inDatabase) return ofEnvironment;
   const ofRole = await settingsOfRole(database);
-  // The function that sets some may itself be named by one.
+  // The name of that function may itself be a setting of the database.
   const preConfig = readDataConfig(environment, ofRole)?.inDatabase?.preConfig;
   const ofFunction = preConfig ? await settingsOfFunction(database, preConfig) : new Map();
   return readDataConfig(environment, new Map([...ofFunction, ...ofRole])) ?? ofEnvironment;

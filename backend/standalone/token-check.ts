@@ -23,11 +23,11 @@ export interface TokenSettings {
   audience: string | null;
   /** Where in a token the role is, from the outside in. */
   roleClaim: readonly ClaimStep[];
-  /** How many verified tokens are remembered. */
+  /** Maximum number of cached verified tokens. */
   maxCachedTokens: number;
 }
 
-/** A request answered before it reaches the service. */
+/** The error of a request that is rejected before it reaches the service. */
 export class RefusedToken extends Error {
   override readonly name = 'RefusedToken';
   readonly code: string;
@@ -133,7 +133,7 @@ function verifierOf(keys: readonly VerifyingKey[]): (token: string) => Promise<U
         });
         return payload;
       } catch {
-        // Another key may be the one.
+        // Another key may fit.
       }
     }
     throw new RefusedToken(
@@ -161,7 +161,7 @@ function headerOf(token: string): { algorithm: string; id: string | null } {
   throw new RefusedToken('PGRST301', 'JWT cryptographic operation failed');
 }
 
-/** A token that names a key wants that key; a plain secret, which has no name, is meant by any. */
+/** A token with a `kid` is verified by that key or by the shared secret, which has none. */
 function isSuitable(key: VerifyingKey, algorithm: string, id: string | null): boolean {
   if (key instanceof Uint8Array) return algorithm === 'HS256';
   return (
@@ -180,7 +180,7 @@ function publicPart({ kty, crv, x, y, n, e, k }: JWK): JWK {
 
 // ── Claims ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Seconds clocks may differ by. */
+/** Tolerated clock skew in seconds. */
 const skew = 30;
 
 function checkClaims(claims: TokenClaims, audience: string | null): void {

@@ -64,7 +64,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
   const id = checkedBucketName(optionalTextIn(body, 'id', name));
   const type = optionalTextIn(body, 'type', 'STANDARD');
   if (type !== 'STANDARD')
-    throw storageErrors.request('body/type must be STANDARD: other kinds of bucket are not kept here');
+    throw storageErrors.request('body/type must be STANDARD: other bucket types are not supported');
   const { owner, ownerId } = ownerOf(call.caller.claims);
   const limits = readLimits(context, body);
   try {

@@ -34,7 +34,7 @@ export async function accept(
   described: { type: string; cacheControl: string },
   client: Client,
 ): Promise<{ file: WorkFile; metadata: ObjectMetadata }> {
-  let kept: WorkFile = file;
+  let storedFile: WorkFile = file;
   let type = described.type;
   try {
     if (takesOnlyImages(bucket.allowed_mime_types)) {
@@ -45,23 +45,23 @@ export async function accept(
         if (declared && takesType(bucket.allowed_mime_types, type)) return declared;
         throw storageErrors.mimeType(`image/${format}`);
       });
-      kept = clean;
+      storedFile = clean;
       type = clean.format === declared ? essence(type) : `image/${clean.format}`;
     }
     checkType(bucket, type);
   } catch (error) {
-    await discard(kept);
+    await discard(storedFile);
     throw error;
   }
   return {
-    file: kept,
+    file: storedFile,
     metadata: {
-      eTag: `"${kept.md5}"`,
-      size: kept.size,
+      eTag: `"${storedFile.md5}"`,
+      size: storedFile.size,
       mimetype: type,
       cacheControl: described.cacheControl,
       lastModified: new Date().toISOString(),
-      contentLength: kept.size,
+      contentLength: storedFile.size,
       httpStatusCode: 200,
     },
   };

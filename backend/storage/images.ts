@@ -12,7 +12,7 @@ export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif';
 export interface Gravity {
   /** A side, a corner, the centre, the salient region, or a point. */
   to: (typeof gravities)[number];
-  /** Of a point: the share of the width and height, 0 to 1. Else the way from there: pixels, or below 1 a share. */
+  /** For a focus point: fractions of width and height, 0 to 1. Otherwise offsets from the side or corner: pixels, or fractions below 1. */
   x: number | null;
   y: number | null;
 }

@@ -110,7 +110,7 @@ test('after a kill the object has its last acknowledged content or a later one, 
       expect(Number(content.replace('version ', '')), dies).toBeGreaterThanOrEqual(acknowledged);
       expect(await stored()).toHaveLength(2);
 
-      // Young files may belong to an upload that is about to be done.
+      // Young files may belong to an upload in progress.
       const anHourAgo = new Date(Date.now() - 3_600_000);
       expect(await sweepOrphans(database, files, installation, anHourAgo)).toBe(0);
       // Files of another database in the same folder are not swept.

@@ -50,28 +50,28 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
   };
 
   const read = async (name: string): Promise<Buffer | null> => {
-    const kept = await index();
-    const size = kept.get(name);
+    const entries = await index();
+    const size = entries.get(name);
     if (size === undefined) return null;
     const image = await readFile(join(folder, name)).catch(() => null);
-    kept.delete(name);
-    if (image) kept.set(name, size);
+    entries.delete(name);
+    if (image) entries.set(name, size);
     else total -= size;
     return image;
   };
 
-  const keep = async (name: string, image: Buffer): Promise<void> => {
-    const kept = await index();
+  const store = async (name: string, image: Buffer): Promise<void> => {
+    const entries = await index();
     if (image.length > maxBytes) return;
     const draft = join(folder, `${name}.${crypto.randomUUID()}.draft`);
     await writeFile(draft, image);
     await rename(draft, join(folder, name));
-    total += image.length - (kept.get(name) ?? 0);
-    kept.delete(name);
-    kept.set(name, image.length);
-    for (const [oldest, size] of kept) {
+    total += image.length - (entries.get(name) ?? 0);
+    entries.delete(name);
+    entries.set(name, image.length);
+    for (const [oldest, size] of entries) {
       if (total <= maxBytes) break;
-      kept.delete(oldest);
+      entries.delete(oldest);
       total -= size;
       await rm(join(folder, oldest), { force: true });
     }
@@ -84,7 +84,7 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
     const job = (async () => {
       const image = await make();
       // A full disk must not prevent a client from getting an image.
-      await keep(name, image).catch(() => {});
+      await store(name, image).catch(() => {});
       return image;
     })().finally(() => making.delete(name));
     making.set(name, job);

@@ -76,7 +76,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
     finishing.set(upload.id, job);
     return job;
   };
-  // Another process may be finishing it, or have done so. What arrived whole is stored even if its client has left.
+  // Another process may be finishing it, or have done so. A complete upload is stored even if its client has disconnected.
   const finishOnce = async (request: Incoming, upload: Upload): Promise<void> => {
     const lock = locker.newLock(upload.id);
     await lock.lock(new AbortController().signal, () => {});
@@ -102,7 +102,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       await storeObject(context, request.call, target, bucket, file, describedIn(metadata));
     } catch (error) {
       await discard({ path: copy });
-      // A refused upload would be refused again.
+      // A rejected upload would be rejected again.
       if (asStorageError(error)) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
@@ -192,7 +192,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         return response;
       }
 
-      // The last answer may have been lost, or its process killed: the next request learns how it ended.
+      // The last response may have been lost, or its process killed: the next request receives the result.
       const id = idIn(call.url.pathname.split('/').at(-1));
       const readDone = async () => (id ? readFile(donePath(id), 'utf8').catch(() => null) : null);
       const done = await readDone();

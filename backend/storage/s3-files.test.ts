@@ -1,4 +1,4 @@
-// The S3 file store, against a small server that checks what real ones require.
+// The S3 file store, against a small server with the checks of real ones.
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -32,11 +32,11 @@ beforeAll(async () => {
     )
       return refuse(403, 'SignatureDoesNotMatch');
     const url = new URL(request.url ?? '', 'http://store');
-    const key = url.pathname.replace('/pictures/', '');
+    const key = url.pathname.replace('/uploads/', '');
     const object = objects.get(key);
     const written = new Date().toISOString();
     if (request.method === 'PUT' && source) {
-      const from = objects.get(String(source).replace('/pictures/', ''));
+      const from = objects.get(String(source).replace('/uploads/', ''));
       if (!from) return refuse(404, 'NoSuchKey');
       objects.set(key, { ...from, written });
       return response.end('<CopyObjectResult/>');
@@ -71,7 +71,7 @@ beforeAll(async () => {
   const address = server.address();
   const settings = {
     endpoint: `http://127.0.0.1:${address && typeof address === 'object' ? address.port : 0}/`,
-    bucket: 'pictures',
+    bucket: 'uploads',
     accessKey: 'key',
     secretKey: 'secret',
     region: 'somewhere',
@@ -123,9 +123,9 @@ test('retries a temporary failure; a permanent one is an error, and the work fil
   await files.put(name, await newFile('twice'));
   expect(await text(await files.read(name))).toBe('twice');
   failures = [500, 500, 500];
-  const path = await newFile('kept');
+  const path = await newFile('content');
   await expect(files.put(newName(), path)).rejects.toThrow('the file store answered 500');
-  expect(await readFile(path, 'utf8')).toBe('kept');
+  expect(await readFile(path, 'utf8')).toBe('content');
   failures = [403];
   await expect(files.read(name)).rejects.toThrow('refused to give a file: 403');
 });

@@ -66,7 +66,7 @@ export function createS3Files(settings: S3Settings, workFolder: string): FileSto
         body: size === 0 ? '' : (Readable.toWeb(createReadStream(workFile)) as ReadableStream<Uint8Array>),
         duplex: 'half',
       }));
-      await expectOk(response, 'keep a file');
+      await expectOk(response, 'store a file');
       await rm(workFile, { force: true });
     },
 

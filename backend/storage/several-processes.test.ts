@@ -135,7 +135,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     await waiting.unlock();
     expect(await readdir(shared)).toEqual([]);
 
-    // A killed process leaves its lock, which is no longer renewed.
+    // The lock of a killed process is no longer renewed.
     const left = join(shared, 'two.lock');
     await writeFile(left, 'of a killed process');
     const longAgo = new Date(Date.now() - 60_000);

@@ -77,7 +77,7 @@ async function isCreated(path: string, token: string): Promise<boolean> {
 async function removeStale(path: string, staleMs: number): Promise<void> {
   const found = await stat(path).catch(() => null);
   if (!found || Date.now() - found.mtimeMs < staleMs) return;
-  // Of several processes one gets to move it away.
+  // Only one of several processes can move it away.
   const aside = `${path}.${randomUUID()}`;
   await rename(path, aside).catch(() => {});
   await rm(aside, { force: true });

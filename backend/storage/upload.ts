@@ -180,7 +180,7 @@ export function readUserMetadata(
   } catch {
     // Reported below.
   }
-  throw storageErrors.request('metadata must be a JSON object of what can be kept');
+  throw storageErrors.request('metadata must be a JSON object that PostgreSQL can store');
 }
 
 async function receiveForm(

@@ -24,7 +24,7 @@ import {
 import { emailExists, phoneExists } from '../verify.ts';
 
 /** Fields that an administrator may set. Absent fields do not change. */
-interface Wanted {
+interface UserChanges {
   email: string | undefined;
   phone: string | undefined;
   hashed: string | undefined;
@@ -38,11 +38,11 @@ interface Wanted {
   bannedUntil: string | null | undefined;
 }
 
-async function readWanted(
+async function readChanges(
   body: Fields,
   context: AuthContext,
   before: Pick<UserRow, 'email' | 'phone'> | null = null,
-): Promise<Wanted> {
+): Promise<UserChanges> {
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   const password = optionalText(body, 'password') || undefined;
   const given = optionalText(body, 'password_hash') || undefined;
@@ -140,23 +140,23 @@ function readNumber(query: URLSearchParams, name: string, fallback: number): num
 async function create(request: AuthRequest, context: AuthContext): Promise<Response> {
   const id = text(request.body, 'id') || undefined;
   if (id !== undefined && !isUuid(id)) throw invalid('ID must conform to the uuid v4 format');
-  const wanted = await readWanted(request.body, context);
-  const { email, phone } = wanted;
+  const changes = await readChanges(request.body, context);
+  const { email, phone } = changes;
   if (!email && !phone) throw invalid('Cannot create a user without either an email or phone');
-  const hashed = wanted.hashed ?? (await context.passwords.hash(randomBytes(24).toString('base64url')));
+  const hashed = changes.hashed ?? (await context.passwords.hash(randomBytes(24).toString('base64url')));
   const providers = [...(email ? ['email'] : []), ...(phone ? ['phone'] : [])];
   const user = await inTransaction(context, async (tx) => {
-    await refuseTaken(tx, wanted);
+    await refuseTaken(tx, changes);
     const made = await createUser(tx, context, {
       ...(id ? { id } : {}),
       email: email ?? null,
       phone: phone ?? null,
       encrypted_password: hashed,
-      ...(wanted.role ? { role: wanted.role } : {}),
-      ...(wanted.aud ? { aud: wanted.aud } : {}),
-      banned_until: wanted.bannedUntil ?? null,
-      raw_user_meta_data: wanted.userMetadata ?? {},
-      raw_app_meta_data: { provider: providers[0], providers, ...wanted.appMetadata },
+      ...(changes.role ? { role: changes.role } : {}),
+      ...(changes.aud ? { aud: changes.aud } : {}),
+      banned_until: changes.bannedUntil ?? null,
+      raw_user_meta_data: changes.userMetadata ?? {},
+      raw_app_meta_data: { provider: providers[0], providers, ...changes.appMetadata },
     });
     for (const address of [...(email ? [{ email }] : []), ...(phone ? [{ phone }] : [])]) {
       await putIdentity(tx, context, {
@@ -167,7 +167,7 @@ async function create(request: AuthRequest, context: AuthContext): Promise<Respo
         isSignIn: false,
       });
     }
-    await confirmWanted(tx, context, made.id, wanted);
+    await confirmChanges(tx, context, made.id, changes);
     await audit(tx, context, 'user_signedup', null, request, { user_id: made.id });
     return readUserJson(tx, made.id);
   });
@@ -183,28 +183,28 @@ async function get(request: AuthRequest, { database }: AuthContext): Promise<Res
 
 async function update(request: AuthRequest, context: AuthContext): Promise<Response> {
   const known = await existing(context.database, request);
-  const wanted = await readWanted(request.body, context, known);
+  const changes = await readChanges(request.body, context, known);
   const user = await inTransaction(context, async (tx) => {
     const before = await existing(tx, request, true);
-    await refuseTaken(tx, wanted, before.id);
+    await refuseTaken(tx, changes, before.id);
     const change: UserChange = {
-      ...(wanted.role ? { role: wanted.role } : {}),
-      ...(wanted.aud ? { aud: wanted.aud } : {}),
-      ...(wanted.hashed ? { encrypted_password: wanted.hashed } : {}),
-      ...(wanted.bannedUntil !== undefined ? { banned_until: wanted.bannedUntil } : {}),
-      ...(wanted.email ? { email: wanted.email, email_change: '' } : {}),
-      ...(wanted.phone ? { phone: wanted.phone, phone_change: '' } : {}),
-      ...(wanted.userMetadata
-        ? { raw_user_meta_data: merged(before.raw_user_meta_data, wanted.userMetadata) }
+      ...(changes.role ? { role: changes.role } : {}),
+      ...(changes.aud ? { aud: changes.aud } : {}),
+      ...(changes.hashed ? { encrypted_password: changes.hashed } : {}),
+      ...(changes.bannedUntil !== undefined ? { banned_until: changes.bannedUntil } : {}),
+      ...(changes.email ? { email: changes.email, email_change: '' } : {}),
+      ...(changes.phone ? { phone: changes.phone, phone_change: '' } : {}),
+      ...(changes.userMetadata
+        ? { raw_user_meta_data: merged(before.raw_user_meta_data, changes.userMetadata) }
         : {}),
-      ...(wanted.appMetadata
-        ? { raw_app_meta_data: merged(before.raw_app_meta_data, wanted.appMetadata) }
+      ...(changes.appMetadata
+        ? { raw_app_meta_data: merged(before.raw_app_meta_data, changes.appMetadata) }
         : {}),
     };
     await updateUser(tx, context, before.id, change);
     for (const address of [
-      ...(wanted.email ? [{ email: wanted.email }] : []),
-      ...(wanted.phone ? [{ phone: wanted.phone }] : []),
+      ...(changes.email ? [{ email: changes.email }] : []),
+      ...(changes.phone ? [{ phone: changes.phone }] : []),
     ]) {
       await putIdentity(tx, context, {
         userId: before.id,
@@ -215,20 +215,20 @@ async function update(request: AuthRequest, context: AuthContext): Promise<Respo
       });
     }
     // Codes sent to a previous address must not sign anyone in.
-    if (wanted.email || wanted.phone || wanted.hashed) await dropTokens(tx, before.id);
-    if (wanted.hashed) await endSessions(tx, before.id);
-    await confirmWanted(tx, context, before.id, wanted);
+    if (changes.email || changes.phone || changes.hashed) await dropTokens(tx, before.id);
+    if (changes.hashed) await endSessions(tx, before.id);
+    await confirmChanges(tx, context, before.id, changes);
     await audit(tx, context, 'user_modified', null, request, { user_id: before.id });
     return readUserJson(tx, before.id);
   });
   return Response.json(user);
 }
 
-async function confirmWanted(
+async function confirmChanges(
   tx: Parameters<typeof findUser>[0],
   context: AuthContext,
   id: string,
-  { confirmsEmail, confirmsPhone }: Wanted,
+  { confirmsEmail, confirmsPhone }: UserChanges,
 ): Promise<void> {
   const read = async () => (await findUser(tx, { id })) ?? missing();
   const user = await read();
@@ -276,7 +276,7 @@ async function softDelete(tx: Parameters<typeof findUser>[0], context: AuthConte
 
 async function refuseTaken(
   tx: Parameters<typeof findUser>[0],
-  { email, phone }: Wanted,
+  { email, phone }: UserChanges,
   exceptId?: string,
 ): Promise<void> {
   const byEmail = email ? await findUser(tx, { email }) : null;
@@ -298,7 +298,7 @@ function missing(): never {
   throw new AuthError(404, 'user_not_found', 'User not found');
 }
 
-/** A transaction that reports an address taken concurrently as taken. */
+/** A transaction that reports an address as taken when a concurrent request took it. */
 async function inTransaction<T>(
   context: AuthContext,
   work: (tx: Parameters<typeof findUser>[0]) => Promise<T>,

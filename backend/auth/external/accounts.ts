@@ -249,11 +249,11 @@ async function dropUnconfirmed(
   tx: Session,
   context: AuthContext,
   user: UserRow,
-  kept: IdentityRow,
+  existing: IdentityRow,
 ): Promise<void> {
   await tx.query('delete from auth.identities where user_id = $1::uuid and id <> $2::uuid', [
     user.id,
-    kept.id,
+    existing.id,
   ]);
   for (const table of ['sessions', 'mfa_factors', 'webauthn_credentials', 'one_time_tokens']) {
     await tx.query(`delete from auth.${table} where user_id = $1::uuid`, [user.id]);

@@ -26,22 +26,22 @@ export async function unlinkIdentity(request: UserRequest, context: AuthContext)
       const message = 'User must have at least 1 identity after unlinking';
       throw new AuthError(422, 'single_identity_not_deletable', message);
     }
-    const gone = identities.find((identity) => identity.id === id);
-    if (!gone) throw new AuthError(422, 'identity_not_found', "Identity doesn't exist");
+    const removed = identities.find((identity) => identity.id === id);
+    if (!removed) throw new AuthError(422, 'identity_not_found', "Identity doesn't exist");
     await audit(tx, context, 'identity_unlinked', user, request, {
-      identity_id: gone.id,
-      provider: gone.provider,
-      provider_id: gone.provider_id,
+      identity_id: removed.id,
+      provider: removed.provider,
+      provider_id: removed.provider_id,
     });
-    await tx.query('delete from auth.identities where id = $1::uuid', [gone.id]);
-    if (gone.provider === 'phone') {
+    await tx.query('delete from auth.identities where id = $1::uuid', [removed.id]);
+    if (removed.provider === 'phone') {
       await updateUser(tx, context, user.id, { phone: null, phone_confirmed_at: null });
     } else {
       await retainAddress(
         tx,
         context,
         user,
-        identities.filter((identity) => identity !== gone),
+        identities.filter((identity) => identity !== removed),
       );
     }
     await listProviders(tx, user.id);

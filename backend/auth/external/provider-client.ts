@@ -23,8 +23,8 @@ const configurations = new WeakMap<ExternalProvider, Promise<Configuration>>();
  * @param given the provider's settings, which are the cache key
  */
 export function configurationOf(given: ExternalProvider, provider: NamedProvider): Promise<Configuration> {
-  const kept = configurations.get(given);
-  if (kept) return kept;
+  const cached = configurations.get(given);
+  if (cached) return cached;
   const made = configure(provider);
   configurations.set(given, made);
   // The next request retries a failure.
@@ -177,24 +177,24 @@ export function profileOf(
   if ((typeof subject !== 'string' && typeof subject !== 'number') || subject === '') {
     throw new Error('the provider returned no subject');
   }
-  const said = (claim: string) => {
+  const textClaim = (claim: string) => {
     const value = claims[claim];
     return typeof value === 'string' && value !== '' && !value.includes('\0') ? value : undefined;
   };
-  const email = said('email')?.trim().toLowerCase() ?? null;
+  const email = textClaim('email')?.trim().toLowerCase() ?? null;
   const isVerified =
     email !== null &&
     [claims.email_verified, claims.verified].some((value) => value === true || value === 'true');
-  const picture = said('picture') ?? said('avatar_url');
+  const picture = textClaim('picture') ?? textClaim('avatar_url');
   const data = {
-    iss: said('iss'),
+    iss: textClaim('iss'),
     sub: String(subject),
-    name: said('name'),
-    full_name: said('name'),
-    given_name: said('given_name'),
-    family_name: said('family_name'),
-    preferred_username: said('preferred_username') ?? said('login') ?? said('username'),
-    locale: said('locale'),
+    name: textClaim('name'),
+    full_name: textClaim('name'),
+    given_name: textClaim('given_name'),
+    family_name: textClaim('family_name'),
+    preferred_username: textClaim('preferred_username') ?? textClaim('login') ?? textClaim('username'),
+    locale: textClaim('locale'),
     picture,
     avatar_url: picture,
     provider_id: String(subject),

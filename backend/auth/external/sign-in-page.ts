@@ -97,11 +97,11 @@ async function startSignIn(
   linkingTargetId: string | null,
 ): Promise<string> {
   const query = request.url.searchParams;
-  const asked = Object.fromEntries(query);
+  const parameters = Object.fromEntries(query);
   await limitNetwork(context, 'sso', request.ip);
-  const { name, provider, given } = providerOf(text(asked, 'provider'), context);
-  const pkce = readPkce(asked);
-  const inviteToken = text(asked, 'invite_token', 128) || null;
+  const { name, provider, given } = providerOf(text(parameters, 'provider'), context);
+  const pkce = readPkce(parameters);
+  const inviteToken = text(parameters, 'invite_token', 128) || null;
   if (inviteToken && !(await invitedBy(context.database, inviteToken))) {
     throw new AuthError(404, 'user_not_found', 'User identified by token not found');
   }
@@ -123,7 +123,7 @@ async function startSignIn(
     ...remembered,
     state,
     callbackUrl: `${context.settings.externalUrl}/callback`,
-    scopes: text(asked, 'scopes'),
+    scopes: text(parameters, 'scopes'),
     extra: Object.fromEntries([...query].filter(([key]) => !ownParameters.has(key.toLowerCase()))),
   });
 }
@@ -173,9 +173,10 @@ interface Arrival {
 }
 
 async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields): Promise<Arrival> {
-  const said = (name: string) => text(answered, name, 4096);
-  if (said('error')) throw new OAuthError(said('error'), said('error_description'));
-  const code = said('code');
+  const answerParameter = (name: string) => text(answered, name, 4096);
+  if (answerParameter('error'))
+    throw new OAuthError(answerParameter('error'), answerParameter('error_description'));
+  const code = answerParameter('code');
   if (!code) {
     const message = 'OAuth callback with missing authorization code missing';
     throw new AuthError(400, 'bad_oauth_callback', message);
@@ -188,7 +189,7 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
   }
   const url = new URL(`${context.settings.externalUrl}/callback`);
   for (const parameter of ['code', 'state', 'iss']) {
-    if (said(parameter)) url.searchParams.set(parameter, said(parameter));
+    if (answerParameter(parameter)) url.searchParams.set(parameter, answerParameter(parameter));
   }
   const remembered = flow.client_state as unknown as ProviderState;
   const failed = (message: string) => (error: unknown) => {

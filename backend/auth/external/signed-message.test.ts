@@ -78,14 +78,14 @@ describe('a message', () => {
     ['a domain of another scheme', `https://${ethereum('', ...fields)}`, 'domain'],
     ['a short address', ethereum('', ...fields).replace(address, '0x12'), 'wallet address'],
     ['no empty line', ethereum(...fields, ...fields).replace('\n\n', '\nx\n'), 'third line must be empty'],
-    ['a URI that is none', ethereum('', ...fields).replace('https://shop', 'shop shop'), 'URI is not valid'],
+    ['an invalid URI', ethereum('', ...fields).replace('https://shop', 'shop shop'), 'URI is not valid'],
     ['no URI', ethereum('', 'Statement: a', ...fields.slice(1)), 'URI is not specified'],
-    ['a field twice', ethereum('', ...fields, 'URI: https://other.example'), 'unparsable line at index 8'],
-    ['a line that is no field', ethereum('', ...fields, 'hello'), 'unparsable line at index 8'],
+    ['a repeated field', ethereum('', ...fields, 'URI: https://other.example'), 'unparsable line at index 8'],
+    ['an unknown line', ethereum('', ...fields, 'hello'), 'unparsable line at index 8'],
     ['version 2', ethereum('', ...fields).replace('Version: 1', 'Version: 2'), 'expected 1 got "2"'],
-    ['no time', ethereum('', ...fields.slice(0, 3), 'Nonce: a'), 'Issued At is not specified'],
+    ['no time of issue', ethereum('', ...fields.slice(0, 3), 'Nonce: a'), 'Issued At is not specified'],
     [
-      'a time without zone',
+      'a time without a zone',
       ethereum('', ...fields.slice(0, 3), 'Issued At: 2026-01-02T03:04:05'),
       'Issued At is not a valid',
     ],
@@ -95,18 +95,18 @@ describe('a message', () => {
       'Issued At is not a valid',
     ],
     [
-      'an end before its beginning',
+      'an expiry before its issue',
       ethereum('', ...fields, 'Expiration Time: 2026-01-02T03:00:00Z'),
       'Issued At is after Expiration Time',
     ],
     [
-      'an end before it is valid',
+      'an expiry before its validity',
       ethereum('', ...fields, 'Expiration Time: 2026-01-03T00:00:00Z', 'Not Before: 2026-01-04T00:00:00Z'),
       'Not Before is after Expiration Time',
     ],
     ['chain zero', ethereum('', ...fields).replace('Chain ID: 1', 'Chain ID: 0'), 'Chain ID is not valid'],
-    ['a resource that is no URI', ethereum('', ...fields, 'Resources:', '- ::'), 'Resource at position 0'],
-  ])('with %s is refused', (_, raw, reason) => {
+    ['a resource that is not a URI', ethereum('', ...fields, 'Resources:', '- ::'), 'Resource at position 0'],
+  ])('with %s is rejected', (_, raw, reason) => {
     expect(() => parseSignedMessage('ethereum', raw)).toThrow(reason);
   });
 

@@ -99,7 +99,7 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
   return Response.json(providerJson(made as SsoProviderRow), { status: 201 });
 }
 
-/** PUT /admin/sso/providers/{id}: changes what is given. @throws AuthError saml_entity_id_mismatch and as for POST */
+/** PUT /admin/sso/providers/{id}: changes the given properties. @throws AuthError saml_entity_id_mismatch and as for POST */
 export async function changeSsoProvider(request: AuthRequest, context: AuthContext): Promise<Response> {
   const { body } = request;
   const metadata = await givenMetadata(request, context);

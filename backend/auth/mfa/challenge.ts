@@ -13,10 +13,10 @@ import type { Json } from '../rows.ts';
 import { type FactorWithSecret, factorInPath, proofOf, titleOf } from './factors.ts';
 import { hashPhoneCode } from './phone-code.ts';
 
-/** What a kind of factor adds to a challenge: columns to store, fields to return. */
+/** Additions of a kind of factor to a challenge: columns to store, fields to return. */
 interface Asked {
   code?: string;
-  kept?: Json;
+  stored?: Json;
   answered?: Json;
 }
 
@@ -38,12 +38,12 @@ export async function challengeFactor(request: UserRequest, context: AuthContext
   }
   const id = randomUUID();
   const ask = { totp: askTotp, phone: askPhone, webauthn: askWebauthn }[type];
-  const { code, kept, answered } = await ask(factor, request, context);
+  const { code, stored, answered } = await ask(factor, request, context);
   await database.transaction(async (tx) => {
     await tx.query(
       `insert into auth.mfa_challenges (id, factor_id, created_at, ip_address, otp_code, web_authn_session_data)
        values ($1::uuid, $2::uuid, $3::timestamptz, $4::inet, $5, $6::jsonb)`,
-      [id, factor.id, at(context), request.ip, code ? hashPhoneCode(id, code) : null, kept ?? null],
+      [id, factor.id, at(context), request.ip, code ? hashPhoneCode(id, code) : null, stored ?? null],
     );
     await tx.query('update auth.mfa_factors set last_challenged_at = $2::timestamptz where id = $1::uuid', [
       factor.id,
@@ -111,7 +111,7 @@ async function askWebauthn(
           await authenticationOptions(relyingParty, [factor.web_authn_credential], 'factor'),
         ] as const);
   return {
-    kept: { type, challenge: options.challenge },
+    stored: { type, challenge: options.challenge },
     answered: { webauthn: { type, credential_options: { publicKey: options } } },
   };
 }

@@ -9,11 +9,11 @@ import { type AuthenticationMethod, methodsIn, sessionGone } from '../sessions.t
 
 /** A factor with its secret, which never leaves the service. */
 export interface FactorWithSecret extends FactorRow {
-  /** Of an authenticator app: base32. */
+  /** Secret of an authenticator app, base32. */
   secret: string | null;
-  /** Of an authenticator app: the last accepted time step. */
+  /** Last accepted time step of an authenticator app. */
   last_used_step: number | null;
-  /** Of a WebAuthn factor, once it is registered. */
+  /** Credential of a registered WebAuthn factor. */
   web_authn_credential: Credential | null;
 }
 
@@ -58,10 +58,10 @@ export async function factorInPath(
 /** A pending challenge. */
 export interface ChallengeRow {
   id: string;
-  /** Of a phone factor: the hash of the code that was sent. */
+  /** Hash of the code that was sent to a phone factor. */
   otp_code: string | null;
   failed_attempts: number;
-  /** Of a WebAuthn factor. */
+  /** WebAuthn factors only. */
   web_authn_session_data: { type: 'create' | 'request'; challenge: string } | null;
 }
 

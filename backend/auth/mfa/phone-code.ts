@@ -7,8 +7,8 @@ export function hashPhoneCode(challengeId: string, code: string): string {
 }
 
 /** Compares a code with its hash, in constant time. */
-export function isPhoneCode(challengeId: string, code: string, kept: string | null): boolean {
+export function isPhoneCode(challengeId: string, code: string, storedHash: string | null): boolean {
   const given = Buffer.from(hashPhoneCode(challengeId, code));
-  const expected = Buffer.from(kept ?? '');
+  const expected = Buffer.from(storedHash ?? '');
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

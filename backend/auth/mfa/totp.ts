@@ -1,4 +1,4 @@
-// Codes of an authenticator app (RFC 6238): the secret a person scans, and the check of what the app then shows.
+// Codes of an authenticator app (RFC 6238): creates secrets and verifies codes.
 import { Secret, TOTP } from 'otpauth';
 
 const algorithm = 'SHA1';

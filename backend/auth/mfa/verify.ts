@@ -116,19 +116,19 @@ async function check(
   if (factor.factor_type === 'phone') {
     return isPhoneCode(challenge.id, answer.code, challenge.otp_code) ? {} : null;
   }
-  const asked = challenge.web_authn_session_data;
-  if (!asked || !answer.webauthn || asked.type !== answer.webauthn.type) return null;
+  const sessionData = challenge.web_authn_session_data;
+  if (!sessionData || !answer.webauthn || sessionData.type !== answer.webauthn.type) return null;
   const relyingParty = relyingPartyOf(context.settings);
   const { response } = answer.webauthn;
   const known = factor.web_authn_credential;
-  if (asked.type === 'create') {
+  if (sessionData.type === 'create') {
     // A registration challenge from before the factor had its credential must not replace it.
     if (known) return null;
-    const credential = await verifiedRegistration(relyingParty, response, asked.challenge, 'factor');
+    const credential = await verifiedRegistration(relyingParty, response, sessionData.challenge, 'factor');
     return credential && { credential };
   }
   if (!known) return null;
-  const used = await verifiedAuthentication(relyingParty, response, asked.challenge, known, 'factor');
+  const used = await verifiedAuthentication(relyingParty, response, sessionData.challenge, known, 'factor');
   return used && { credential: { ...known, ...used } };
 }
 

@@ -26,10 +26,10 @@ async function registered() {
 
 async function signedIn(
   { authenticator, credential }: Awaited<ReturnType<typeof registered>>,
-  bent: Parameters<typeof authenticator.get>[1] = {},
+  deviations: Parameters<typeof authenticator.get>[1] = {},
 ) {
   const options = await authenticationOptions(relyingParty, [], 'passkey');
-  const response = authenticator.get(options, bent);
+  const response = authenticator.get(options, deviations);
   return verifiedAuthentication(relyingParty, response, options.challenge, credential, 'passkey');
 }
 
@@ -71,9 +71,9 @@ describe('registration', () => {
     ['another origin', { origin: 'https://shop.example.evil.example' }],
     ['another challenge', { challenge: 'AAAAAAAAAAAAAAAAAAAAAA' }],
     ['a user who is not verified', { isUserVerified: false }],
-  ])('of a passkey with %s is refused', async (_what, bent) => {
+  ])('of a passkey with %s is refused', async (_what, deviations) => {
     const options = await registrationOptions(relyingParty, user, [], 'passkey');
-    const response = createSoftwareAuthenticator(origin).create(options, bent);
+    const response = createSoftwareAuthenticator(origin).create(options, deviations);
     expect(await verifiedRegistration(relyingParty, response, options.challenge, 'passkey')).toBeNull();
   });
 
@@ -116,8 +116,8 @@ describe('authentication', () => {
     ['another origin', { origin: 'http://shop.example' }],
     ['another challenge', { challenge: 'AAAAAAAAAAAAAAAAAAAAAA' }],
     ['a user who is not verified', { isUserVerified: false }],
-  ])('with %s is refused', async (_what, bent) => {
-    expect(await signedIn(await registered(), bent)).toBeNull();
+  ])('with %s is refused', async (_what, deviations) => {
+    expect(await signedIn(await registered(), deviations)).toBeNull();
   });
 
   test('with a counter that did not grow is refused', async () => {

@@ -6,7 +6,7 @@ import type {
   RegistrationResponseJSON,
 } from '@simplewebauthn/server';
 
-// Loaded on first use: it is a third of what the server would load at its start.
+// Loaded on first use: otherwise it would be a third of the code that the server loads at its start.
 const webauthn = () => import('@simplewebauthn/server');
 
 /** WebAuthn's relying party. */

@@ -28,9 +28,12 @@ interface Circumstances {
 
 export interface SoftwareAuthenticator {
   /** Creates a key pair for the options of a registration, as navigator.credentials.create does. */
-  create(options: PublicKeyCredentialCreationOptionsJSON, bent?: Circumstances): RegistrationResponseJSON;
+  create(
+    options: PublicKeyCredentialCreationOptionsJSON,
+    deviations?: Circumstances,
+  ): RegistrationResponseJSON;
   /** Signs the challenge of an authentication, as navigator.credentials.get does. */
-  get(options: PublicKeyCredentialRequestOptionsJSON, bent?: Circumstances): AuthenticationResponseJSON;
+  get(options: PublicKeyCredentialRequestOptionsJSON, deviations?: Circumstances): AuthenticationResponseJSON;
   /** Resets every counter, as in an older copy of the authenticator. */
   forgetCounts(): void;
 }
@@ -40,28 +43,32 @@ export interface SoftwareAuthenticator {
  * It creates ES256 keys, counts their use and sends no attestation.
  */
 export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticator {
-  const kept: StoredCredential[] = [];
+  const credentials: StoredCredential[] = [];
 
-  const clientData = (type: string, challenge: string, bent: Circumstances) =>
+  const clientData = (type: string, challenge: string, deviations: Circumstances) =>
     Buffer.from(
       JSON.stringify({
         type,
-        challenge: bent.challenge ?? challenge,
-        origin: bent.origin ?? origin,
+        challenge: deviations.challenge ?? challenge,
+        origin: deviations.origin ?? origin,
         crossOrigin: false,
       }),
     );
   // WebAuthn, 6.1: hash of the relying party, flags (UP, UV, AT), counter.
-  const authenticatorData = (credential: StoredCredential, bent: Circumstances, attested?: Uint8Array) => {
+  const authenticatorData = (
+    credential: StoredCredential,
+    deviations: Circumstances,
+    attested?: Uint8Array,
+  ) => {
     const head = Buffer.alloc(37);
     createHash('sha256').update(credential.relyingParty).digest().copy(head);
-    head[32] = 0x01 | (bent.isUserVerified === false ? 0 : 0x04) | (attested ? 0x40 : 0);
+    head[32] = 0x01 | (deviations.isUserVerified === false ? 0 : 0x04) | (attested ? 0x40 : 0);
     head.writeUInt32BE(credential.counter, 33);
     return attested ? Buffer.concat([head, attested]) : head;
   };
 
   return {
-    create(options, bent = {}) {
+    create(options, deviations = {}) {
       const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
       const id = randomBytes(16);
       const credential: StoredCredential = {
@@ -71,7 +78,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
         userHandle: options.user.id,
         counter: 1,
       };
-      kept.push(credential);
+      credentials.push(credential);
       const { x, y } = publicKey.export({ format: 'jwk' });
       const coordinate = (text: string | undefined) => new Uint8Array(Buffer.from(text ?? '', 'base64url'));
       // COSE (RFC 9053): key type EC2, algorithm ES256, curve P-256.
@@ -91,7 +98,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
         new Map<string, string | Uint8Array | Map<string, string>>([
           ['fmt', 'none'],
           ['attStmt', new Map()],
-          ['authData', new Uint8Array(authenticatorData(credential, bent, attested))],
+          ['authData', new Uint8Array(authenticatorData(credential, deviations, attested))],
         ]),
       );
       return {
@@ -100,23 +107,23 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
         type: 'public-key',
         clientExtensionResults: {},
         response: {
-          clientDataJSON: clientData('webauthn.create', options.challenge, bent).toString('base64url'),
+          clientDataJSON: clientData('webauthn.create', options.challenge, deviations).toString('base64url'),
           attestationObject: Buffer.from(attestationObject).toString('base64url'),
           transports: ['internal'],
         },
       };
     },
 
-    get(options, bent = {}) {
+    get(options, deviations = {}) {
       const allowed = options.allowCredentials ?? [];
-      const credential = kept.find(
+      const credential = credentials.find(
         ({ id, relyingParty }) =>
           relyingParty === options.rpId && (allowed.length === 0 || allowed.some((entry) => entry.id === id)),
       );
       if (!credential) throw new Error('No passkey matches the request');
       credential.counter += 1;
-      const data = clientData('webauthn.get', options.challenge, bent);
-      const authenticator = authenticatorData(credential, bent);
+      const data = clientData('webauthn.get', options.challenge, deviations);
+      const authenticator = authenticatorData(credential, deviations);
       const signed = Buffer.concat([authenticator, createHash('sha256').update(data).digest()]);
       return {
         id: credential.id,
@@ -133,7 +140,7 @@ export function createSoftwareAuthenticator(origin: string): SoftwareAuthenticat
     },
 
     forgetCounts() {
-      for (const credential of kept) credential.counter = 0;
+      for (const credential of credentials) credential.counter = 0;
     },
   };
 }
