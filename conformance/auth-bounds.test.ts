@@ -22,12 +22,12 @@ const answerOf = async (path: string, body: unknown, headers: Record<string, str
   const { error_code: code, msg } = await answer.json();
   return [answer.status, code, msg];
 };
-const letters = (length: number) => 'a'.repeat(length);
+const repeatA = (length: number) => 'a'.repeat(length);
 
 describe('a body', () => {
   const padded = (bytes: number) => {
     const body = JSON.stringify({ email: newEmail(), password, padding: '' });
-    return body.replace('"padding":""', `"padding":"${letters(bytes - body.length)}"`);
+    return body.replace('"padding":""', `"padding":"${repeatA(bytes - body.length)}"`);
   };
 
   test('is limited to 64 KiB', async () => {
@@ -58,7 +58,7 @@ describe('a body', () => {
   });
 
   test('of an admin request is not read without the secret key', async () => {
-    const metadata = { type: 'saml', metadata_xml: `<a>${letters(500_000)}</a>` };
+    const metadata = { type: 'saml', metadata_xml: `<a>${repeatA(500_000)}</a>` };
     expect((await answerOf('/admin/sso/providers', metadata)).slice(0, 2)).toEqual([401, 'no_authorization']);
     const headers = { authorization: `Bearer ${service.keys.secret}` };
     expect(await answerOf('/admin/sso/providers', metadata, headers)).toEqual([
@@ -70,7 +70,7 @@ describe('a body', () => {
 
   test('from an identity provider is limited to 512 KiB', async () => {
     const send = async (length: number) => {
-      const body = new URLSearchParams({ SAMLResponse: letters(length) });
+      const body = new URLSearchParams({ SAMLResponse: repeatA(length) });
       return (await fetch(`${service.url}/sso/saml/acs`, { method: 'POST', body, redirect: 'manual' }))
         .status;
     };
@@ -89,35 +89,35 @@ describe('a body', () => {
 
 describe('a field', () => {
   const tooLong: [string, string, Record<string, unknown>][] = [
-    ['an e-mail address', '/recover', { email: `${letters(250)}@a.ke` }],
-    ['an e-mail address', '/otp', { email: `${letters(60_000)}@a.ke` }],
-    ['an e-mail address', '/signup', { email: `${letters(60_000)}@a.ke`, password }],
+    ['an e-mail address', '/recover', { email: `${repeatA(250)}@a.ke` }],
+    ['an e-mail address', '/otp', { email: `${repeatA(60_000)}@a.ke` }],
+    ['an e-mail address', '/signup', { email: `${repeatA(60_000)}@a.ke`, password }],
     ['a phone', '/otp', { phone: `+254${'7'.repeat(60_000)}` }],
-    ['a password', '/signup', { email: 'long@example.com', password: letters(73) }],
+    ['a password', '/signup', { email: 'long@example.com', password: repeatA(73) }],
     [
       'a password of 19 emoji (76 bytes)',
       '/signup',
       { email: 'long@example.com', password: '🥭'.repeat(19) },
     ],
-    ['a password', '/token?grant_type=password', { email: 'long@example.com', password: letters(60_000) }],
+    ['a password', '/token?grant_type=password', { email: 'long@example.com', password: repeatA(60_000) }],
     ['a code', '/verify', { type: 'email', email: 'long@example.com', token: '1'.repeat(129) }],
     ['a hash', '/verify', { type: 'email', token_hash: '1'.repeat(129) }],
-    ['a refresh token', '/token?grant_type=refresh_token', { refresh_token: letters(60_000) }],
-    ['a code', '/token?grant_type=pkce', { auth_code: letters(3000), code_verifier: 'x' }],
-    ['a verifier', '/token?grant_type=pkce', { auth_code: 'x', code_verifier: letters(257) }],
+    ['a refresh token', '/token?grant_type=refresh_token', { refresh_token: repeatA(60_000) }],
+    ['a code', '/token?grant_type=pkce', { auth_code: repeatA(3000), code_verifier: 'x' }],
+    ['a verifier', '/token?grant_type=pkce', { auth_code: 'x', code_verifier: repeatA(257) }],
     [
       'a challenge',
       '/recover',
-      { email: 'a@a.ke', code_challenge: letters(129), code_challenge_method: 's256' },
+      { email: 'a@a.ke', code_challenge: repeatA(129), code_challenge_method: 's256' },
     ],
-    ['a domain', '/sso', { domain: letters(3000) }],
+    ['a domain', '/sso', { domain: repeatA(3000) }],
   ];
   test.each(tooLong)('that is too long is rejected: %s at %s', async (_, path, body) => {
     expect((await answerOf(path, body)).slice(0, 2)).toEqual([400, 'validation_failed']);
   });
 
   test('of the maximum length is accepted', async () => {
-    const email = `${letters(63)}@${`${letters(60)}.`.repeat(3)}${'a'.repeat(7)}`;
+    const email = `${repeatA(63)}@${`${repeatA(60)}.`.repeat(3)}${'a'.repeat(7)}`;
     expect(email.length).toBeLessThanOrEqual(254);
     expect((await post(service, '/signup', { email, password: 'x'.repeat(72) })).status).toBe(200);
     const signedIn = await post(service, '/token?grant_type=password', { email, password: 'x'.repeat(72) });
@@ -138,7 +138,7 @@ describe('a field', () => {
 describe('a query', () => {
   test('with a NUL character is rejected as invalid', async () => {
     const statuses = [];
-    for (const query of ['token=%00&type=recovery', `token=${letters(129)}&type=recovery`]) {
+    for (const query of ['token=%00&type=recovery', `token=${repeatA(129)}&type=recovery`]) {
       statuses.push((await fetch(`${service.url}/verify?${query}`, { redirect: 'manual' })).status);
     }
     statuses.push((await fetch(`${service.url}/authorize?provider=%00`, { redirect: 'manual' })).status);
@@ -157,16 +157,16 @@ describe('metadata of a user', () => {
     ['/otp', { email: 'data@example.com' }],
   ])('has at most 100 keys and 16 KiB at %s', async (path, body) => {
     expect(await answerOf(path, { ...body, data: keys(101) })).toEqual(tooMuch);
-    expect(await answerOf(path, { ...body, data: { about: letters(17_000) } })).toEqual(tooMuch);
+    expect(await answerOf(path, { ...body, data: { about: repeatA(17_000) } })).toEqual(tooMuch);
   });
 
   test('stays within its limit after many changes', async () => {
     const client = clientOf(service);
     await client.signUp({ email: newEmail(), password, options: { data: keys(90) } });
     const grow = (data: object) => client.updateUser({ data });
-    expect((await grow({ one: letters(6000) })).error).toBeNull();
-    expect((await grow({ two: letters(6000) })).error).toBeNull();
-    expect((await grow({ three: letters(6000) })).error?.code).toBe('validation_failed');
-    expect((await grow({ one: null, two: null, three: letters(6000) })).error).toBeNull();
+    expect((await grow({ one: repeatA(6000) })).error).toBeNull();
+    expect((await grow({ two: repeatA(6000) })).error).toBeNull();
+    expect((await grow({ three: repeatA(6000) })).error?.code).toBe('validation_failed');
+    expect((await grow({ one: null, two: null, three: repeatA(6000) })).error).toBeNull();
   });
 });

@@ -8,7 +8,7 @@ export const newEmail = () => `person${++counter}@example.com`;
 
 /** A client with its own session storage. */
 export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce' = 'implicit'): GoTrueClient {
-  const kept = new Map<string, string>();
+  const stored = new Map<string, string>();
   return new AuthClient({
     url: service.url,
     headers: { apikey: service.keys.publishable },
@@ -19,9 +19,9 @@ export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce'
     detectSessionInUrl: false,
     flowType,
     storage: {
-      getItem: (name) => kept.get(name) ?? null,
-      setItem: (name, value) => void kept.set(name, value),
-      removeItem: (name) => void kept.delete(name),
+      getItem: (name) => stored.get(name) ?? null,
+      setItem: (name, value) => void stored.set(name, value),
+      removeItem: (name) => void stored.delete(name),
     },
   });
 }

@@ -46,11 +46,11 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
   });
 
   const storage = () => {
-    const kept = new Map<string, string>();
+    const stored = new Map<string, string>();
     return {
-      getItem: (name: string) => kept.get(name) ?? null,
-      setItem: (name: string, value: string) => void kept.set(name, value),
-      removeItem: (name: string) => void kept.delete(name),
+      getItem: (name: string) => stored.get(name) ?? null,
+      setItem: (name: string, value: string) => void stored.set(name, value),
+      removeItem: (name: string) => void stored.delete(name),
     };
   };
   const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') =>
@@ -225,13 +225,13 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
         'provider=keycloak&code_challenge_method=s256&code_challenge=abc',
         'code challenge has to be between 43 and 128 characters',
       ],
-    ])('never for %s', async (query, msg) => {
+    ])('not for %s', async (query, msg) => {
       const answer = await fetch(`${service.url}/authorize?${query}`, { redirect: 'manual' });
       expect(answer.status).toBe(400);
       expect(await answer.json()).toEqual({ code: 400, error_code: 'validation_failed', msg });
     });
 
-    test('never for an invitation that does not exist', async () => {
+    test('not for an unknown invitation', async () => {
       const query = 'provider=keycloak&invite_token=unknown';
       const answer = await fetch(`${service.url}/authorize?${query}`, { redirect: 'manual' });
       expect([answer.status, (await answer.json()).error_code]).toEqual([404, 'user_not_found']);
@@ -480,7 +480,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       expect(data.user?.email).toBe(email);
     });
 
-    test('that the provider has not verified does not sign in the user who has it here', async () => {
+    test('that the provider has not verified does not sign in its user here', async () => {
       const { name, email } = newPerson({ email_verified: false });
       const id = await userByAddress(email);
       const { back } = await callbackFor(name);
@@ -630,7 +630,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       });
     });
 
-    test('only once, and only to one user', async () => {
+    test('once, and to one user only', async () => {
       const { name } = newPerson();
       await signIn(name);
       const back = await link(name);
@@ -646,7 +646,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       });
     });
 
-    test('to an anonymous user, who is permanent from then on', async () => {
+    test('to an anonymous user, who becomes permanent', async () => {
       const anonymous = newClient();
       const { data: before } = await anonymous.signInAnonymously();
       client = anonymous;

@@ -1,4 +1,4 @@
-// Limits of the auth service: strangers use up their own, never those of an account's owner.
+// Limits of the auth service: strangers exhaust their own limits, never those of an account's owner.
 import { createHmac } from 'node:crypto';
 import type { GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -66,7 +66,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
   const wrong = (code: string) => (code === '000000' ? '000001' : '000000');
 
   describe('passwords', () => {
-    test('wrong ones from other networks never block the right one', async () => {
+    test('wrong passwords from other networks never block the right one', async () => {
       const { email } = await account();
       for (const stranger of [newAddress(), newAddress()]) {
         for (let attempt = 0; attempt < 10; attempt += 1) {
@@ -76,7 +76,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await signIn(newAddress(), email, password)).toBe(200);
     });
 
-    test('count for the address and its /24, which has eight times as many', async () => {
+    test('are counted per address, and per /24 with eight times the limit', async () => {
       const { email } = await account();
       const statuses: number[] = [];
       for (let host = 1; host <= 9; host += 1) {
@@ -90,7 +90,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await signIn('203.0.114.1', email, password), 'another /24').toBe(200);
     });
 
-    test('count for the /64, the /56 and the /48', async () => {
+    test('are counted per /64, /56 and /48', async () => {
       const { email } = await account();
       const accepted = async (addresses: readonly string[]) => {
         const statuses = [];
@@ -114,7 +114,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(await signIn(address, other.email, password)).toBe(200);
     });
 
-    test('start again after the right one and after their window', async () => {
+    test('are counted again from zero after the right one and after their window', async () => {
       const { email } = await account();
       const address = newAddress();
       expect(await signIn(address, email, 'not it')).toBe(400);
@@ -133,7 +133,7 @@ describe.each(testDatabases())('limits on %s', (kind) => {
       expect(statuses).toEqual([400, 400, 429]);
     });
 
-    test('an owner whose own network is at its limit signs in by a link', async () => {
+    test('at the limit of their own network, owners can sign in by a link', async () => {
       const { email } = await account();
       const address = newAddress();
       for (let attempt = 0; attempt < 3; attempt += 1) await signIn(address, email, 'not it');

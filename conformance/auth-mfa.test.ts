@@ -418,7 +418,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       pass(60);
     });
 
-    test('by a stranger who has the password does not block a session begun by e-mail', async () => {
+    test('by a stranger with the password does not block a session that began by e-mail', async () => {
       const person = await newPerson();
       const factor = await enrolledApp(person.client);
       expect(
@@ -535,10 +535,10 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const key = createSoftwareAuthenticator(new URL(service.url).origin);
       const { data: factor } = await client.mfa.enroll({ factorType: 'webauthn', friendlyName: 'Key' });
       const factorId = factor?.id ?? '';
-      const asked = await rawChallenge(client, factorId);
-      const result = await rawVerify(client, factorId, asked.id, {
+      const challenge = await rawChallenge(client, factorId);
+      const result = await rawVerify(client, factorId, challenge.id, {
         type: 'create',
-        credential_response: key.create(asked.webauthn.credential_options.publicKey, {
+        credential_response: key.create(challenge.webauthn.credential_options.publicKey, {
           isUserVerified: false,
         }),
       });
@@ -582,21 +582,21 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
         methods: ['mfa/webauthn', 'password'],
       });
       const client = await signedInAgain(person);
-      const asked = await rawChallenge(client, factorId);
-      expect(asked.webauthn.type).toBe('request');
-      expect(asked.webauthn.credential_options.publicKey).toMatchObject({
+      const challenge = await rawChallenge(client, factorId);
+      expect(challenge.webauthn.type).toBe('request');
+      expect(challenge.webauthn.credential_options.publicKey).toMatchObject({
         rpId: 'localhost',
         allowCredentials: [{ type: 'public-key' }],
       });
       const used = {
         type: 'request',
-        credential_response: key.get(asked.webauthn.credential_options.publicKey),
+        credential_response: key.get(challenge.webauthn.credential_options.publicKey),
       };
-      const { status, body } = await rawVerify(client, factorId, asked.id, used);
+      const { status, body } = await rawVerify(client, factorId, challenge.id, used);
       expect(status).toBe(200);
       await client.setSession(body);
       expect(await levels(client)).toMatchObject({ now: 'aal2', methods: ['mfa/webauthn', 'password'] });
-      const replayed = await rawVerify(client, factorId, asked.id, used);
+      const replayed = await rawVerify(client, factorId, challenge.id, used);
       expect([replayed.status, replayed.body.error_code]).toEqual([422, 'mfa_ip_address_mismatch']);
     });
 
@@ -604,8 +604,8 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const person = await newPerson();
       const { key, factorId } = await registeredKey(person.client);
       const client = await signedInAgain(person);
-      const asked = await rawChallenge(client, factorId);
-      const options = asked.webauthn.credential_options.publicKey;
+      const challenge = await rawChallenge(client, factorId);
+      const options = challenge.webauthn.credential_options.publicKey;
       const other = createSoftwareAuthenticator(new URL(service.url).origin);
       const foreign = other.create({ ...options, rp: { id: 'localhost' }, user: { id: 'AQID' } });
       const answers = [
@@ -616,17 +616,17 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
         { type: 'create', credential_response: foreign },
       ];
       for (const answer of answers) {
-        const { status, body } = await rawVerify(client, factorId, asked.id, answer);
+        const { status, body } = await rawVerify(client, factorId, challenge.id, answer);
         expect([status, body.error_code]).toEqual([422, 'mfa_verification_failed']);
       }
       for (const answer of [undefined, { type: 'other', credential_response: {} }, { type: 'request' }]) {
-        const { status, body } = await rawVerify(client, factorId, asked.id, answer);
+        const { status, body } = await rawVerify(client, factorId, challenge.id, answer);
         expect([status, body.error_code]).toEqual([400, 'validation_failed']);
       }
       const copied = key.get(options);
       key.forgetCounts();
       expect(
-        (await rawVerify(client, factorId, asked.id, { type: 'request', credential_response: copied }))
+        (await rawVerify(client, factorId, challenge.id, { type: 'request', credential_response: copied }))
           .status,
       ).toBe(200);
       const later = await signedInAgain(person);
@@ -646,18 +646,18 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       });
       const factorId = factor?.id ?? '';
       const thief = await signedInAgain(person);
-      const [early, asked] = [
+      const [early, current] = [
         await rawChallenge(thief, factorId),
         await rawChallenge(person.client, factorId),
       ];
       const origin = new URL(service.url).origin;
-      const creation = (challenge: typeof asked) => ({
+      const creation = (challenge: typeof early) => ({
         type: 'create',
         credential_response: createSoftwareAuthenticator(origin).create(
           challenge.webauthn.credential_options.publicKey,
         ),
       });
-      const right = await rawVerify(person.client, factorId, asked.id, creation(asked));
+      const right = await rawVerify(person.client, factorId, current.id, creation(current));
       expect(right.status).toBe(200);
       await person.client.setSession(right.body);
       const wrong = await rawVerify(person.client, factorId, early.id, creation(early));
@@ -694,7 +694,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect(refusal(gone.error)).toEqual({ status: 404, code: 'mfa_factor_not_found' });
     });
 
-    test('is only a caller with the secret key', async () => {
+    test('requires the secret key', async () => {
       const { client, id } = await newPerson();
       const token = (await client.getSession()).data.session?.access_token;
       const response = await fetch(`${service.url}/admin/users/${id}/factors`, {
@@ -704,7 +704,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     });
   });
 
-  test('what the settings disable is rejected', async () => {
+  test('rejects features that the settings disable', async () => {
     const closed = await service.alongside({
       mfa: {
         totp: { canEnroll: false, canVerify: false },

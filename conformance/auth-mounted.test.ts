@@ -137,7 +137,7 @@ describe('an imported private key', () => {
   });
 });
 
-test('requests that wait for an upstream answer take no place in the queue', async () => {
+test('requests that wait for an upstream response do not count towards the concurrency limit', async () => {
   const database = await throwawayDatabase('pglite', [platform]);
   const backend = await createBackend({
     database,

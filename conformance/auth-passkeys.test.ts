@@ -11,7 +11,7 @@ import { type OpenAuthService, openAuthService } from '../scripts/open-auth-serv
 
 type CreationOptions = Parameters<SoftwareAuthenticator['create']>[0];
 type RequestOptions = Parameters<SoftwareAuthenticator['get']>[0];
-type Bent = Parameters<SoftwareAuthenticator['get']>[1];
+type Deviations = Parameters<SoftwareAuthenticator['get']>[1];
 
 // An authenticator's response in the client's types.
 const sent = (answer: object) => answer as VerifyPasskeyRegistrationParams['credential'];
@@ -66,21 +66,21 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     return { client, email, id: data.user?.id ?? '', device: createSoftwareAuthenticator(origin) };
   }
 
-  async function register(client: GoTrueClient, device: SoftwareAuthenticator, bent?: Bent) {
+  async function register(client: GoTrueClient, device: SoftwareAuthenticator, change?: Deviations) {
     const { data, error } = await client.passkey.startRegistration();
     if (error) return { data: null, error };
     return client.passkey.verifyRegistration({
       challengeId: data.challenge_id,
-      credential: sent(device.create(data.options as CreationOptions, bent)),
+      credential: sent(device.create(data.options as CreationOptions, change)),
     });
   }
 
-  async function signIn(device: SoftwareAuthenticator, bent?: Bent, client = newClient()) {
+  async function signIn(device: SoftwareAuthenticator, change?: Deviations, client = newClient()) {
     const { data, error } = await client.passkey.startAuthentication();
     if (error) return { client, data: null, error };
     const result = await client.passkey.verifyAuthentication({
       challengeId: data.challenge_id,
-      credential: sent(device.get(data.options as RequestOptions, bent)),
+      credential: sent(device.get(data.options as RequestOptions, change)),
     });
     return { client, ...result };
   }
@@ -218,9 +218,9 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       ['from another origin', { origin: 'https://evil.example' }],
       ['for another challenge', { challenge: 'AAAAAAAAAAAAAAAAAAAAAA' }],
       ['without a verified user', { isUserVerified: false }],
-    ])('%s is refused', async (_what, bent) => {
+    ])('%s is rejected', async (_what, change) => {
       const { client, device } = await newPerson();
-      expect(refusal((await register(client, device, bent)).error)).toEqual({
+      expect(refusal((await register(client, device, change)).error)).toEqual({
         status: 400,
         code: 'webauthn_verification_failed',
       });
@@ -268,7 +268,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
   });
 
   describe('signing in', () => {
-    test('needs no name and no password', async () => {
+    test('requires no name and no password', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
       const { client, data, error } = await signIn(person.device);
@@ -295,10 +295,10 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       ['from another origin', { origin: 'https://evil.example' }],
       ['for another challenge', { challenge: 'AAAAAAAAAAAAAAAAAAAAAA' }],
       ['without a verified user', { isUserVerified: false }],
-    ])('%s is refused', async (_what, bent) => {
+    ])('%s is rejected', async (_what, change) => {
       const person = await newPerson();
       await register(person.client, person.device);
-      const { error } = await signIn(person.device, bent);
+      const { error } = await signIn(person.device, change);
       expect(refusal(error)).toEqual({ status: 400, code: 'webauthn_verification_failed' });
       expect((await signIn(person.device)).error).toBeNull();
     });

@@ -68,7 +68,7 @@ describe.each(testDatabases())('sign-up and sign-in without confirmation on %s',
     expect(again).toBeNull();
   });
 
-  test('anonymous users have neither', async () => {
+  test('anonymous users have neither an e-mail address nor a phone', async () => {
     const client = clientOf(service);
     const { data, error } = await client.signInAnonymously();
     expect(error).toBeNull();
@@ -122,7 +122,7 @@ describe.each(testDatabases())('sign-up and sign-in without confirmation on %s',
     }
   });
 
-  test('one of many concurrent sign-ups gets an address', async () => {
+  test('one of many concurrent sign-ups with an address succeeds', async () => {
     const email = newEmail();
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => clientOf(service).signUp({ email, password })),
@@ -335,7 +335,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await client.signInWithPassword({ email, password })).error).toBeNull();
   });
 
-  test('signing up again resends the e-mail before confirmation, and looks the same afterwards', async () => {
+  test('signing up again resends the e-mail before confirmation, and has the same response afterwards', async () => {
     const client = clientOf(service);
     const email = newEmail();
     const first = await client.signUp({ email, password });
@@ -482,7 +482,7 @@ describe.each(testDatabases())('codes and links on %s', (kind) => {
     expect((await follow(link)).fragment.get('error_code')).toBe('otp_expired');
   });
 
-  test('a code signs in one of many concurrent requests', async () => {
+  test('one of many concurrent requests with a code signs in', async () => {
     const { email } = await person();
     await clientOf(service).resetPasswordForEmail(email);
     const { code } = lastMail();

@@ -54,16 +54,16 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
   }
 
   const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') => {
-    const kept = new Map<string, string>();
+    const stored = new Map<string, string>();
     return new GoTrueClient({
       url: service.url,
       headers: { apikey: service.keys.publishable },
       autoRefreshToken: false,
       flowType,
       storage: {
-        getItem: (name) => kept.get(name) ?? null,
-        setItem: (name, value) => void kept.set(name, value),
-        removeItem: (name) => void kept.delete(name),
+        getItem: (name) => stored.get(name) ?? null,
+        setItem: (name, value) => void stored.set(name, value),
+        removeItem: (name) => void stored.delete(name),
       },
     });
   };
@@ -267,7 +267,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
               ),
         ],
         [
-          'with the signature of the signed one in it, and that one in the signature',
+          'with the signature of the signed one, which contains the signed one',
           (xml) => {
             const original = assertion(xml).replace(signature(xml), '');
             const carrying = signature(xml).replace(
@@ -346,7 +346,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
           params: { error_description: 'SAMLResponse is too large' },
         });
       }
-      // Of the maximum length, with an issuer that never ends.
+      // A document of the maximum length, with an unterminated issuer.
       const form = {
         RelayState: '',
         SAMLResponse: Buffer.from(`<a:Issuer>a${' '.repeat(260_000)}`).toString('base64'),
@@ -452,7 +452,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
       expect([answer.status, answer.body.error_code]).toEqual([status, code]);
     });
 
-    test('never under another entity id', async () => {
+    test('not under another entity id', async () => {
       const metadata_xml = company.metadata.replaceAll(entityId, 'https://other.example');
       expect(await administer('PUT', `/${providerId}`, { metadata_xml })).toMatchObject({
         status: 400,

@@ -211,7 +211,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
       'Signed Ethereum message is using URI which is not allowed on this server, message was signed for another app',
     ],
     [
-      'shown by another site',
+      'requested by another site',
       { domain: 'evil.example' },
       'Signed Ethereum message is using a Domain that does not match the one in URI which is not allowed on this server',
     ],
@@ -223,7 +223,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     ],
     ['from long ago', { issuedAt: minutes(-11) }, 'Ethereum message was issued too long ago'],
     ['from far ahead', { issuedAt: minutes(11) }, 'Ethereum message was issued too far in the future'],
-  ])('is refused with a message %s', async (_, change, message) => {
+  ])('is rejected with a message %s', async (_, change, message) => {
     const account = privateKeyToAccount(generatePrivateKey());
     const { error } = await signInWithEthereum(account, siwe(account, change));
     expect(error).toMatchObject({ status: 400, message });
@@ -238,7 +238,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
       'message is too short',
     ],
     [
-      'too long a text',
+      'a text that is too long',
       { chain: 'ethereum', message: 'é'.repeat(10_241) },
       'validation_failed',
       'message must not exceed 20KB',
@@ -267,7 +267,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
       'validation_failed',
       'siwe: message needs at least 6 lines',
     ],
-  ])('is refused with %s', async (_, body, errorCode, msg) => {
+  ])('is rejected with %s', async (_, body, errorCode, msg) => {
     expect(await raw(body)).toEqual({ status: 400, code: 400, error_code: errorCode, msg });
   });
 

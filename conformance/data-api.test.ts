@@ -1,4 +1,4 @@
-// The table-query service over HTTP: through the official client, and as raw requests for what the client hides.
+// The table-query service over HTTP: through the official client, and raw requests for details that the client hides.
 import { request as send } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
@@ -55,12 +55,12 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
     }: { method?: string; headers?: Record<string, string>; body?: string } = {},
   ) =>
     new Promise<Answer>((resolve, reject) => {
-      const asked = send(`${service.url}${path}`, {
+      const request = send(`${service.url}${path}`, {
         method,
         headers: { 'x-role': 'authenticated', ...headers },
       });
-      asked.on('error', reject);
-      asked.on('response', (response) => {
+      request.on('error', reject);
+      request.on('response', (response) => {
         let text = '';
         response.setEncoding('utf8');
         response.on('data', (chunk: string) => {
@@ -76,7 +76,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
           });
         });
       });
-      asked.end(body);
+      request.end(body);
     });
   const json = { 'content-type': 'application/json' };
 
@@ -230,14 +230,14 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
     });
 
     test('a client that disconnects in the middle of a long response frees its connection', async () => {
-      // More often than the pool has connections.
+      // More requests than the pool has connections.
       for (let left = 0; left < 12; left++) {
         await new Promise<void>((done) => {
-          const asked = send(`${service.url}/long_rows?order=id`, (response) => {
+          const request = send(`${service.url}/long_rows?order=id`, (response) => {
             response.once('data', () => response.destroy());
             response.once('close', () => done());
           });
-          asked.end();
+          request.end();
         });
       }
       expect((await raw('/tags?id=eq.1&select=id')).body).toBe('[{"id":1}]');

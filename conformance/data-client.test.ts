@@ -47,61 +47,61 @@ describe.each(testDatabases())('the official client against the table-query serv
   const all = () => kites().select('id').order('id');
   type Filtering = ReturnType<typeof all>;
 
-  test.each<[string, (asked: Filtering) => Filtering, number[]]>([
-    ['eq', (asked) => asked.eq('name', 'Condor'), [3]],
-    ['neq', (asked) => asked.neq('name', 'Condor'), [1, 2]],
-    ['gt', (asked) => asked.gt('size', 3), [2]],
-    ['gte', (asked) => asked.gte('size', 3), [1, 2]],
-    ['lt', (asked) => asked.lt('size', 5), [1]],
-    ['lte', (asked) => asked.lte('size', 5), [1, 2]],
-    ['like', (asked) => asked.like('name', '%b%'), [1, 2]],
-    ['likeAllOf', (asked) => asked.likeAllOf('name', ['%a%', '%b%']), [1, 2]],
-    ['likeAnyOf', (asked) => asked.likeAnyOf('name', ['C%', 'b%']), [2, 3]],
-    ['ilike', (asked) => asked.ilike('name', 'c%'), [3]],
-    ['ilikeAllOf', (asked) => asked.ilikeAllOf('name', ['A%', '%SS']), [1]],
-    ['ilikeAnyOf', (asked) => asked.ilikeAnyOf('name', ['a%', 'c%']), [1, 3]],
-    ['regexMatch', (asked) => asked.regexMatch('name', '^[A-Z].*r$'), [3]],
-    ['regexIMatch', (asked) => asked.regexIMatch('name', '^[ab]'), [1, 2]],
-    ['is', (asked) => asked.is('size', null), [3]],
-    ['isDistinct', (asked) => asked.isDistinct('size', 3), [2, 3]],
-    ['in', (asked) => asked.in('name', ['Condor', 'a,b', 'buzzard']), [2, 3]],
-    ['notIn', (asked) => asked.notIn('id', [1, 3]), [2]],
-    ['contains an array', (asked) => asked.contains('colours', ['red']), [1]],
-    ['contains JSON', (asked) => asked.contains('data', { a: { b: 1 } }), [1]],
-    ['contains a range', (asked) => asked.contains('flown', '[2,3)'), [1]],
-    ['containedBy', (asked) => asked.containedBy('colours', ['blue', 'green']), [2, 3]],
-    ['overlaps', (asked) => asked.overlaps('colours', ['red', 'blue']), [1, 2]],
-    ['overlaps a range', (asked) => asked.overlaps('flown', '[3,5)'), [1, 2]],
-    ['rangeGt', (asked) => asked.rangeGt('flown', '[4,5)'), [3]],
-    ['rangeGte', (asked) => asked.rangeGte('flown', '[4,5)'), [2, 3]],
-    ['rangeLt', (asked) => asked.rangeLt('flown', '[8,9)'), [1, 2]],
-    ['rangeLte', (asked) => asked.rangeLte('flown', '[1,8)'), [1, 2]],
-    ['rangeAdjacent', (asked) => asked.rangeAdjacent('flown', '[12,13)'), [3]],
-    ['textSearch', (asked) => asked.textSearch('words', 'fly & !noth'), [2]],
+  test.each<[string, (query: Filtering) => Filtering, number[]]>([
+    ['eq', (query) => query.eq('name', 'Condor'), [3]],
+    ['neq', (query) => query.neq('name', 'Condor'), [1, 2]],
+    ['gt', (query) => query.gt('size', 3), [2]],
+    ['gte', (query) => query.gte('size', 3), [1, 2]],
+    ['lt', (query) => query.lt('size', 5), [1]],
+    ['lte', (query) => query.lte('size', 5), [1, 2]],
+    ['like', (query) => query.like('name', '%b%'), [1, 2]],
+    ['likeAllOf', (query) => query.likeAllOf('name', ['%a%', '%b%']), [1, 2]],
+    ['likeAnyOf', (query) => query.likeAnyOf('name', ['C%', 'b%']), [2, 3]],
+    ['ilike', (query) => query.ilike('name', 'c%'), [3]],
+    ['ilikeAllOf', (query) => query.ilikeAllOf('name', ['A%', '%SS']), [1]],
+    ['ilikeAnyOf', (query) => query.ilikeAnyOf('name', ['a%', 'c%']), [1, 3]],
+    ['regexMatch', (query) => query.regexMatch('name', '^[A-Z].*r$'), [3]],
+    ['regexIMatch', (query) => query.regexIMatch('name', '^[ab]'), [1, 2]],
+    ['is', (query) => query.is('size', null), [3]],
+    ['isDistinct', (query) => query.isDistinct('size', 3), [2, 3]],
+    ['in', (query) => query.in('name', ['Condor', 'a,b', 'buzzard']), [2, 3]],
+    ['notIn', (query) => query.notIn('id', [1, 3]), [2]],
+    ['contains an array', (query) => query.contains('colours', ['red']), [1]],
+    ['contains JSON', (query) => query.contains('data', { a: { b: 1 } }), [1]],
+    ['contains a range', (query) => query.contains('flown', '[2,3)'), [1]],
+    ['containedBy', (query) => query.containedBy('colours', ['blue', 'green']), [2, 3]],
+    ['overlaps', (query) => query.overlaps('colours', ['red', 'blue']), [1, 2]],
+    ['overlaps a range', (query) => query.overlaps('flown', '[3,5)'), [1, 2]],
+    ['rangeGt', (query) => query.rangeGt('flown', '[4,5)'), [3]],
+    ['rangeGte', (query) => query.rangeGte('flown', '[4,5)'), [2, 3]],
+    ['rangeLt', (query) => query.rangeLt('flown', '[8,9)'), [1, 2]],
+    ['rangeLte', (query) => query.rangeLte('flown', '[1,8)'), [1, 2]],
+    ['rangeAdjacent', (query) => query.rangeAdjacent('flown', '[12,13)'), [3]],
+    ['textSearch', (query) => query.textSearch('words', 'fly & !noth'), [2]],
     [
       'textSearch plain',
-      (asked) => asked.textSearch('words', 'white kites', { type: 'plain', config: 'english' }),
+      (query) => query.textSearch('words', 'white kites', { type: 'plain', config: 'english' }),
       [1],
     ],
     [
       'textSearch phrase',
-      (asked) => asked.textSearch('words', 'white kite', { type: 'phrase', config: 'english' }),
+      (query) => query.textSearch('words', 'white kite', { type: 'phrase', config: 'english' }),
       [1],
     ],
     [
       'textSearch web',
-      (asked) => asked.textSearch('words', 'kites -white', { type: 'websearch', config: 'english' }),
+      (query) => query.textSearch('words', 'kites -white', { type: 'websearch', config: 'english' }),
       [2],
     ],
-    ['match', (asked) => asked.match({ name: 'buzzard', size: 5 }), [2]],
-    ['not', (asked) => asked.not('size', 'is', null), [1, 2]],
-    ['not in', (asked) => asked.not('id', 'in', '(1,2)'), [3]],
-    ['or', (asked) => asked.or('size.eq.3,name.eq."Condor"'), [1, 3]],
-    ['or of or', (asked) => asked.or('and(size.gt.1,size.lt.4),id.eq.2'), [1, 2]],
-    ['filter', (asked) => asked.filter('size', 'in', '(3,5)'), [1, 2]],
-    ['filter into JSON', (asked) => asked.filter('data->a->>b', 'eq', '1'), [1]],
-    ['limit', (asked) => asked.limit(2), [1, 2]],
-    ['range', (asked) => asked.range(1, 5), [2, 3]],
+    ['match', (query) => query.match({ name: 'buzzard', size: 5 }), [2]],
+    ['not', (query) => query.not('size', 'is', null), [1, 2]],
+    ['not in', (query) => query.not('id', 'in', '(1,2)'), [3]],
+    ['or', (query) => query.or('size.eq.3,name.eq."Condor"'), [1, 3]],
+    ['or of or', (query) => query.or('and(size.gt.1,size.lt.4),id.eq.2'), [1, 2]],
+    ['filter', (query) => query.filter('size', 'in', '(3,5)'), [1, 2]],
+    ['filter into JSON', (query) => query.filter('data->a->>b', 'eq', '1'), [1]],
+    ['limit', (query) => query.limit(2), [1, 2]],
+    ['range', (query) => query.range(1, 5), [2, 3]],
   ])('%s', async (_, filter, ids) => {
     const { data, error } = await filter(all());
     expect(error).toBeNull();
@@ -109,8 +109,8 @@ describe.each(testDatabases())('the official client against the table-query serv
   });
 
   test('order(), also of embedded tables, with nulls first or last', async () => {
-    const sizes = async (asked: PromiseLike<{ data: Array<{ size: unknown }> | null }>) =>
-      (await asked).data?.map(({ size }) => size);
+    const sizes = async (query: PromiseLike<{ data: Array<{ size: unknown }> | null }>) =>
+      (await query).data?.map(({ size }) => size);
     expect(await sizes(kites().select('size').order('size', { ascending: false }))).toEqual([null, 5, 3]);
     expect(await sizes(kites().select('size').order('size', { nullsFirst: true }))).toEqual([null, 3, 5]);
     const { data } = await kites()
@@ -161,12 +161,12 @@ describe.each(testDatabases())('the official client against the table-query serv
 
   test('rpc() by POST, GET and HEAD, with filters on its rows', async () => {
     const client = service.client();
-    const asked = { than: 1 };
-    expect((await client.rpc('bigger', asked).select('id').order('id')).data).toEqual([{ id: 1 }, { id: 2 }]);
-    expect((await client.rpc('bigger', asked, { get: true }).select('name').eq('size', 5)).data).toEqual([
+    const query = { than: 1 };
+    expect((await client.rpc('bigger', query).select('id').order('id')).data).toEqual([{ id: 1 }, { id: 2 }]);
+    expect((await client.rpc('bigger', query, { get: true }).select('name').eq('size', 5)).data).toEqual([
       { name: 'buzzard' },
     ]);
-    const head = await client.rpc('bigger', asked, { head: true, count: 'exact' });
+    const head = await client.rpc('bigger', query, { head: true, count: 'exact' });
     expect([head.status, head.count, head.data]).toEqual([200, 2, null]);
     expect((await client.rpc('longest', { names: ['aa', 'b'] }, { get: true })).data).toBe('aa');
     expect((await client.rpc('longest', { names: ['a', 'bb"b'] })).data).toBe('bb"b');

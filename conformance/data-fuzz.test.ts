@@ -1,5 +1,4 @@
-// Random requests of a visitor: never an error of the service, never a row that is not public,
-// never a statement that runs out of time.
+// Random requests of a visitor cause no internal error and no timeout, and return public rows only.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
 import { type OpenServices, openServices } from '../scripts/open-services.ts';
@@ -360,12 +359,12 @@ describe.each(testDatabases())('random requests of a visitor on %s', (kind) => {
 
   test('never return hidden rows, internal errors or timeouts', async () => {
     const wrong: unknown[] = [];
-    let asked = 0;
+    let sent = 0;
     const statuses = new Map<number, number>();
     const asker = new Asker(randomFrom(firstSeed), words);
     const ask = async () => {
-      while (asked < count && wrong.length < 5) {
-        asked++;
+      while (sent < count && wrong.length < 5) {
+        sent++;
         const { path, init } = asker.request();
         const since = performance.now();
         const response = await fetch(`${root}${path}`, {

@@ -19,7 +19,7 @@ describe.each(testDatabases())('one request on %s', (kind) => {
     `products?select=${Array.from({ length: many }, (_, n) => `c${n}:categories(name)`).join(',')}`;
   const filter = (pattern: string) => `products?select=id&name=match.${encodeURIComponent(pattern)}`;
 
-  test('can embed, match and read what the pages need', async () => {
+  test('can embed, match and read as much as the pages need', async () => {
     expect((await ask(embeds(12))).status).toBe(200);
     expect((await ask(filter('^[[:alpha:]]{2,40} (juice|drink)$'))).status).toBe(200);
   });

@@ -12,8 +12,6 @@ export interface OpenIdProvider {
   issuer: string;
   /** Claims of the users, by their name. A `login_hint` in the request selects the user, or `cancel` to deny access. */
   people: Map<string, Record<string, unknown>>;
-  /** The parameters of the last authorization request. */
-  asked(): Record<string, string>;
   /** Registers our client with its callback URL. */
   register(redirectUri: string): void;
   /** An id token as issued to a native app. */
@@ -27,7 +25,6 @@ export async function openOpenIdProvider(): Promise<OpenIdProvider> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: randomUUID() };
   const people = new Map<string, Record<string, unknown>>();
-  let asked: Record<string, string> = {};
   let listener: RequestListener = (_, response) => response.writeHead(503).end();
   const server = createServer((request, response) => listener(request, response));
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -36,13 +33,11 @@ export async function openOpenIdProvider(): Promise<OpenIdProvider> {
   return {
     issuer,
     people,
-    asked: () => asked,
     register(redirectUri) {
       const provider = new Provider(issuer, configuration(redirectUri, key, people));
       const answer = provider.callback();
       const interact: RequestListener = async (request, response) => {
         const { params } = await provider.interactionDetails(request, response);
-        asked = params;
         const accountId = params.login_hint ?? '';
         if (!people.has(accountId)) {
           const error = { error: 'access_denied', error_description: 'The user cancelled' };
@@ -74,7 +69,7 @@ export async function openOpenIdProvider(): Promise<OpenIdProvider> {
   };
 }
 
-/** The package warns on standard error that it does not support Node 20, on which it works all the same. */
+/** The package works on Node 20, but warns on standard error that it does not support it. */
 async function importProvider() {
   const { warn } = console;
   console.warn = () => {};
@@ -123,7 +118,7 @@ function configuration(redirectUri: string, key: object, people: Map<string, Rec
 }
 
 export interface Browser {
-  /** Opens a page and follows redirects until one starts with `stop` or there is none. Returns the last URL. */
+  /** Opens a page and follows redirects up to a URL that starts with `stop`. Returns the last URL. */
   follow(url: string, stop: string): Promise<URL>;
 }
 
@@ -147,7 +142,7 @@ export function openBrowser(): Browser {
         if (!location) throw new Error(`${url.href} answered ${answer.status}: ${await answer.text()}`);
         url = new URL(location, url);
       }
-      throw new Error('redirected in circles');
+      throw new Error('too many redirects');
     },
   };
 }

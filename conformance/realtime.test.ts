@@ -1,5 +1,5 @@
-// Who receives which live messages of the shop, through the official client: staff those of their tables while they are
-// staff, no one else, and no client those of private topics.
+// Access to the shop's live messages, through the official client: active staff receive changes of the staff tables, other clients do
+// not, and private topics are closed to all of them.
 import {
   type REALTIME_SUBSCRIBE_STATES,
   type RealtimeChannel,
@@ -31,27 +31,27 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
     await services.close();
   });
 
-  const joined = (channel: RealtimeChannel) =>
+  const join = (channel: RealtimeChannel) =>
     new Promise<{ status: `${REALTIME_SUBSCRIBE_STATES}`; message: string | undefined }>((done) => {
       channel.subscribe((status, error) => done({ status, message: error?.message }));
     });
 
   /** Subscribes to all tables of the staff screens. Returns the received changes. */
-  const following = async (client: RealtimeClient) => {
-    const heard: Change[] = [];
+  const subscribe = async (client: RealtimeClient) => {
+    const received: Change[] = [];
     let isServed = false;
     const channel = client.channel('staff');
     for (const table of tables) {
       channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) =>
-        heard.push(change as unknown as Change),
+        received.push(change as unknown as Change),
       );
     }
     channel.on('system', {}, ({ status }) => {
       isServed = status === 'ok';
     });
-    expect((await joined(channel)).status).toBe(states.SUBSCRIBED);
+    expect((await join(channel)).status).toBe(states.SUBSCRIBED);
     await vi.waitFor(() => expect(isServed).toBe(true), { timeout: 20_000 });
-    return { heard, channel };
+    return { received, channel };
   };
 
   const everyone = async () => {
@@ -69,7 +69,7 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
 
   let orders = 0;
   /** Changes every table that staff screens subscribe to. */
-  const business = async () => {
+  const changeAllTables = async () => {
     orders += 1;
     const [order, code] = [id(orders), String(1000 + orders)];
     await services.database.execute(`
@@ -84,7 +84,7 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
     `);
     return order;
   };
-  /** A change that every subscriber receives after all others: rights to a deleted row cannot be checked. */
+  /** A deletion that every subscriber receives after all other changes, because rights to a deleted row cannot be checked. */
   const marker = async () => {
     const { rows } = await services.database.query<{ id: string }>(
       `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', 'Marker') returning id`,
@@ -92,23 +92,23 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
     const inserted = rows[0]?.id;
     return {
       remove: () => services.database.query('delete from public.inquiries where id = $1', [inserted]),
-      isIn: (heard: readonly Change[]) =>
-        heard.some(({ eventType, old }) => eventType === 'DELETE' && old.id === inserted),
+      isIn: (received: readonly Change[]) =>
+        received.some(({ eventType, old }) => eventType === 'DELETE' && old.id === inserted),
     };
   };
-  const withoutMarkers = (heard: readonly Change[]) =>
-    heard.filter(({ eventType, new: record }) => eventType !== 'DELETE' && record.message !== 'Marker');
+  const withoutMarkers = (received: readonly Change[]) =>
+    received.filter(({ eventType, new: record }) => eventType !== 'DELETE' && record.message !== 'Marker');
 
   test('staff receive changes of orders, payments, deliveries and inquiries; other clients receive none', async () => {
     const clients = await everyone();
     const followed = Object.fromEntries(
       await Promise.all(
-        Object.entries(clients).map(async ([person, client]) => [person, (await following(client)).heard]),
+        Object.entries(clients).map(async ([person, client]) => [person, (await subscribe(client)).received]),
       ),
     ) as Record<keyof typeof clients, Change[]>;
-    const order = await business();
+    const order = await changeAllTables();
     const { remove, isIn } = await marker();
-    // Its insertion is received before it is deleted: a deleted row is visible to no one.
+    // The insertion is received first, because no client may see a deleted row.
     await vi.waitFor(
       () => expect(followed.staff.some(({ new: record }) => record.message === 'Marker')).toBe(true),
       { timeout: 20_000 },
@@ -117,15 +117,15 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
     await vi.waitFor(() => expect(Object.values(followed).every(isIn)).toBe(true), { timeout: 20_000 });
 
     for (const person of ['staff', 'service'] as const) {
-      const told = withoutMarkers(followed[person]);
-      expect(new Set(told.map(({ table, eventType }) => `${eventType} ${table}`)), person).toEqual(
+      const changes = withoutMarkers(followed[person]);
+      expect(new Set(changes.map(({ table, eventType }) => `${eventType} ${table}`)), person).toEqual(
         new Set([...tables.map((table) => `INSERT ${table}`), 'UPDATE orders']),
       );
-      expect(told[0], person).toMatchObject({ new: { id: order, customer_name: 'Amina' }, errors: null });
+      expect(changes[0], person).toMatchObject({ new: { id: order, customer_name: 'Amina' }, errors: null });
     }
     for (const person of ['visitor', 'customer', 'inactive staff', 'half-way staff'] as const) {
       expect(withoutMarkers(followed[person]), person).toEqual([]);
-      // Of a deleted row, which the shop never has here, only the key is sent.
+      // Only the marker's deletion, with the key alone.
       expect(
         followed[person].map(({ old }) => Object.keys(old)),
         person,
@@ -137,13 +137,13 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
   test('staff receive changes only after their second factor', async () => {
     const person = await services.person('half-way staff');
     const client = await services.live(person.token);
-    const { heard } = await following(client);
+    const { received } = await subscribe(client);
     await client.setAuth(await services.token({ sub: person.id, aal: 'aal2' }));
     // The new claims apply once the client is notified; until then the old ones are checked.
     await vi.waitFor(
       async () => {
-        await business();
-        expect(withoutMarkers(heard).length).toBeGreaterThan(0);
+        await changeAllTables();
+        expect(withoutMarkers(received).length).toBeGreaterThan(0);
       },
       { timeout: 20_000, interval: 100 },
     );
@@ -152,18 +152,18 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
 
   test.each([
     [
-      'is no longer active',
+      'their account was deactivated',
       (person: { id: string }) =>
         services.database.query('update public.admin_profiles set is_active = false where user_id = $1', [
           person.id,
         ]),
     ],
     [
-      'was signed out everywhere',
+      'all their sessions were ended',
       (person: { id: string }) =>
         services.database.query('delete from auth.sessions where user_id = $1', [person.id]),
     ],
-  ])('a member of staff who %s hears no more, though the socket stays open', async (_, end) => {
+  ])('staff receive no more changes on an open socket after %s', async (_, end) => {
     const person = await services.person('staff');
     const { rows } = await services.database.query<{ id: string }>(
       `insert into auth.sessions (user_id, refresh_token_hmac_key) values ($1, '') returning id`,
@@ -173,35 +173,35 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
       await services.token({ sub: person.id, aal: 'aal1', session_id: rows[0]?.id }),
     );
     const staying = await services.live((await services.person('staff')).token);
-    const [theirs, others] = [await following(leaving), await following(staying)];
-    await business();
-    await vi.waitFor(() => expect(theirs.heard).toHaveLength(5), { timeout: 20_000 });
+    const [theirs, others] = [await subscribe(leaving), await subscribe(staying)];
+    await changeAllTables();
+    await vi.waitFor(() => expect(theirs.received).toHaveLength(5), { timeout: 20_000 });
     await end(person);
-    await business();
+    await changeAllTables();
     const { remove, isIn } = await marker();
-    await vi.waitFor(() => expect(others.heard.length).toBeGreaterThanOrEqual(11), { timeout: 20_000 });
+    await vi.waitFor(() => expect(others.received.length).toBeGreaterThanOrEqual(11), { timeout: 20_000 });
     await remove();
-    await vi.waitFor(() => expect([theirs, others].every(({ heard }) => isIn(heard))).toBe(true), {
+    await vi.waitFor(() => expect([theirs, others].every(({ received }) => isIn(received))).toBe(true), {
       timeout: 20_000,
     });
-    expect(withoutMarkers(theirs.heard)).toHaveLength(5);
-    expect(withoutMarkers(others.heard)).toHaveLength(10);
+    expect(withoutMarkers(theirs.received)).toHaveLength(5);
+    expect(withoutMarkers(others.received)).toHaveLength(10);
     for (const client of [leaving, staying]) await client.disconnect();
   });
 
   test('a staff member whose token expires is notified and receives no more changes', async () => {
     const { id: sub } = await services.person('staff');
     const lasting = await services.live(await services.token({ sub }));
-    const others = await following(lasting);
-    // Long enough to join.
+    const others = await subscribe(lasting);
+    // Six seconds are enough to join.
     const expiring = await services.live(
       await services.token({ sub, exp: Math.floor(Date.now() / 1000) + 6 }),
     );
-    const theirs = await following(expiring);
+    const theirs = await subscribe(expiring);
     await vi.waitFor(() => expect(theirs.channel.state).toBe('closed'), { timeout: 20_000 });
-    await business();
-    await vi.waitFor(() => expect(others.heard).toHaveLength(5), { timeout: 20_000 });
-    expect(theirs.heard).toEqual([]);
+    await changeAllTables();
+    await vi.waitFor(() => expect(others.received).toHaveLength(5), { timeout: 20_000 });
+    expect(theirs.received).toEqual([]);
     for (const client of [expiring, lasting]) await client.disconnect();
   });
 
@@ -213,34 +213,34 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
       presence: { key: 'me', enabled: true },
     };
     const inside = clients.service.channel('back-office', { config });
-    const heard: string[] = [];
-    inside.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
-    expect((await joined(inside)).status).toBe(states.SUBSCRIBED);
+    const received: string[] = [];
+    inside.on('broadcast', { event: '*' }, ({ event }) => received.push(event));
+    expect((await join(inside)).status).toBe(states.SUBSCRIBED);
     expect(await inside.track({ here: true })).toBe('ok');
 
     for (const [person, client] of Object.entries(clients)) {
       if (person === 'service') continue;
-      const answer = await joined(client.channel('back-office', { config }));
+      const answer = await join(client.channel('back-office', { config }));
       expect([answer.status, answer.message], person).toEqual([
         states.CHANNEL_ERROR,
         expect.stringMatching(/You do not have permissions to read from this Channel topic: back-office/),
       ]);
-      // Without joining: the answer does not show whether it was sent.
+      // Without joining. The response does not show whether the message was delivered.
       const outside = client.channel('back-office-by-http', { config });
       const sent = await outside.httpSend(`from ${person}`, { n: 1 });
       expect(sent.success, person).toBe(true);
     }
     const listener = clients.service.channel('back-office-by-http', { config });
-    listener.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
-    await joined(listener);
+    listener.on('broadcast', { event: '*' }, ({ event }) => received.push(event));
+    await join(listener);
     for (const [person, client] of Object.entries(clients)) {
       if (person !== 'service')
         await client.channel('back-office-by-http', { config }).httpSend(`from ${person}`, {});
     }
     await clients.service.channel('back-office-by-http', { config }).httpSend('from the shop', { n: 1 });
     expect(await inside.send({ type: 'broadcast', event: 'inside', payload: {} })).toBe('ok');
-    await vi.waitFor(() => expect(heard).toContain('from the shop'), { timeout: 20_000 });
-    expect(heard.sort()).toEqual(['from the shop', 'inside']);
+    await vi.waitFor(() => expect(received).toContain('from the shop'), { timeout: 20_000 });
+    expect(received.sort()).toEqual(['from the shop', 'inside']);
     const stored = await services.database.query(
       `select from realtime.messages where private and topic like 'back-%'`,
     );
@@ -251,23 +251,23 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
   test('staff and the secret key send to a public topic, other clients only receive', async () => {
     const clients = await everyone();
     const topic = `order-${id(999)}`;
-    const heard: string[] = [];
+    const received: string[] = [];
     const listener = clients.visitor.channel(topic);
-    listener.on('broadcast', { event: '*' }, ({ event }) => heard.push(event));
-    await joined(listener);
+    listener.on('broadcast', { event: '*' }, ({ event }) => received.push(event));
+    await join(listener);
     const senders = Object.entries(clients).filter(([person]) => person !== 'visitor');
     for (const [person, client] of [...senders, ['visitor', await services.live()] as const]) {
       const outside = client.channel(`${topic}`);
       const answer = await outside.httpSend(`${person} by HTTP`, {}).catch((error: Error) => error);
       const channel = client.channel(topic, { config: { broadcast: { ack: false } } });
-      await joined(channel);
+      await join(channel);
       await channel.send({ type: 'broadcast', event: `${person} by socket`, payload: {} });
       expect(answer instanceof Error || !answer.success, person).toBe(!['staff', 'service'].includes(person));
     }
     await services.database.query(`select realtime.send('{}', 'from SQL', $1, false)`, [topic]);
     // The service checks the rights of each sender, which may take longer than the message from SQL.
-    await vi.waitFor(() => expect(heard.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
-    expect(heard.sort()).toEqual([
+    await vi.waitFor(() => expect(received.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
+    expect(received.sort()).toEqual([
       'from SQL',
       'service by HTTP',
       'service by socket',
@@ -278,20 +278,20 @@ describe.each(testDatabases())('live messages of the shop on %s', (kind) => {
   });
 
   test("an order's topic shows its status, and no personal data", async () => {
-    const order = await business();
+    const order = await changeAllTables();
     const visitor = await services.live();
-    const heard: Record<string, unknown>[] = [];
+    const received: Record<string, unknown>[] = [];
     const channel = visitor.channel(`order-${order}`);
-    channel.on('broadcast', { event: 'UPDATE' }, ({ payload }) => heard.push(payload));
-    await joined(channel);
+    channel.on('broadcast', { event: 'UPDATE' }, ({ payload }) => received.push(payload));
+    await join(channel);
     await services.database.query(
       `update public.orders set status = 'delivered', payment_status = 'paid' where id = $1`,
       [order],
     );
-    await vi.waitFor(() => expect(heard.at(-1)).toMatchObject({ id: order, status: 'delivered' }), {
+    await vi.waitFor(() => expect(received.at(-1)).toMatchObject({ id: order, status: 'delivered' }), {
       timeout: 20_000,
     });
-    expect(JSON.stringify(heard)).not.toMatch(/Amina|a@b|2547|Karen/);
+    expect(JSON.stringify(received)).not.toMatch(/Amina|a@b|2547|Karen/);
     await visitor.disconnect();
   });
 });

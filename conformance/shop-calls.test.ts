@@ -12,7 +12,7 @@ let shop: OpenShop | null = null;
 let url = SUPABASE_URL ?? '';
 let keys = { publishable: SUPABASE_PUBLISHABLE_KEY, secret: SUPABASE_SECRET_KEY };
 let visitor: PostgrestClient;
-let house: PostgrestClient;
+let serviceClient: PostgrestClient;
 
 beforeAll(async () => {
   if (!SUPABASE_URL) {
@@ -22,7 +22,7 @@ beforeAll(async () => {
   }
   visitor = new PostgrestClient(`${url}/rest/v1`, { headers: { apikey: keys.publishable } });
   const headers = { apikey: keys.secret, authorization: `Bearer ${keys.secret}` };
-  house = new PostgrestClient(`${url}/rest/v1`, { headers });
+  serviceClient = new PostgrestClient(`${url}/rest/v1`, { headers });
 });
 afterAll(async () => {
   await shop?.close();
@@ -119,7 +119,7 @@ describe('a visitor', () => {
     });
   });
 
-  test('subscribes to the masked order by its handle, and cannot pay with it', async () => {
+  test('subscribes to the masked order by its live handle, which cannot be used to pay', async () => {
     const order = await placeOrder('0712345679');
     const { data: masked } = await visitor.rpc('track_order', { tracking_number: order.tracking_number });
     const realtime = new RealtimeClient(`${url.replace(/^http/, 'ws')}/realtime/v1`, {
@@ -136,7 +136,7 @@ describe('a visitor', () => {
           else if (status !== 'CLOSED') fail(error ?? new Error(status));
         });
     });
-    const { error } = await house.from('orders').update({ status: 'processing' }).eq('id', order.id);
+    const { error } = await serviceClient.from('orders').update({ status: 'processing' }).eq('id', order.id);
     expect(error).toBeNull();
     await until(async () => received.length > 0, 'the change is received');
     expect(received).toMatchObject([{ id: masked.live_handle, status: 'processing' }]);
@@ -161,7 +161,7 @@ describe('a visitor', () => {
     expect({ data, error }).toEqual({ data: null, error: null });
     const { error: refused } = await visitor.from('orders').select('*');
     expect(refused?.code).toBe('42501');
-    const { data: seen } = await house.from('orders').select('id').limit(1);
+    const { data: seen } = await serviceClient.from('orders').select('id').limit(1);
     expect(seen).toHaveLength(1);
   });
 
@@ -175,7 +175,7 @@ describe('a visitor', () => {
     };
     expect((await visitor.from('inquiries').insert(inquiry)).error).toBeNull();
     expect((await visitor.from('inquiries').select('*')).error?.code).toBe('42501');
-    const { data } = await house.from('inquiries').select('message').eq('email', inquiry.email);
+    const { data } = await serviceClient.from('inquiries').select('message').eq('email', inquiry.email);
     expect(data).toContainEqual({ message: inquiry.message });
   });
 
@@ -224,7 +224,7 @@ describe('a visitor', () => {
 
 describe('the secret key', () => {
   test('reads and searches orders with their items and products, as the staff lists do', async () => {
-    const { data, error, count } = await house
+    const { data, error, count } = await serviceClient
       .from('orders')
       .select('*, order_items(quantity, unit_price, products(name))', { count: 'exact' })
       .or('customer_name.ilike.%wanjiru%,customer_email.ilike.%wanjiru%,order_number.ilike.%wanjiru%')
@@ -237,7 +237,7 @@ describe('the secret key', () => {
   });
 
   test('searches deliveries by their order', async () => {
-    const { data, error } = await house
+    const { data, error } = await serviceClient
       .from('deliveries')
       .select(
         '*, orders!inner(order_number, customer_name, customer_phone, shipping_address, city, total_amount)',
@@ -249,15 +249,15 @@ describe('the secret key', () => {
 
   test('changes, upserts and deletes, and returns the selected columns', async () => {
     const name = `Demo ${crypto.randomUUID()}`;
-    const { data: added } = await house.from('categories').insert({ name }).select().single();
+    const { data: added } = await serviceClient.from('categories').insert({ name }).select().single();
     expect(added).toMatchObject({ name, is_active: true });
-    const { data: upserted } = await house
+    const { data: upserted } = await serviceClient
       .from('categories')
       .upsert({ name, is_active: false }, { onConflict: 'name' })
       .select('id, is_active')
       .single();
     expect(upserted).toEqual({ id: added.id, is_active: false });
-    const { count } = await house.from('categories').delete({ count: 'exact' }).eq('id', added.id);
+    const { count } = await serviceClient.from('categories').delete({ count: 'exact' }).eq('id', added.id);
     expect(count).toBe(1);
   });
 });

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { testDatabases } from '../backend/database/throwaway.ts';
 import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
-const picture = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, height = 48) =>
+const sampleImage = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, height = 48) =>
   sharp({ create: { width, height, channels: 3, background: '#2e7d32' } })
     .toFormat(format)
     .toBuffer();
@@ -57,13 +57,13 @@ const bytesOf = async (blob: Blob | null) => Buffer.from((await blob?.arrayBuffe
 
 describe.each(testDatabases())('uploads on %s', (kind) => {
   let storage: OpenServices;
-  let house: ReturnType<OpenServices['client']>;
+  let serviceClient: ReturnType<OpenServices['client']>;
   let staff: ReturnType<ReturnType<OpenServices['client']>['from']>;
   let staffToken: string;
 
   beforeAll(async () => {
     storage = await openServices(kind);
-    house = storage.client(storage.keys.secret);
+    serviceClient = storage.client(storage.keys.secret);
     staffToken = (await storage.person('staff')).token;
     staff = storage.client(staffToken).from('product-images');
   });
@@ -85,7 +85,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
 
   describe('product images', () => {
     test('are uploaded, replaced and deleted by staff under products/, and public', async () => {
-      const content = await picture('png');
+      const content = await sampleImage('png');
       expect(
         (await staff.upload('products/mango.png', content, { contentType: 'image/png' })).error,
       ).toBeNull();
@@ -113,8 +113,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('cannot be changed by others', async () => {
-      const content = await picture('png');
-      await staff.upload('products/kept.png', content, { contentType: 'image/png' });
+      const content = await sampleImage('png');
+      await staff.upload('products/existing.png', content, { contentType: 'image/png' });
       const others = {
         anonymous: storage.keys.publishable,
         customer: (await storage.person('customer')).token,
@@ -125,14 +125,20 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         const options = { contentType: 'image/png' };
         const denied = { statusCode: '403' };
         expect((await client.upload('products/x.png', content, options)).error, who).toMatchObject(denied);
-        expect((await client.update('products/kept.png', content, options)).error, who).toMatchObject(denied);
+        expect((await client.update('products/existing.png', content, options)).error, who).toMatchObject(
+          denied,
+        );
         expect((await client.createSignedUploadUrl('products/x.png')).error, who).toMatchObject(denied);
-        expect((await client.copy('products/kept.png', 'products/x.png')).error, who).toMatchObject(denied);
-        expect((await client.move('products/kept.png', 'products/x.png')).error, who).toMatchObject(denied);
-        expect((await client.remove(['products/kept.png'])).data, who).toEqual([]);
+        expect((await client.copy('products/existing.png', 'products/x.png')).error, who).toMatchObject(
+          denied,
+        );
+        expect((await client.move('products/existing.png', 'products/x.png')).error, who).toMatchObject(
+          denied,
+        );
+        expect((await client.remove(['products/existing.png'])).data, who).toEqual([]);
         expect((await storage.client(token).emptyBucket('product-images')).error, who).not.toBeNull();
       }
-      expect((await staff.exists('products/kept.png')).data).toBe(true);
+      expect((await staff.exists('products/existing.png')).data).toBe(true);
     });
 
     test('lose their metadata, and are rotated upright', async () => {
@@ -150,8 +156,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('a GIF that is also a script is stored as an image only, and stays animated', async () => {
-      const gif = await picture('gif');
-      const programs = {
+      const gif = await sampleImage('gif');
+      const polyglots = {
         behind: Buffer.concat([gif, Buffer.from('*/=1;alert(document.domain)')]),
         around: Buffer.concat([
           Buffer.from('GIF89a/*'),
@@ -160,15 +166,15 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         ]),
       };
       const outcomes: Record<string, string> = {};
-      for (const [name, program] of Object.entries(programs)) {
-        const { error } = await staff.upload(`products/${name}.gif`, program, { contentType: 'image/gif' });
+      for (const [name, polyglot] of Object.entries(polyglots)) {
+        const { error } = await staff.upload(`products/${name}.gif`, polyglot, { contentType: 'image/gif' });
         outcomes[name] = error
           ? `refused with ${refusal(error).statusCode}`
           : (await read(`products/${name}.gif`)).bytes.includes('alert')
-            ? 'a program'
-            : 'a picture';
+            ? 'a script'
+            : 'an image';
       }
-      expect(outcomes).toEqual({ behind: 'a picture', around: 'a picture' });
+      expect(outcomes).toEqual({ behind: 'an image', around: 'an image' });
 
       const frames = Buffer.alloc(8 * 16 * 3);
       frames.fill(255, 8 * 8 * 3);
@@ -180,12 +186,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('have the type of their bytes, whatever their name and declared type are', async () => {
-      const webp = await picture('webp');
+      const webp = await sampleImage('webp');
       await staff.upload('products/really-webp.png', webp, { contentType: 'image/png' });
       expect((await read('products/really-webp.png')).answer.headers.get('content-type')).toBe('image/webp');
-      await house.createBucket('only-png', { public: false, allowedMimeTypes: ['image/png'] });
-      const jpeg = await picture('jpeg');
-      const pngs = house.from('only-png');
+      await serviceClient.createBucket('only-png', { public: false, allowedMimeTypes: ['image/png'] });
+      const jpeg = await sampleImage('jpeg');
+      const pngs = serviceClient.from('only-png');
       expect((await pngs.upload('jpeg-called.png', jpeg, { contentType: 'image/png' })).error).toBeNull();
       expect((await pngs.info('jpeg-called.png')).data?.contentType).toBe('image/png');
       expect(
@@ -195,7 +201,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         statusCode: '415',
         message: 'mime type image/jpeg is not supported',
       });
-      const avif = await picture('avif');
+      const avif = await sampleImage('avif');
       expect(
         (await staff.upload('products/a.avif', new Blob([new Uint8Array(avif)], { type: 'image/avif' })))
           .error,
@@ -232,7 +238,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         '415',
         /mime type text\/html is not supported/,
       ],
-      ['nothing', '', 'image/png', '415', /The content is not an image/],
+      ['an empty file', '', 'image/png', '415', /The content is not an image/],
       ['a truncated image', '\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'image/png', '415', /damaged/],
     ])('%s is rejected with a clear message', async (_, content, type, statusCode, message) => {
       const { error } = await staff.upload('products/bad.png', Buffer.from(content, 'latin1'), {
@@ -284,15 +290,15 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(
         (await staff.upload('products/short.gif', await gifOf(150), { contentType: 'image/gif' })).error,
       ).toBe(null);
-      await house.createBucket('anything', { public: false });
-      const anything = house.from('anything');
+      await serviceClient.createBucket('anything', { public: false });
+      const anything = serviceClient.from('anything');
       expect((await anything.upload('long.gif', gif, { contentType: 'image/gif' })).error).toBeNull();
       const rendered = await anything.download('long.gif', { transform: { width: 1, format: 'origin' } });
       expect(rendered.error).not.toBeNull();
     });
 
     test.each(['png', 'jpeg', 'webp', 'gif', 'avif'] as const)(
-      'a %s cut short is refused',
+      'a truncated %s is rejected',
       async (format) => {
         const noise = Buffer.from(Array.from({ length: 96 * 96 * 3 }, (_, n) => (n * 2_654_435_761) >>> 24));
         const whole = await sharp(noise, { raw: { width: 96, height: 96, channels: 3 } })
@@ -308,7 +314,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       },
     );
 
-    test('do not include the place or the camera of a photo', async () => {
+    test('lose the location and the camera of a photo', async () => {
       const photo = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'orange' } })
         .withExif({
           IFD0: { Make: 'SECRET-CAMERA' },
@@ -383,31 +389,33 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('cannot be copied from another bucket', async () => {
-      await house.createBucket('loose', { public: false });
-      const loose = house.from('loose');
-      await loose.upload('evil.png', '<script>alert(1)</script>', { contentType: 'image/png' });
-      await loose.upload('good.png', await picture('png'), { contentType: 'image/png' });
-      await loose.upload('page.html', '<p>', { contentType: 'text/html' });
+      await serviceClient.createBucket('unrestricted', { public: false });
+      const unrestricted = serviceClient.from('unrestricted');
+      await unrestricted.upload('evil.png', '<script>alert(1)</script>', { contentType: 'image/png' });
+      await unrestricted.upload('good.png', await sampleImage('png'), { contentType: 'image/png' });
+      await unrestricted.upload('page.html', '<p>', { contentType: 'text/html' });
       const there = { destinationBucket: 'product-images' };
       for (const way of ['copy', 'move'] as const) {
-        expect(refusal((await loose[way]('evil.png', 'products/evil.png', there)).error), way).toEqual({
-          statusCode: '415',
-          message: expect.stringMatching(/not an image/),
-        });
-        expect(refusal((await loose[way]('page.html', 'products/page.html', there)).error).statusCode).toBe(
-          '415',
+        expect(refusal((await unrestricted[way]('evil.png', 'products/evil.png', there)).error), way).toEqual(
+          {
+            statusCode: '415',
+            message: expect.stringMatching(/not an image/),
+          },
         );
-        expect((await loose[way]('good.png', `products/good-${way}.png`, there)).error).toBeNull();
+        expect(
+          refusal((await unrestricted[way]('page.html', 'products/page.html', there)).error).statusCode,
+        ).toBe('415');
+        expect((await unrestricted[way]('good.png', `products/good-${way}.png`, there)).error).toBeNull();
         expect((await read(`products/good-${way}.png`)).answer.status).toBe(200);
       }
-      expect((await loose.exists('evil.png')).data).toBe(true);
-      expect((await loose.exists('good.png')).data).toBe(false);
+      expect((await unrestricted.exists('evil.png')).data).toBe(true);
+      expect((await unrestricted.exists('good.png')).data).toBe(false);
       expect(await workFiles()).toEqual([]);
     });
   });
 
   test('names with path traversal or disallowed characters are rejected, and touch no file', async () => {
-    await house.createBucket('names', { public: false });
+    await serviceClient.createBucket('names', { public: false });
     for (const key of [
       '..%2f..%2fetc%2fpasswd',
       'a%2f..%2fb',
@@ -430,11 +438,11 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         'InvalidKey',
       ]);
     }
-    expect((await house.from('names').list()).data).toEqual([]);
+    expect((await serviceClient.from('names').list()).data).toEqual([]);
   });
 
   test('an interrupted form, or one without a file, is rejected and stores nothing', async () => {
-    await house.createBucket('forms', { public: false });
+    await serviceClient.createBucket('forms', { public: false });
     const post = async (body: string, type = 'multipart/form-data; boundary=edge') => {
       const answer = await fetch(`${storage.url}/object/forms/a.txt`, {
         method: 'POST',
@@ -457,12 +465,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         `${part}\r\n--edge\r\ncontent-disposition: form-data; name="metadata"\r\n\r\n{no\r\n--edge--\r\n`,
       ),
     ).toEqual(refused);
-    expect((await house.from('forms').list()).data).toEqual([]);
+    expect((await serviceClient.from('forms').list()).data).toEqual([]);
     expect(await workFiles()).toEqual([]);
   });
 
   test('a client that disconnects in the middle leaves no file', async () => {
-    await house.createBucket('gone', { public: false });
+    await serviceClient.createBucket('gone', { public: false });
     await new Promise<void>((done) => {
       const request = httpRequest(`${storage.url}/object/gone/a.txt`, {
         method: 'POST',
@@ -472,7 +480,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       request.write('x'.repeat(1000), () => setImmediate(() => request.destroy(new Error('gone'))));
     });
     await expect.poll(workFiles).toEqual([]);
-    expect((await house.from('gone').list()).data).toEqual([]);
+    expect((await serviceClient.from('gone').list()).data).toEqual([]);
   });
 
   describe('a rendering', () => {
@@ -489,12 +497,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       return [width, height];
     };
     beforeAll(async () => {
-      await staff.upload('products/large.jpg', await picture('jpeg', 800, 600), {
+      await staff.upload('products/large.jpg', await sampleImage('jpeg', 800, 600), {
         contentType: 'image/jpeg',
       });
     });
 
-    test('has the requested size, and is never larger than the image', async () => {
+    test('has the requested size, but is never larger than the image', async () => {
       expect(await sizeOf('?width=400')).toEqual([400, 300]);
       expect(await sizeOf('?width=100&height=100')).toEqual([100, 100]);
       expect(await sizeOf('?width=100&height=100&resize=contain')).toEqual([100, 75]);
@@ -532,9 +540,9 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('of a private bucket needs a signed URL', async () => {
-      await house.createBucket('private-pictures', { public: false });
-      const bucket = house.from('private-pictures');
-      await bucket.upload('a.png', await picture('png', 300, 200), { contentType: 'image/png' });
+      await serviceClient.createBucket('private-images', { public: false });
+      const bucket = serviceClient.from('private-images');
+      await bucket.upload('a.png', await sampleImage('png', 300, 200), { contentType: 'image/png' });
       const { data } = await bucket.createSignedUrl('a.png', 60, { transform: { width: 30 } });
       const url = data?.signedUrl ?? '';
       const small = await fetch(`${url}&width=300`);
@@ -565,10 +573,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
           { statusCode: '400', error: 'Error', message, code: 'InvalidRequest' },
         ]);
       }
-      await house.from('loose').upload('text.png', '<svg/>', { contentType: 'image/png' });
-      await house.from('loose').upload('text.svg', '<svg/>', { contentType: 'image/svg+xml' });
+      await serviceClient.from('unrestricted').upload('text.png', '<svg/>', { contentType: 'image/png' });
+      await serviceClient.from('unrestricted').upload('text.svg', '<svg/>', { contentType: 'image/svg+xml' });
       for (const name of ['text.png', 'text.svg']) {
-        const { error } = await house.from('loose').download(name, { transform: { width: 10 } });
+        const { error } = await serviceClient
+          .from('unrestricted')
+          .download(name, { transform: { width: 10 } });
         expect(refusal(error), name).toEqual({
           statusCode: '400',
           message: 'The source image is invalid or unsupported for rendering',
@@ -645,8 +655,8 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         'gravity:fp:0:1',
       ]);
       expect((await cornersOf('width=40&height=20&gravity=sm'))[0]).toBe('40x20');
-      await house.createBucket('signed-gravity', { public: false });
-      await house.from('signed-gravity').upload('four.png', four, { contentType: 'image/png' });
+      await serviceClient.createBucket('signed-gravity', { public: false });
+      await serviceClient.from('signed-gravity').upload('four.png', four, { contentType: 'image/png' });
       const signed = await fetch(`${storage.url}/object/sign/signed-gravity/four.png`, {
         method: 'POST',
         headers: { authorization: `Bearer ${storage.keys.secret}`, 'content-type': 'application/json' },
@@ -668,7 +678,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     const name = 'tapes';
     const endpoint = () => `${storage.url}/upload/resumable`;
     beforeAll(async () => {
-      await house.createBucket(name, {
+      await serviceClient.createBucket(name, {
         public: false,
         fileSizeLimit: 5_000_000,
         allowedMimeTypes: ['text/*', 'video/*'],
@@ -705,15 +715,15 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     test('arrives in parts and becomes an ordinary object', async () => {
       const content = Buffer.from('tape '.repeat(60_000));
       await start(content, 'reels/1.txt');
-      const { data } = await house.from(name).download('reels/1.txt');
+      const { data } = await serviceClient.from(name).download('reels/1.txt');
       expect(await bytesOf(data)).toEqual(content);
-      expect((await house.from(name).info('reels/1.txt')).data).toMatchObject({
+      expect((await serviceClient.from(name).info('reels/1.txt')).data).toMatchObject({
         contentType: 'text/plain',
         cacheControl: 'max-age=60',
         metadata: { reel: 1 },
       });
       await start(Buffer.alloc(0), 'reels/blank.txt');
-      expect((await house.from(name).info('reels/blank.txt')).data).toMatchObject({ size: 0 });
+      expect((await serviceClient.from(name).info('reels/blank.txt')).data).toMatchObject({ size: 0 });
       expect(await workFiles()).toEqual([]);
     });
 
@@ -757,7 +767,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         onProgress: (sent) => offsets.push(sent),
       });
       expect(offsets[0]).toBeGreaterThan(0);
-      const { data } = await house.from(name).download('cut.txt');
+      const { data } = await serviceClient.from(name).download('cut.txt');
       expect(await data?.text()).toBe(content.toString());
 
       // A client that missed the last response can request it again.
@@ -793,7 +803,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       expect(await problem(start(small, 'mine.txt', { headers: {} }))).toMatchObject({ status: 400 });
       const upsert = { authorization: `Bearer ${storage.keys.secret}`, 'x-upsert': 'true' };
       await start(Buffer.from('new'), 'taken.txt', { headers: upsert });
-      expect(await (await house.from(name).download('taken.txt')).data?.text()).toBe('new');
+      expect(await (await serviceClient.from(name).download('taken.txt')).data?.text()).toBe('new');
     });
 
     test('belongs to its sender, who can delete it', async () => {
@@ -857,7 +867,7 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       const headers = { authorization: `Bearer ${staffToken}` };
       const bad = await problem(start(Buffer.from('<svg><script/></svg>'), '', { metadata, headers }));
       expect(bad).toEqual({ status: 415, body: expect.stringMatching(/SVG/) });
-      await start(await picture('png'), '', { metadata, headers });
+      await start(await sampleImage('png'), '', { metadata, headers });
       expect((await read('products/tus.png')).answer.status).toBe(200);
       expect(
         await readdir(join(storage.folder, 'work/resumable')).then((names) =>
@@ -867,11 +877,11 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('can be sent by any client with a signed URL', async () => {
-      const { data } = await house.from(name).createSignedUploadUrl('signed.txt');
+      const { data } = await serviceClient.from(name).createSignedUploadUrl('signed.txt');
       const signed = { endpoint: `${endpoint()}/sign`, headers: { 'x-signature': data?.token ?? '' } };
       expect((await problem(start(Buffer.from('x'), 'other.txt', signed))).status).toBe(400);
       await start(Buffer.from('by signature'), 'signed.txt', signed);
-      expect(await (await house.from(name).download('signed.txt')).data?.text()).toBe('by signature');
+      expect(await (await serviceClient.from(name).download('signed.txt')).data?.text()).toBe('by signature');
       expect((await problem(start(Buffer.from('x'), 'signed.txt', { ...signed, headers: {} }))).status).toBe(
         400,
       );
@@ -896,11 +906,11 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
   test('a large file from disk is streamed', async () => {
     const path = join(storage.folder, 'large.bin');
     await writeFile(path, Buffer.alloc(8_000_000, 7));
-    await house.createBucket('streams', { public: false });
-    const { error } = await house
+    await serviceClient.createBucket('streams', { public: false });
+    const { error } = await serviceClient
       .from('streams')
       .upload('large.bin', createReadStream(path), { duplex: 'half' });
     expect(error).toBeNull();
-    expect((await house.from('streams').info('large.bin')).data?.size).toBe(8_000_000);
+    expect((await serviceClient.from('streams').info('large.bin')).data?.size).toBe(8_000_000);
   });
 });
