@@ -20,8 +20,8 @@ export const wrongFigures = `
   having sum(orders) <> 0 or sum(revenue_cents) <> 0 or sum(received_cents) <> 0`;
 
 // Each part returns the rows that violate one invariant.
-const brokenPromises = `
-  select 'stock, sold and reserved units add up to what there was' as promise, p.id::text as subject
+const violatedInvariants = `
+  select 'stock, sold and reserved units add up to the initial stock' as invariant, p.id::text as subject
   from unnest($1::uuid[], $2::integer[]) as was (product_id, units)
   join public.products as p on p.id = was.product_id
   left join public.order_items as i on i.product_id = p.id
@@ -38,7 +38,7 @@ const brokenPromises = `
   select 'stock is never negative', id::text from public.products where stock_quantity < 0
 
   union all
-  select 'the units that unpaid orders hold are counted', p.id::text
+  select 'held_units has the units that unpaid orders reserve', p.id::text
   from public.products as p
   left join private.held_units as h on h.product_id = p.id
   where coalesce(h.quantity, 0) <> (
@@ -49,14 +49,14 @@ const brokenPromises = `
   )
 
   union all
-  select 'an order counts for its networks while it is unpaid and staff have not handed it on', o.id::text
+  select 'an order counts for its networks while it is unpaid and not handed over', o.id::text
   from private.order_networks as k
   join public.orders as o on o.id = k.order_id
   where o.payment_status <> 'unpaid' or o.status not in ('pending', 'cancelled')
     or k.is_open <> (o.status = 'pending') or (k.ended_at is null and o.reserved_until is null and (o.status = 'cancelled' or k.taken > 0))
 
   union all
-  select 'no order waits beyond its limit, and none holds units for longer than it waits', id::text
+  select 'no order expires after its limit, and no reservation after its order', id::text
   from public.orders where expires_at > expiry_limit or reserved_until > expires_at
 
   union all
@@ -75,7 +75,7 @@ const brokenPromises = `
     ))
 
   union all
-  select 'an unpaid order has no completed payment, but for what is on its way back', o.id::text
+  select 'an unpaid order has no completed payment without a refund', o.id::text
   from public.orders as o
   join public.payments as p on p.order_id = o.id and p.status = 'completed'
   where o.payment_status = 'unpaid' and not (p.needs_refund and exists (
@@ -83,7 +83,7 @@ const brokenPromises = `
   ))
 
   union all
-  select 'no order is delivered for money that is on its way back', o.id::text
+  select 'an order is not delivered while its payment is being refunded', o.id::text
   from public.orders as o
   join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
   join public.refunds as r on r.receipt = p.receipt and r.status not in ('failed', 'withdrawn')
@@ -95,7 +95,7 @@ const brokenPromises = `
   where p.purpose = 'test' and (p.order_id is not null or p.charge_cents <> 100 or p.needs_refund)
 
   union all
-  select 'an order is delivered when and only when it is paid', o.id::text
+  select 'an order has a delivery if and only if it is paid', o.id::text
   from public.orders as o
   where o.payment_status <> 'refunded'
     and (o.payment_status = 'paid') <> exists (select from public.deliveries as d where d.order_id = o.id)
@@ -117,7 +117,7 @@ const brokenPromises = `
   )))
 
   union all
-  select 'units are only given back of what is cancelled', id::text
+  select 'only cancelled orders have returned units', id::text
   from public.orders where units_returned_at is not null and status <> 'cancelled'
 
   union all
@@ -126,7 +126,7 @@ const brokenPromises = `
   where purpose = 'order' and status in ('initiating', 'processing') group by order_id having count(*) > 1
 
   union all
-  select 'a completed payment rests on a message that completed it', p.id::text
+  select 'a completed payment was completed by exactly one message', p.id::text
   from public.payments as p
   where p.status = 'completed' and p.purpose = 'order' and 1 <> (
     select count(*) from public.payment_messages as m
@@ -134,32 +134,32 @@ const brokenPromises = `
   )
 
   union all
-  select 'a payment to the till is the payment with its receipt, or is not matched to an order', t.receipt
+  select 'a transaction of M-PESA is matched to the payment with its receipt, or to none', t.receipt
   from public.mpesa_transactions as t
   left join public.payments as p on p.receipt = t.receipt
   where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed')
 
   union all
-  select 'only a payment with a reference is presumed', p.id::text
+  select 'only a completed prompt with a receipt has a presumption', p.id::text
   from public.payments as p
   where p.presumption is not null and (p.receipt is null or p.status <> 'completed' or p.method <> 'prompt')
 
   union all
-  select 'no more is sent back than came in, and once', p.id::text
+  select 'a payment is refunded once, up to its amount', p.id::text
   from public.payments as p
   join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
   group by p.id
   having count(*) > 1 or sum(r.refund_cents) > p.charge_cents or p.status <> 'completed' or bool_or(r.receipt <> p.receipt)
 
   union all
-  select 'money is sent back when and only when a refund of it is completed', p.id::text
+  select 'a payment is marked as refunded if and only if a refund of it is completed', p.id::text
   from public.payments as p
   where (p.refunded_at is not null) <> exists (
     select from public.refunds as r where r.payment_id = p.id and r.status = 'completed'
   )
 
   union all
-  select 'an order is refunded when and only when its own money was sent back', o.id::text
+  select 'an order is refunded if and only if its own payment is refunded', o.id::text
   from public.orders as o
   join public.payments as p on p.order_id = o.id and p.status = 'completed' and not p.needs_refund
   group by o.id
@@ -176,13 +176,13 @@ const brokenPromises = `
     )
 
   union all
-  select 'a refund above the limit is confirmed by two members', id::text
+  select 'a refund above the limit is approved by a second staff member', id::text
   from public.refunds
   where method = 'reversal' and needs_approval and sent_at is not null
     and (approved_by is null or approved_by = requested_by)
 
   union all
-  select 'nothing that has ended is asked about', id::text
+  select 'only payments in processing are queried', id::text
   from public.payments where next_query_at is not null and status <> 'processing'
 `;
 
@@ -190,18 +190,18 @@ const brokenPromises = `
 // step: a function caches its plan.
 const plannedOnce = `
   create schema tests;
-  create function tests.broken_promises(products uuid[], units integer[])
-  returns table (promise text, subject text) language plpgsql
+  create function tests.violated_invariants(products uuid[], units integer[])
+  returns table (invariant text, subject text) language plpgsql
   set plan_cache_mode = force_generic_plan
-  as $function$ begin return query ${brokenPromises}; end $function$`;
+  as $function$ begin return query ${violatedInvariants}; end $function$`;
 const planned = new WeakMap<Database, Promise<void>>();
 
-async function questionFor(database: Database): Promise<string> {
-  if (database.kind === 'postgresql') return brokenPromises;
+async function queryFor(database: Database): Promise<string> {
+  if (database.kind === 'postgresql') return violatedInvariants;
   const made = planned.get(database) ?? database.execute(plannedOnce);
   planned.set(database, made);
   await made;
-  return 'select promise, subject from tests.broken_promises($1, $2)';
+  return 'select invariant, subject from tests.violated_invariants($1, $2)';
 }
 
 /**
@@ -215,7 +215,7 @@ export async function expectBalancedBooks(
   units: ReadonlyMap<string, number>,
   session: Pick<Session, 'query'> = database,
 ): Promise<void> {
-  const { rows } = await session.query(await questionFor(database), [
+  const { rows } = await session.query(await queryFor(database), [
     `{${[...units.keys()].join(',')}}`,
     `{${[...units.values()].join(',')}}`,
   ]);

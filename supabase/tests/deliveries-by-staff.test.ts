@@ -387,7 +387,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('delivered before payment, or cancelled with a rider assigned, has a delivery with that status', async () => {
+    test('delivered before payment, or cancelled with a rider assigned, passes its status to the delivery', async () => {
       const early = await makeOrder('delivered');
       await database.query('select private.create_delivery($1)', [early]);
       expect(await deliveryOf(early)).toMatchObject({ delivery_status: 'delivered' });
@@ -485,13 +485,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test.runIf(kind === 'postgresql')('is not waited for crosswise when a delivery fails', async () => {
+    test.runIf(kind === 'postgresql')('does not deadlock with a failing delivery', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
       await move(order, 'picked_up');
       let moved: Promise<unknown> = Promise.resolve();
       await database.transaction(async (session) => {
-        // As a payment or a review does: it locks the order, then its delivery.
+        // Locks the order, then its delivery, as payments and reviews do.
         await session.query('select from public.orders where id = $1 for update', [order]);
         moved = move(order, 'failed').catch((error: unknown) => error);
         await expect

@@ -6,7 +6,7 @@ import { testDatabases } from '../../backend/database/throwaway.ts';
 import { wrongFigures } from './balanced-books.ts';
 import { call, openShopDatabase, people } from './shop-database.ts';
 
-// More than lists count.
+// More orders than lists count exactly.
 const size = 10_100;
 
 interface Figures {

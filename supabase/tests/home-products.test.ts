@@ -38,7 +38,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const inSections = (shown: Shown[]) =>
     shown.flatMap(({ slug, home_section }) => (home_section ? [slug] : [])).sort();
 
-  test('are those of its sections, the newest and one of each flavour, in a catalogue of any size', async () => {
+  test('are those of its sections, the newest and one per flavour, in a catalogue of any size', async () => {
     const { rows: small } = await database.query<Shown>('select * from public.products where is_active');
     const { shown: before } = await read();
     expect(inSections(before)).toEqual(inSections(small));

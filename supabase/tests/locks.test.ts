@@ -1,5 +1,5 @@
-// Many at once at the same orders, receipts, refunds and products: they wait for each other, and nobody for whom he keeps
-// waiting. PostgreSQL would end one of two such with a deadlock (40P01), and what he did would have to be done again.
+// Concurrent work on the same orders, receipts, refunds and products never deadlocks: PostgreSQL would end one of the transactions
+// (40P01), and its work would have to be repeated.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims } from '../../backend/database/as-role.ts';
@@ -23,7 +23,7 @@ const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0
 const rounds = (exhaustive: number) => (isExhaustive ? exhaustive : exhaustive / 5);
 const pick = <Item>(items: readonly Item[]): Item => items[randomInt(items.length)] as Item;
 
-// One connection of PGlite does one thing after the other.
+// PGlite has one connection, so nothing is concurrent.
 describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => {
   let database: Database;
   const units = new Map<string, number>();
@@ -63,7 +63,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     });
   }
 
-  test('a category gets another name while reservations of its products run out and late money takes units', async () => {
+  test('renaming a category, expiring reservations of its products and late payments', async () => {
     const names = ['Before', 'After'];
     await database.query('insert into public.categories (name) values ($1)', [names[0]]);
     const products: string[] = [];
@@ -81,7 +81,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       const [from, to] = round % 2 === 0 ? names : names.toReversed();
       const orders: PlacedOrder[] = [];
       for (const product of products) orders.push(await place(product));
-      // In any order: reservations are given up by the time at which they ran out.
+      // In random order: reservations are released by their time of expiry.
       await database.query(
         `update public.orders set reserved_until = now() - random() * interval '1 hour', expires_at = now()
          where id = any (string_to_array($1, ',')::uuid[])`,
@@ -112,7 +112,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await expectBalancedBooks(database, units);
   }, 120_000);
 
-  test('refunds are decided, sent, answered and given up while their money is settled and its orders run out', async () => {
+  test('approving, sending, settling and withdrawing refunds while their payments are settled and their orders expire', async () => {
     const product = await makeProduct(database, 1_000);
     units.set(product, 1_000);
     const ended: string[] = [];
@@ -121,7 +121,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       // Unmatched money for which staff have requested a refund.
       const unknown = receipt();
       const cents = pick([charge, 190_000]);
-      const told = (source: string, reference: string, change: Record<string, unknown> = {}) =>
+      const report = (source: string, reference: string, change: Record<string, unknown> = {}) =>
         service('receive_mpesa_transaction', {
           source,
           receipt: unknown,
@@ -130,13 +130,13 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           body: '{}',
           ...change,
         });
-      await told('confirmation', '');
+      await report('confirmation', '');
       const strange = await as<{ id: string }>(
         staff,
-        `select to_jsonb(public.request_refund('Nobody knows it', receipt => $1, is_sure => true)) as answer`,
+        `select to_jsonb(public.request_refund('Unknown payer', receipt => $1, is_sure => true)) as answer`,
         [unknown],
       );
-      // An order that was paid twice, once by what staff typed, which M-PESA tells of as less.
+      // An order with two receipts entered by staff. M-PESA reports a smaller amount for one of them.
       const twice = await place(product);
       const [first, second] = [receipt(), receipt()];
       for (const code of [first, second]) {
@@ -176,8 +176,8 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       );
       ended.push(
         ...(await atOnce([
-          () => told('statement', order.tracking_number),
-          () => told('confirmation', order.tracking_number),
+          () => report('statement', order.tracking_number),
+          () => report('confirmation', order.tracking_number),
           () => as(staff, 'select public.withdraw_refund($1) as answer', [strange.id]),
           () => as(other, 'select public.approve_refund($1) as answer', [strange.id]),
           () => as(other, 'select public.withdraw_refund($1) as answer', [refund.id]),
@@ -191,7 +191,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () => as(staff, `select public.request_refund('Paid twice', $1) as answer`, [double?.id]),
           settle(strange.id, 'failed'),
           settle(strange.id, 'succeeded'),
-          // Never happens: M-PESA refunds no more than it received.
+          // M-PESA never refunds more than it received.
           settle(refund.id, 'failed'),
           () => service('lease_refunds', { at_most: 100 }),
           () => service('lease_refunds', { at_most: 100 }),
@@ -212,13 +212,13 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       );
     }
     expect(ended.join('\n')).toBe('');
-    // Something of all that was done.
+    // Refunds have reached several statuses.
     const { rows } = await database.query<{ status: string }>('select distinct status from public.refunds');
     expect(rows.length).toBeGreaterThan(2);
     await expectBalancedBooks(database, units);
   }, 120_000);
 
-  test('a late success of a refund waits for a second one of the same money that is about to be sent', async () => {
+  test('the late success of a refund waits for a second refund of the same payment that is being sent', async () => {
     const unknown = receipt();
     await service('receive_mpesa_transaction', {
       source: 'confirmation',
@@ -265,7 +265,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     expect(rows).toEqual([{ status: 'sending' }]);
   });
 
-  test('a payment that is being settled is not queried any more', async () => {
+  test('a payment that is being settled is not leased for a query', async () => {
     const product = await makeProduct(database, 10);
     const { id: order_id, tracking_number } = await place(product);
     const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
@@ -288,7 +288,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       leasing = service('lease_payment_queries', { at_most: 10, per_minute: 1000 }).finally(() => {
         isOver = true;
       });
-      // It leases in the meantime, or waits for the settlement.
+      // The lease ends or waits for the settlement.
       for (;;) {
         const { rows } = await database.query<{ waits: boolean }>(
           `select exists (select from pg_stat_activity

@@ -1,4 +1,4 @@
-// Limits and daily budgets of text messages and e-mails: a stranger's orders cannot use up those of paying customers.
+// Limits and daily budgets of text messages and e-mails: unpaid orders cannot exhaust those of paying customers.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -77,7 +77,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   const finish = ({ id }: Leased, attempt: number, outcome: string) =>
     call<string | null>(database, 'service', 'finish_message', { message_id: id, attempt, outcome });
-  /** Hands over every message of a channel that is due; returns how many left. */
+  /** Sends every due message of a channel. Returns their number. */
   const sendDue = async (channel: string): Promise<number> => {
     let sent = 0;
     for (const message of await lease(channel)) {
@@ -88,7 +88,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     return sent;
   };
-  /** How many messages of a channel have each status. */
+  /** Number of messages of a channel by status. */
   const statuses = async (channel: string): Promise<Record<string, number>> => {
     const { rows } = await database.query<{ status: string; count: number }>(
       'select status, count(*)::integer as count from public.outbox_messages where channel = $1 group by status',
@@ -127,14 +127,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         () => {
           placed += 1;
         },
-        // Other limits may end it before.
+        // Other limits may stop it earlier.
         () => {},
       );
     }
     expect(placed).toBeGreaterThan(0);
     expect(await statuses('text')).toEqual({});
     expect(await statuses('mail')).toEqual({});
-    // An order that is prompted sends both.
+    // A prompt sends both.
     await prompt(await placeOrder('203.0.113.7'), '203.0.113.7');
     expect(await sendDue('text')).toBe(1);
     expect(await sendDue('mail')).toBe(1);
@@ -205,7 +205,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('newsletter confirmations share the half of visitors, and paid orders still get their mails', async () => {
+  test('newsletter confirmations share the half for visitors, and paid orders still get their mails', async () => {
     await setBudgets(300, 2);
     for (const reader of ['one', 'two']) {
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: `${reader}@example.com` });
@@ -222,7 +222,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('processes that begin messages at the same time stay within the budget', async () => {
+  test('processes that begin messages concurrently stay within the budget', async () => {
     await setBudgets(5, 1000);
     for (let count = 0; count < 12; count += 1) await pay(await placeOrder());
     const leased = await lease('text');
@@ -286,7 +286,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await statuses('text')).toEqual({ sent: 2, over_budget: 1 });
     await setBudgets(3, 1000);
     await call(database, 'staff', 'send_message_again', { message_id });
-    // Its half would be used up: staff may use all of it.
+    // The visitors' half is used up, but staff may use the whole budget.
     expect(await sendDue('text')).toBe(1);
     expect(await statuses('text')).toEqual({ sent: 3 });
   });
@@ -322,7 +322,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await budgets())[0]?.sent).toBe(1);
   });
 
-  describe('taking the next texts reads a few rows, however many messages wait,', () => {
+  describe('leasing the next texts reads a few rows, however many messages wait,', () => {
     const counted = ['public.outbox_messages', 'private.outbox_queue', 'public.message_templates'];
     const analyze = () => database.execute(`analyze ${counted.join(', ')}`);
     /** Adds messages, a tenth of them texts. */
@@ -340,7 +340,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          select id, channel, now() - interval '1 hour' from added where status = 'waiting'`,
         [status, count],
       );
-    /** The database chooses a plan for all values after five calls with its statistics. */
+    /** After five calls the database chooses a generic plan, by its current statistics. */
     const choosePlan = async () => {
       for (let count = 0; count < 6; count += 1) await lease('text', 8);
     };

@@ -229,8 +229,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       ).rows;
     const gone = { status: 'sent', is_addressed: false, body: null };
     expect(await wordsOf(old)).toEqual([gone, gone]);
-    const kept = { status: 'sent', is_addressed: true, body: 'key' };
-    expect(await wordsOf(young)).toEqual([kept, kept]);
+    const unchanged = { status: 'sent', is_addressed: true, body: 'key' };
+    expect(await wordsOf(young)).toEqual([unchanged, unchanged]);
     const { rows } = await database.query(`select bucket from private.rate_limits where subject = 'x'`);
     expect(rows).toEqual([{ bucket: 'young' }]);
   });
@@ -361,7 +361,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database
       .transaction(async (session) => {
         await session.query(`update public.orders set payment_status = 'paid' where id = $1`, [order.id]);
-        throw new Error('the process gave up');
+        throw new Error('rolled back');
       })
       .catch(() => {});
     expect(await messagesOf(order)).toEqual([]);

@@ -1,4 +1,4 @@
-// Metrics: what they count, and that only the secret key reads them.
+// Metrics of the shop: their values, and access with the secret key only.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';

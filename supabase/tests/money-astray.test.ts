@@ -1,4 +1,4 @@
-// Money with a guessed tracking number, money that is already being refunded, and late receipts.
+// Payments with a guessed tracking number, payments that are already being refunded, and late receipts.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
@@ -268,7 +268,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('an order in review because of another amount', () => {
-    test('is paid by the full charge, and the first part is refunded, which only the customer sees', async () => {
+    test('is paid by the full charge, and the first part is refunded, which is shown to the customer only', async () => {
       const payment = await prompt();
       const part = receipt();
       await confirm(part, 50_000);
@@ -307,13 +307,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         is_sure: true,
       });
 
-    test.each(['asked for', 'sent', 'completed'])(
+    test.each(['requested', 'sent', 'completed'])(
       'cannot be assigned to an order while its refund is %s',
       async (stage) => {
         const code = receipt();
         await receive(code, charge, 'NOTHING');
         await askBack(code);
-        if (stage !== 'asked for') await sendRefunds();
+        if (stage !== 'requested') await sendRefunds();
         if (stage === 'completed') await sentBack(code);
         await expectRefusal(confirm(code), 409, 'refund_exists');
         await expectRefusal(give(code), 409, 'refund_exists');
@@ -507,23 +507,23 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a callback that could not be settled is stored and listed until it is settled', async () => {
     const payment = await prompt();
-    const kept = await service<string>('store_failed_callback', {
+    const messageId = await service<string>('store_failed_callback', {
       payment_id: payment.id,
-      body: '{"kept":1}',
+      body: '{"messageId":1}',
     });
     await database.query(
       `update public.payment_messages set received_at = now() - interval '10 minutes' where id = $1`,
-      [kept],
+      [messageId],
     );
     const left = async () =>
       (await database.query<{ id: string }>('select id::text from public.list_failed_callbacks(50)')).rows;
-    expect(await left()).toEqual([{ id: String(kept) }]);
+    expect(await left()).toEqual([{ id: String(messageId) }]);
     expect(await staff('statement_status')).toMatchObject({ unsettled_messages: 1 });
-    await service('finish_failed_callback', { message_id: kept });
+    await service('finish_failed_callback', { message_id: messageId });
     expect(await left()).toEqual([]);
   });
 
-  describe('the shilling of a test', () => {
+  describe('the payment of a KSh 1 test', () => {
     const testPayment = async () =>
       service<{ id: string }>('begin_payment_test', {
         phone: '0712345678',
@@ -531,7 +531,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         requested_by: personIds.staff,
       });
 
-    test('that only a query completed is matched by its confirmation', async () => {
+    test('is matched by its confirmation when only a query had completed it', async () => {
       const { id } = await testPayment();
       await service('settle_payment', {
         payment_id: id,

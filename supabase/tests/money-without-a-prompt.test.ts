@@ -116,7 +116,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rows.map((row) => row.receipt);
 
   describe('a confirmation', () => {
-    test('completes the open attempt of the order that its reference names', async () => {
+    test('completes the open attempt of the order in its reference', async () => {
       const attempt = await prompt();
       const code = receipt();
       expect(await receive(code)).toMatchObject({
@@ -136,7 +136,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('of money that was paid by hand is a payment of its own', async () => {
+    test('of a payment by hand becomes a separate payment', async () => {
       const attempt = await prompt();
       await settle(attempt, failed);
       const code = receipt();
@@ -150,7 +150,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([
-      ['as it is', (number: string) => number],
+      ['as is', (number: string) => number],
       ['without hyphens, in small letters', (number: string) => number.replaceAll('-', '').toLowerCase()],
       ['in twelve characters', (number: string) => number.replace(/^JJ-20(\d{6})-/, 'JJ$1')],
       ['in twelve characters with spaces', (number: string) => number.replace(/^JJ-20(\d{6})-/, ' jj $1 - ')],
@@ -173,7 +173,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['', 'juice', 'JJ-20200101-9999', '0712345678', `JJ'; drop table x`])(
-      'whose reference is "%s" stays for staff',
+      'with the reference "%s" is left to staff',
       async (reference) => {
         const code = receipt();
         expect(await receive(code, { reference })).toMatchObject({ outcome: 'unmatched', payment: null });
@@ -182,7 +182,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('of too little needs review, and the order is unchanged', async () => {
+    test('of an amount below the charge is left to staff, and the order is unchanged', async () => {
       const attempt = await prompt();
       const code = receipt();
       expect(await receive(code, { received_cents: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
@@ -195,26 +195,29 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
     });
 
-    test('of too much waits for a decision, and holds no units; the whole charge settles it', async () => {
+    test('of an amount above the charge needs review and reserves no units; the whole charge settles it', async () => {
       const attempt = await prompt();
       const code = receipt();
       expect(await receive(code, { received_cents: charge + 100 })).toMatchObject({
         outcome: 'paid_needs_review',
       });
       expect(await books()).toMatchObject({ money: 'needs_review', stock: 5 });
-      // The prompt is still on the phone, and both may be paid.
+      // The prompt is still on the phone, so the customer may pay both.
       expect(await settle(attempt)).toMatchObject({ outcome: 'paid' });
       const { payments } = await books();
       expect(payments).toContain(`till completed ${code} 1902, needs refund`);
     });
 
-    test.each([50, 190_150])('of %i cents is no payment of ours and stays for staff', async (cents) => {
-      const code = receipt();
-      expect(await receive(code, { received_cents: cents })).toMatchObject({ outcome: 'unmatched' });
-      expect(await unmatched()).toContain(code);
-    });
+    test.each([50, 190_150])(
+      'of %i cents, which is not in whole shillings, is left to staff',
+      async (cents) => {
+        const code = receipt();
+        expect(await receive(code, { received_cents: cents })).toMatchObject({ outcome: 'unmatched' });
+        expect(await unmatched()).toContain(code);
+      },
+    );
 
-    test('of an order that is paid is a double payment, to be sent back', async () => {
+    test('for a paid order is a double payment, flagged for refund', async () => {
       const [first, second] = [receipt(), receipt()];
       await receive(first);
       expect(await receive(second)).toMatchObject({ outcome: 'paid_twice', payment: { needs_refund: true } });
@@ -225,7 +228,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('for a cancelled order takes it up again', async () => {
+    test('for a cancelled order reopens it', async () => {
       await database.query(
         `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
         [order.id],
@@ -247,13 +250,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ outcome: 'unreadable' }]);
     });
 
-    test('is stored as received before it is settled once', async () => {
-      const keep = (body: string) =>
+    test('is stored as received before it is settled, once', async () => {
+      const store = (body: string) =>
         call<number>(database, 'service', 'store_confirmation', { body, source_address: '196.201.214.200' });
       const code = receipt();
-      const kept = await keep('first');
-      await receive(code, { message_id: kept, body: 'first' });
-      await receive(code, { message_id: await keep('again'), body: 'again' });
+      const messageId = await store('first');
+      await receive(code, { message_id: messageId, body: 'first' });
+      await receive(code, { message_id: await store('again'), body: 'again' });
       const { rows } = await database.query(
         `select m.body, m.outcome, m.source_address, p.receipt from public.payment_messages as m
          join public.payments as p on p.id = m.payment_id where p.receipt = $1 order by m.id`,
@@ -265,8 +268,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('that was stored and never settled is listed', async () => {
-      const kept = await call<number>(database, 'service', 'store_confirmation', { body: 'left behind' });
+    test('that was stored but not settled is listed', async () => {
+      const messageId = await call<number>(database, 'service', 'store_confirmation', {
+        body: 'left behind',
+      });
       const waiting = () =>
         database.query<{ id: number }>(
           `select id from public.list_unprocessed_confirmations(1000) where body = 'left behind'`,
@@ -274,16 +279,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await waiting()).rows).toEqual([]);
       await database.query(
         `update public.payment_messages set received_at = now() - interval '1 minute' where id = $1`,
-        [kept],
+        [messageId],
       );
-      expect((await waiting()).rows).toEqual([{ id: kept }]);
-      await receive(receipt(), { message_id: kept });
+      expect((await waiting()).rows).toEqual([{ id: messageId }]);
+      await receive(receipt(), { message_id: messageId });
       expect((await waiting()).rows).toEqual([]);
     });
   });
 
   describe('a callback', () => {
-    test('with another receipt than the one presumed: both are money of their own', async () => {
+    test('with another receipt than the presumed one makes two separate payments', async () => {
       const attempt = await prompt();
       const [byHand, own] = [receipt(), receipt()];
       await receive(byHand);
@@ -293,10 +298,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(payments).toHaveLength(2);
       expect(payments?.[0]).toContain(`prompt completed ${own} 1901`);
       expect(payments?.[1]).toContain(`till completed ${byHand} 1901`);
-      expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(1);
+      expect(payments?.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(1);
     });
 
-    test('with a second receipt for one attempt: money of its own, to be sent back', async () => {
+    test('with a second receipt for one attempt makes a separate payment, flagged for refund', async () => {
       const attempt = await prompt();
       const [first, second] = [receipt(), receipt()];
       await settle(attempt, { receipt: first });
@@ -313,7 +318,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('of failure takes the presumption back, and the money stays the order’s', async () => {
+    test('of a failure ends the presumption, and the payment still pays the order', async () => {
       const attempt = await prompt();
       const code = receipt();
       await receive(code);
@@ -325,12 +330,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         money: 'paid',
         payments: ['prompt failed 1901', `till completed ${code} 1901`],
       });
-      // M-PESA changed its mind: the money was the prompt's after all.
+      // M-PESA corrects itself: the receipt belongs to the prompt.
       await settle(attempt, { receipt: code });
       expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
     });
 
-    test('identifies the attempt that was really paid; the other one is open again', async () => {
+    test('identifies the paid attempt, and reopens the presumed one', async () => {
       const first = await prompt();
       await settle(first, failed);
       const second = await prompt();
@@ -343,7 +348,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('of money that is being refunded keeps its refund', async () => {
+    test('of a payment that is being refunded does not change its refund', async () => {
       const attempt = await prompt();
       const [first, second] = [receipt(), receipt()];
       await receive(first);
@@ -362,12 +367,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ payment_id: attempt.id, receipt: second }]);
     });
 
-    test('that a query and staff tell of one payment: neither is sent back before M-PESA names its receipt', async () => {
+    test('for a payment that a query and staff reported: neither record can be refunded before M-PESA sends the receipt', async () => {
       const attempt = await prompt();
       await settle(attempt, query);
       const code = receipt();
       const { payment } = await confirm(code);
-      // What is sent back is what has a receipt; the prompt that lacks one is what is flagged.
+      // The prompt is flagged for refund, but only the payment entered by staff has a receipt.
       await expectRefusal(
         call(database, 'staff', 'request_refund', { payment_id: payment?.id, reason: 'Paid twice' }),
         409,
@@ -382,7 +387,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
     });
 
-    test('with a wrong amount leaves its receipt for review, until M-PESA confirms the amount', async () => {
+    test('with a wrong amount leaves its receipt to staff until a confirmation has the right amount', async () => {
       const attempt = await prompt();
       const code = receipt();
       await settle(attempt, { receipt: code, received_cents: 100 });
@@ -391,7 +396,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await unmatched()).not.toContain(code);
     });
 
-    test('of a wrong amount that M-PESA confirms: the money waits for staff', async () => {
+    test('with a wrong amount that a confirmation repeats leaves the payment to staff', async () => {
       const attempt = await prompt();
       const code = receipt();
       await settle(attempt, { receipt: code, received_cents: 100 });
@@ -440,7 +445,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  // Everything that can be heard of an order with one prompt, whose money has the receipt `own`, and of other money.
+  // Messages about an order with one prompt, paid with the receipt `own`, and about another payment.
   const facts: Record<string, (attempt: Payment, own: string, other: string) => Promise<unknown>> = {
     callback: (attempt, own) => settle(attempt, { receipt: own }),
     'failed callback': (attempt) => settle(attempt, failed),
@@ -454,7 +459,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const everything = Object.keys(facts);
 
-  /** What the books say after facts in an order: which of two equal payments is the extra one is left open. */
+  /** The books after messages in a given order. Either of two equal payments may be the extra one. */
   async function booksAfter(names: readonly string[]) {
     product = await newProduct(5);
     order = await place();
@@ -464,8 +469,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       await facts[name]?.(attempt, own, other);
       await expectBalancedBooks(database, new Map([[product, 5]]));
     }
-    const { rows } = await database.query<{ told: string }>(
-      `select p.status || ' ' || (p.charge_cents / 100) || ' ' || coalesce(case p.receipt when $2 then 'own' when $3 then 'other' else 'unknown' end, 'no receipt') as told
+    const { rows } = await database.query<{ description: string }>(
+      `select p.status || ' ' || (p.charge_cents / 100) || ' ' || coalesce(case p.receipt when $2 then 'own' when $3 then 'other' else 'unknown' end, 'no receipt') as description
        from public.payments as p where p.order_id = $1 and p.status = 'completed' order by 1`,
       [order.id, own, other],
     );
@@ -474,8 +479,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       status,
       money,
       stock,
-      completed: rows.map(({ told }) => told),
-      refunds: payments?.filter((told) => told.endsWith('needs refund')).length,
+      completed: rows.map(({ description }) => description),
+      refunds: payments?.filter((payment) => payment.endsWith('needs refund')).length,
       attempt: (
         await database.query<{ status: string }>('select status from public.payments where id = $1', [
           attempt.id,
@@ -493,7 +498,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('one payment is recorded once in any order of its messages', async () => {
     const all = [...permutations(['callback', 'query', 'confirmation', 'statement', 'staff'])];
     expect(all).toHaveLength(120);
-    // In the sample, too, each message is the first of two orders.
+    // In the sample, each message comes first in two of the orders.
     for (const names of isExhaustive ? all : all.filter((_, index) => index % 12 === 0)) {
       expect(await booksAfter(names), names.join(', ')).toEqual({
         status: 'processing',
@@ -506,7 +511,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   }, 600_000);
 
-  test('the order of any subset of the messages of two payments does not matter', async () => {
+  test('any subset of the messages about two payments has the same result in any order', async () => {
     await assert(
       asyncProperty(
         shuffledSubarray(everything, { minLength: 2 }),
@@ -526,7 +531,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }, 600_000);
 
   describe.runIf(kind === 'postgresql')('at the same time', () => {
-    test('all messages of one payment are one payment', async () => {
+    test('all messages about one payment make one payment', async () => {
       for (let round = 0; round < 10; round += 1) {
         product = await newProduct(5);
         order = await place();
@@ -552,11 +557,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('ten payments of one order are ten receipts, nine of them to be sent back', async () => {
+    test('ten payments of one order have ten receipts, nine of them flagged for refund', async () => {
       await Promise.all(Array.from({ length: 10 }, () => receive(receipt())));
       const { payments } = await books();
       expect(payments).toHaveLength(10);
-      expect(payments?.filter((told) => told.endsWith('needs refund'))).toHaveLength(9);
+      expect(payments?.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(9);
     });
   });
 });

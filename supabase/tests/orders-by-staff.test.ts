@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('contains nothing of a rolled back change', async () => {
       await asRole(database, people.staff, async (session) => {
         await session.query(`update public.orders set status = 'processing' where id = $1`, [order.id]);
-        throw new Error('changed my mind');
+        throw new Error('rolled back');
       }).catch(() => {});
       expect(await timelineLines()).toEqual(['customer: order_placed']);
     });

@@ -317,7 +317,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a second receipt is refused where staff have seen the order unpaid, and the first one is only found again', async () => {
+  test('rejects a second receipt from staff who saw the order unpaid, and accepts the first one again without effect', async () => {
     const [first, second] = [receipt(), receipt()];
     const confirmIfUnpaid = (code: string) =>
       call<Settled>(database, 'staff', 'confirm_till_payment', {
@@ -333,7 +333,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await confirm(second)).toMatchObject({ outcome: 'paid_twice' });
   });
 
-  test('a receipt that M-PESA has reported already is matched', async () => {
+  test('matches a receipt that M-PESA has already reported', async () => {
     const payment = await prompt();
     const code = receipt();
     await callback(payment, { receipt: code });
@@ -372,7 +372,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('staff resolve a payment in review with the receipt they saw', async () => {
+  test('staff resolve a payment in review with the receipt that they saw', async () => {
     const payment = await prompt();
     await callback(payment, { received_cents: charge - 100 });
     expect(await state()).toMatchObject({ money: 'unpaid', payments: ['prompt review'] });
@@ -385,8 +385,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['a short receipt', { receipt: 'UKL12' }, 400, 'receipt_invalid'],
     ['no receipt', { receipt: null }, 400, 'receipt_invalid'],
     ['no amount', { received_cents: null }, 400, 'amount_invalid'],
-    ['an amount of nothing', { received_cents: 0 }, 400, 'amount_invalid'],
-    ['cents', { received_cents: 190_150 }, 400, 'amount_invalid'],
+    ['an amount of 0', { received_cents: 0 }, 400, 'amount_invalid'],
+    ['an amount with cents', { received_cents: 190_150 }, 400, 'amount_invalid'],
     ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
   ])('rejects %s', async (_, change, status, code) => {
     const given = { order_id: order.id, receipt: receipt(), received_cents: charge, ...change };

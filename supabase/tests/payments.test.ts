@@ -179,7 +179,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([
-      ['a phone that is none', { phone: '12345' }, 400, 'phone_invalid'],
+      ['an invalid phone', { phone: '12345' }, 400, 'phone_invalid'],
       ['an unknown order', { order_id: '00000000-0000-4000-8000-000000000000' }, 404, 'order_not_found'],
       ["another amount than the order's", { expected_cents: 190_000 }, 409, 'amount_changed'],
     ])('with %s is rejected and creates nothing', async (_, change, status, code) => {
@@ -356,10 +356,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       await begin(order);
       const { rows } = await database.query(
-        `select reserved_until > now() + interval '4 minutes' as is_kept from public.orders where id = $1`,
+        `select reserved_until > now() + interval '4 minutes' as is_extended from public.orders where id = $1`,
         [order.id],
       );
-      expect(rows).toEqual([{ is_kept: true }]);
+      expect(rows).toEqual([{ is_extended: true }]);
     });
   });
 
@@ -488,10 +488,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each([
       ['one shilling less', 190_000],
       ['one shilling more', 190_200],
-      ['a hundredth', 1_901],
+      ['a hundredth of it', 1_901],
       ['a hundred times as much', 19_010_000],
-      ['nothing', 0],
-      ['less than nothing', -190_100],
+      ['an amount of 0', 0],
+      ['a negative amount', -190_100],
       ['the largest integer', 2_147_483_647],
       ['no amount', null],
     ])('a callback with %s needs review and pays nothing', async (_, cents) => {
@@ -811,7 +811,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         asRole(database, people.service, (session) =>
           session.query('select public.lease_payment_queries(4, 6)'),
         );
-      // Four at six a minute take forty seconds: one new window may have begun in between, not two.
+      // Four at six per minute take forty seconds, in which at most one new window begins.
       const leased = [await askAtOnce(), await askAtOnce(), await askAtOnce()].map(
         ({ rowCount }) => rowCount,
       );

@@ -105,7 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   const forget = () => call(database, 'service', 'forget_old_rows');
 
-  /** The tables with a row that contains one of the strings, and the string. M-PESA's messages are retained for tax law. */
+  /** `table: string` for each table with a row that contains one of the strings. M-PESA's messages are retained for tax law. */
   const heldIn = async (looked: readonly string[]): Promise<string[]> => {
     const { rows: tables } = await database.query<{ name: string }>(
       `select c.oid::regclass::text as name from pg_class as c
@@ -266,15 +266,15 @@ describe.each(testDatabases())('on %s', (kind) => {
          returning id`,
       );
       await database.query('alter table public.orders enable trigger user');
-      const kept = async () =>
+      const countOrders = async () =>
         (
-          await database.query<{ kept: number }>(
-            `select count(*)::integer as kept from public.orders where customer_name = 'Flood'`,
+          await database.query<{ count: number }>(
+            `select count(*)::integer as count from public.orders where customer_name = 'Flood'`,
           )
-        ).rows[0]?.kept;
+        ).rows[0]?.count;
       await forget();
-      expect(await kept()).toBeLessThanOrEqual(5000);
-      expect(await kept()).toBeGreaterThan(4900);
+      expect(await countOrders()).toBeLessThanOrEqual(5000);
+      expect(await countOrders()).toBeGreaterThan(4900);
       const count = await database.query('select 1 from public.orders where id = any ($1)', [
         `{${rows.map(({ id }) => id).join(',')}}`,
       ]);
@@ -568,7 +568,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   // Last, because they write rows that no process of the shop writes.
   test.each<[string, (order: PlacedOrder) => Promise<unknown>, string]>([
-    ['a payment that is under way', prompt, 'It waits for its payment'],
+    ['an open payment', prompt, 'It waits for its payment'],
     [
       'a payment that needs review',
       async (order) => {
@@ -580,7 +580,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'Its payment needs review',
     ],
     [
-      'a second payment that has to go back',
+      'a second payment to refund',
       async (order) => {
         await pay(order);
         await database.query(

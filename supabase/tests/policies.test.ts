@@ -23,8 +23,8 @@ const id = (digit: number) => `f0000000-0000-4000-8000-00000000000${digit}`;
 const verbs = ['select', 'insert', 'update', 'delete'] as const;
 type Verb = (typeof verbs)[number];
 
-// Each line is one row that exists. `where` finds it, `set` is a change that is as harmless as one can be, `insert` adds
-// another such row. Every person who is not listed under a verb must fail, and at least one person succeeds.
+// Each line is an existing row. `where` finds it, `set` is a harmless change, `insert` adds another such row. Every person who is
+// not listed under a verb must fail, and at least one person succeeds.
 interface MatrixRow {
   table: string;
   row: string;
@@ -332,7 +332,7 @@ const matrix: MatrixRow[] = [
 const storageMatrix: MatrixRow[] = [
   {
     table: 'storage.objects',
-    row: 'a picture of a product',
+    row: 'an image of a product',
     where: `id = '${id(1)}'`,
     set: `user_metadata = '{"seen": true}'`,
     insert: `(bucket_id, name) values ('product-images', 'products/new.png')`,
@@ -343,7 +343,7 @@ const storageMatrix: MatrixRow[] = [
   },
   {
     table: 'storage.objects',
-    row: 'a picture beside the folder of products',
+    row: 'an image outside the folder of products',
     where: `id = '${id(2)}'`,
     set: `user_metadata = '{"seen": true}'`,
     insert: `(bucket_id, name) values ('product-images', 'products.png')`,

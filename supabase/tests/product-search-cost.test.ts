@@ -21,7 +21,7 @@ const searches = [
   'embe na tangawizi',
   'mango 2900',
   'whisky',
-  // The most expensive texts of 100 characters: misspelt words, similar words, short ones, one long one.
+  // The most expensive texts of 100 characters: misspelt, similar, short and long words.
   'kamuriz torwengo shaliben dupayoka murtowe ngoshab libendu payokam ritowen gosh',
   'kamurix mukarix rikamux kamutox tokamux wekamux kalimux mukalix shakamu x',
   'ka mu ri to we ngo sha li be ndu',

@@ -114,7 +114,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await health()).toMatchObject({ pause: { code } });
     });
 
-    test('not by repeated failures of a single phone, nor by two phones with a success in between', async () => {
+    test('but not by repeated failures of a single phone, nor of two phones with a success in between', async () => {
       const phone = draw();
       for (let count = 0; count < 4; count += 1) await callback(await accepted(await begin(phone)), '2028');
       await callback(await accepted(await begin()), '0');

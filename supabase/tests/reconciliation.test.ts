@@ -315,7 +315,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
-    test('leaves out the shillings of tests', async () => {
+    test('excludes KSh 1 tests', async () => {
       const code = receipt();
       await database.query(
         `insert into public.payments (purpose, phone, charge_cents, requested_by, status, receipt)
@@ -363,7 +363,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
     });
 
-    test('note that money is not for an order, and open it again', async () => {
+    test('mark money as not for an order, and reopen it', async () => {
       const code = receipt();
       await receive(code, { reference: 'rent' });
       await resolve({ decision: 'not_an_order', receipt: code, note: 'Rent of the kiosk' });
@@ -417,16 +417,16 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test.each([
       ['an unknown decision', { decision: 'keep', receipt: 'UKL0000000' }, 400, 'decision_unknown'],
-      ['a decision about nothing', { decision: 'accept' }, 400, 'decision_unknown'],
+      ['a decision without a difference', { decision: 'accept' }, 400, 'decision_unknown'],
       ['an unknown receipt', { decision: 'accept', receipt: 'UKL0000000' }, 404, 'difference_not_found'],
-      ['money for no order', { decision: 'give', receipt: 'UKL0000000' }, 404, 'order_not_found'],
+      ['assigning without an order', { decision: 'give', receipt: 'UKL0000000' }, 404, 'order_not_found'],
       ['a long note', { decision: 'accept', receipt: 'U', note: 'x'.repeat(201) }, 400, 'reason_invalid'],
-      ['a note of a sign', { decision: 'accept', receipt: 'U', note: 'x' }, 400, 'reason_invalid'],
-    ])('%s is refused', async (_, given, status, code) => {
+      ['a note of one character', { decision: 'accept', receipt: 'U', note: 'x' }, 400, 'reason_invalid'],
+    ])('%s is rejected', async (_, given, status, code) => {
       await expectRefusal(resolve(given), status, code);
     });
 
-    test('cents pay no order', async () => {
+    test('cannot assign an amount with cents to an order', async () => {
       const code = receipt();
       await receive(code, { received_cents: 150 });
       for (const given of [{ decision: 'give', order_id: order.id }, { decision: 'refund' }]) {
@@ -434,7 +434,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('have exclusive access, with a maximum range of a year', async () => {
+    test('have exclusive access, to at most a year at once', async () => {
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(resolve({ decision: 'accept', receipt: 'U' }, person), 403, 'staff_only');
         await expectRefusal(

@@ -449,7 +449,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([true, false])(
-      'entered by hand and then matched to a prompt keeps its refund (sent: %s)',
+      'entered by hand and then matched to a prompt still has its refund (sent: %s)',
       async (isSent) => {
         order = await place(1);
         const open = await prompt();
@@ -512,7 +512,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await pushed(refund)).toMatchObject({ status: 'completed', next_check_at: null });
     });
 
-    test('that is a failure allows another request; a later success still counts', async () => {
+    test('of a failure allows another request; a later success still counts', async () => {
       const refund = await sent();
       expect(await result(refund, failed)).toMatchObject({ outcome: 'failed', refund: { status: 'failed' } });
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'paid' });
@@ -527,7 +527,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
-    test('that is a success after the order was reopened returns its units to stock', async () => {
+    test('of a success after the order was reopened returns its units to stock', async () => {
       const refund = await sent();
       await result(refund, failed);
       await setStatus('processing');
@@ -536,7 +536,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
     });
 
-    test('that is a success after a refund by hand is recorded as a double refund', async () => {
+    test('of a success after a refund by hand is recorded as a double refund', async () => {
       const refund = await sent();
       await result(refund, failed);
       await byHand(receipt());
@@ -553,7 +553,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         as<Record<string, number>>(first, 'payment_health', {}).then((health) => health.refunds_sent_twice);
       expect(await waiting()).toBe(1);
 
-      // Until a staff member has resolved it with a note.
+      // Listed until a staff member resolves it with a note.
       const seen = (note: string) => as(second, 'acknowledge_sent_twice', { refund_id: refund.id, note });
       await expectRefusal(seen('x'), 400, 'reason_invalid');
       expect(await seen(' She paid it back to the till ')).toMatchObject({
@@ -1026,7 +1026,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     },
   );
 
-  test('only staff request, approve, withdraw and note; only the secret key sends', async () => {
+  test('only staff request, approve, withdraw and annotate; only the secret key sends', async () => {
     await setStatus('cancelled');
     for (const who of [people.customer, people['former staff'], people['half-way staff']]) {
       await expectRefusal(request(paid, who), 403, 'staff_only');
@@ -1045,28 +1045,31 @@ describe.each(testDatabases())('on %s', (kind) => {
   const refundOf = (cents: string) =>
     `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status)
      select id, receipt, ${cents}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;
-  const sentBack = 'update public.payments set refunded_at = now() where id = $1';
+  const markRefunded = 'update public.payments set refunded_at = now() where id = $1';
   test.each([
-    ['money is sent back when and only when a refund of it is completed', [sentBack]],
-    ['money is sent back when and only when a refund of it is completed', [refundOf('charge_cents')]],
-    ['no more is sent back than came in, and once', [refundOf('charge_cents + 100')]],
+    ['a payment is marked as refunded if and only if a refund of it is completed', [markRefunded]],
     [
-      'an order is refunded when and only when its own money was sent back',
-      [refundOf('charge_cents'), sentBack],
+      'a payment is marked as refunded if and only if a refund of it is completed',
+      [refundOf('charge_cents')],
+    ],
+    ['a payment is refunded once, up to its amount', [refundOf('charge_cents + 100')]],
+    [
+      'an order is refunded if and only if its own payment is refunded',
+      [refundOf('charge_cents'), markRefunded],
     ],
     [
       'a refund by M-PESA is completed by M-PESA or by staff',
       [refundOf('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
     ],
-  ])('the check that %s can fail', async (promise, harm) => {
+  ])('the invariant that %s can fail', async (invariant, statements) => {
     await expectBalancedBooks(database, units);
     const books = database.transaction(async (session) => {
       await session.query('alter table public.payments disable trigger user');
-      for (const statement of harm) await session.query(statement, [paid.id]);
+      for (const statement of statements) await session.query(statement, [paid.id]);
       await expectBalancedBooks(database, units, session);
     });
     await expect(books).rejects.toMatchObject({
-      actual: expect.arrayContaining([{ promise, subject: expect.any(String) }]),
+      actual: expect.arrayContaining([{ invariant, subject: expect.any(String) }]),
     });
   });
 });

@@ -20,7 +20,7 @@ const prompted = {
   checkout_request_id: 'ws_1',
 };
 const paid = { ...prompted, status: 'completed', receipt: 'UKL1' };
-/** Paid by presumption: only by the payer's reference. */
+/** Paid by presumption: matched only by the payer's reference. */
 const presumed = { ...paid, presumption: 'attempt' };
 /** A separate payment with the receipt of the message, entered by staff. */
 const byHand = {

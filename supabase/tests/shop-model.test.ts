@@ -1,4 +1,4 @@
-// Orders, payments, deliveries and stock against a simple model of them, under whatever people and M-PESA do in any order.
+// Model-based tests: orders, payments, deliveries and stock follow a simple model under random actions of people and M-PESA.
 import { randomBytes, randomInt } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -31,28 +31,28 @@ interface ModelPayment {
   receipt: string;
   status: 'initiating' | 'processing' | 'completed' | 'failed' | 'review';
   needsRefund: boolean;
-  /** M-PESA has named its receipt; a query names none. */
+  /** A message contained its receipt; the answer to a query has none. */
   hasReceipt: boolean;
-  /** The amount of the first callback that named another one than was charged. */
-  told: number | null;
+  /** The first reported amount that differs from the charge. Null: none. */
+  reportedCents: number | null;
   refunds: ModelRefund[];
 }
 interface ModelRefund {
   id: string;
-  /** Of its way back. */
+  /** M-PESA's receipt of the reversal. */
   receipt: string;
-  askedBy: Member;
+  requestedBy: StaffMember;
   status: 'requested' | 'approved' | 'sending' | 'sent' | 'completed' | 'failed' | 'unknown' | 'withdrawn';
   tries: number;
-  /** M-PESA has taken the request. */
-  isTaken: boolean;
-  /** M-PESA has said that the money went back before. */
-  wentBackBefore: boolean;
-  /** The receipt of its way back is in the books. */
+  /** M-PESA has accepted the request. */
+  isAccepted: boolean;
+  /** M-PESA answered that the payment was already reversed. */
+  wasAlreadyReversed: boolean;
+  /** The receipt of the reversal is recorded. */
   isReceiptKnown: boolean;
   wasSentTwice: boolean;
 }
-type Member = 'one' | 'other';
+type StaffMember = 'one' | 'other';
 interface ModelOrder {
   id: string;
   trackingNumber: string;
@@ -62,18 +62,19 @@ interface ModelOrder {
   money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
   /** Networks of the visitor who placed it; the shop's own orders have none. */
   networks: string[];
-  /** It holds units while it is unpaid. */
+  /** It reserves units while it is unpaid. */
   isReserved: boolean;
-  /** Units it has held so far; they count for its networks while it is unpaid and staff have not handed it on. */
+  /** Units it has reserved so far. They count for its networks while it is unpaid and not handed over. */
   taken: number;
   isCounted: boolean;
-  /** Its time to be paid is over. */
+  /** Its time for payment is over. */
   isOver: boolean;
+  /** Its reservation has expired. */
   isHoldOver: boolean;
-  /** An open prompt does not delay its end any more. */
+  /** Even an open prompt no longer delays its expiry. */
   isLimitOver: boolean;
   isExtended: boolean;
-  /** Units of paid money that went back into stock. */
+  /** Its paid units were returned to stock. */
   isReturned: boolean;
   delivery: string | null;
   payments: ModelPayment[];
@@ -85,7 +86,7 @@ interface ModelProduct {
 interface Model {
   products: ModelProduct[];
   orders: ModelOrder[];
-  /** A /24 that no other run uses, without its last number. */
+  /** A /24 that no other run uses, without the last part of the address. */
   network: string;
 }
 interface Real {
@@ -93,22 +94,22 @@ interface Real {
 }
 type Command = fc.AsyncCommand<Model, Real>;
 
-let drawn = 0;
-const drawPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+let receiptCount = 0;
+const randomPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
 /** A /24 for one run, so that no other run's orders count in it. */
-const drawNetwork = () => `10.${randomInt(256)}.${randomInt(256)}.`;
+const randomNetwork = () => `10.${randomInt(256)}.${randomInt(256)}.`;
 /** A receipt that no other payment of the run has. */
-function drawReceipt(): string {
-  drawn += 1;
-  return `UKL${drawn.toString(36).toUpperCase().padStart(7, '0')}`;
+function nextReceipt(): string {
+  receiptCount += 1;
+  return `UKL${receiptCount.toString(36).toUpperCase().padStart(7, '0')}`;
 }
 const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
 const REFUND_LIMIT = 100_000;
-/** What M-PESA may have in its hands. */
-const isAway = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
+/** Whether M-PESA may be processing the refund. */
+const isAtMpesa = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
 const isLive = ({ status }: ModelRefund) => status !== 'failed' && status !== 'withdrawn';
-const wentBack = ({ refunds }: ModelPayment) => refunds.some(({ status }) => status === 'completed');
-/** Its own money is on its way back: it is not delivered for the time being. */
+const isRefunded = ({ refunds }: ModelPayment) => refunds.some(({ status }) => status === 'completed');
+/** Whether the payment of the order is being refunded, which blocks its delivery. */
 const isHeld = (order: ModelOrder) =>
   order.payments.some(
     (payment) =>
@@ -117,18 +118,18 @@ const isHeld = (order: ModelOrder) =>
       payment.refunds.some((refund) => isLive(refund) && refund.status !== 'completed'),
   );
 const isOpen = ({ status }: ModelPayment) => status === 'initiating' || status === 'processing';
-const leftTheHouse = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
+const hasLeftShop = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
 
-// What the shop promises, in plain words of a program ---------------------------------------------------------------------
+// The model ---------------------------------------------------------------------------------------------------------------
 
-/** Units of a product that unpaid orders hold. */
+/** Units of a product that unpaid orders reserve. */
 const heldUnits = ({ orders }: Model, product: ModelProduct) =>
   orders
     .filter((order) => order.product === product && order.isReserved && order.money === 'unpaid')
     .filter(({ status }) => status === 'pending' || status === 'cancelled')
     .reduce((sum, { quantity }) => sum + quantity, 0);
 
-/** Whether each network has held few enough units of the product in this hour, which the whole run is part of. */
+/** Whether each network is within its limit of reserved units per product and hour. A run takes less than an hour. */
 function isWithinUnits(
   { orders }: Model,
   networks: string[],
@@ -144,7 +145,7 @@ function isWithinUnits(
   });
 }
 
-/** Whether a new order holds its units from the start. */
+/** Whether a new order reserves its units immediately. */
 function holdsFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
   if (networks.length === 0) return true;
   const held = heldUnits(model, product);
@@ -152,7 +153,7 @@ function holdsFromPlacing(model: Model, networks: string[], product: ModelProduc
   return held + quantity <= half && isWithinUnits(model, networks, product, quantity, half);
 }
 
-/** Before a prompt. Returns the refusal, or null where the prompt is sent. */
+/** Reserves units before a prompt. Returns the error code, or null if the prompt is sent. */
 function reserveForPrompt(model: Model, order: ModelOrder): string | null {
   if (order.status !== 'pending') return null;
   if (order.isOver && order.isExtended) return 'order_cancelled';
@@ -177,8 +178,8 @@ function reserveForPrompt(model: Model, order: ModelOrder): string | null {
   return null;
 }
 
-/** Money came for an order: the first is kept, any other goes back. */
-function money(order: ModelOrder, payment: ModelPayment): void {
+/** Records a received payment: the first one pays the order, later ones are refunded. */
+function recordPayment(order: ModelOrder, payment: ModelPayment): void {
   payment.status = 'completed';
   payment.needsRefund = order.money !== 'unpaid';
   if (order.money === 'unpaid') sell(order);
@@ -198,24 +199,24 @@ function sell(order: ModelOrder): void {
   order.isCounted = false;
   order.isReserved = false;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
-  if (order.delivery === null) order.delivery = deliveryBeside(order.status, 'pending');
-  moveDelivery(order, before);
+  if (order.delivery === null) order.delivery = deliveryStatusFor(order.status, 'pending');
+  updateDelivery(order, before);
 }
 
-/** What a delivery becomes when its order has this status. Nobody is named in these deliveries. */
-function deliveryBeside(status: string, delivery: string): string {
+/** The delivery status that follows from an order status, for a delivery without a rider. */
+function deliveryStatusFor(status: string, delivery: string): string {
   const isOnItsWay = delivery === 'picked_up' || delivery === 'in_transit';
   if (status === 'delivered') return 'delivered';
-  if (toldStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'in_transit';
+  if (customerStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'in_transit';
   if (status === 'cancelled') return delivery === 'pending' || delivery === 'assigned' ? 'failed' : delivery;
   return isOnItsWay || delivery === 'delivered' ? 'pending' : delivery;
 }
 
-/** The delivery follows its order, which had another status before. */
-function moveDelivery(order: ModelOrder, before: string): void {
+/** Updates the delivery after a status change of its order. */
+function updateDelivery(order: ModelOrder, before: string): void {
   if (order.delivery === null || order.status === before) return;
-  const isBroughtAnew = before === 'cancelled' && order.delivery === 'failed';
-  order.delivery = deliveryBeside(order.status, isBroughtAnew ? 'pending' : order.delivery);
+  const isReopened = before === 'cancelled' && order.delivery === 'failed';
+  order.delivery = deliveryStatusFor(order.status, isReopened ? 'pending' : order.delivery);
 }
 
 function expire(order: ModelOrder): void {
@@ -231,14 +232,14 @@ function expire(order: ModelOrder): void {
   order.isReserved = false;
   if (order.isOver) order.status = 'cancelled';
 }
-/** The money has gone back to its payer: its order follows. */
-function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
-  const isFirst = !wentBack(payment);
+/** Completes a refund and updates its order. */
+function completeRefund(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
+  const isFirst = !isRefunded(payment);
   const before = order.status;
   refund.status = 'completed';
   if (!isFirst || payment.needsRefund || !['paid', 'needs_review'].includes(order.money)) return;
-  // Taken up again after M-PESA had refused, and now it did it after all.
-  if (order.money === 'paid' && !leftTheHouse(order)) {
+  // The order was reopened after M-PESA had reported a failure, and the reversal succeeded late.
+  if (order.money === 'paid' && !hasLeftShop(order)) {
     order.product.stock += order.quantity;
     order.isReturned = true;
     order.status = 'cancelled';
@@ -248,11 +249,11 @@ function sendBack(order: ModelOrder, payment: ModelPayment, refund: ModelRefund)
     order.isReturned = true;
   }
   order.money = 'refunded';
-  moveDelivery(order, before);
+  updateDelivery(order, before);
 }
 
-/** What M-PESA's word does that the money went back. */
-function hearOfReversal(
+/** Applies M-PESA's report of a completed reversal. */
+function applyReversal(
   order: ModelOrder,
   payment: ModelPayment,
   refund: ModelRefund,
@@ -272,20 +273,21 @@ function hearOfReversal(
     refund.isReceiptKnown ||= isNamed;
   } else if (!others.some(isLive)) {
     refund.isReceiptKnown ||= isNamed;
-    sendBack(order, payment, refund);
+    completeRefund(order, payment, refund);
   }
 }
 
-/** Why an order that leaves the shop is refused: its money went back, or never came and no one consents. */
+/** The error code for handing an order over: refunded, or unpaid without consent. */
 function handoverRefusal(order: ModelOrder, status: string, isConsented: boolean): string | null {
-  const leaves = ['out_for_delivery', 'delivered'].includes(toldStatus(status));
-  if (!leaves || toldStatus(status) === toldStatus(order.status) || order.money === 'paid') return null;
+  const leaves = ['out_for_delivery', 'delivered'].includes(customerStatus(status));
+  if (!leaves || customerStatus(status) === customerStatus(order.status) || order.money === 'paid')
+    return null;
   if (order.money === 'refunded') return 'order_refunded';
   return isConsented ? null : 'order_unpaid';
 }
 
-/** Gives the refusal, or null where the shop lets staff do it. */
-function setStatus(order: ModelOrder, status: string, isConsented = false): string | null {
+/** Returns the error code, or null if the shop accepts the change. */
+function applyStatus(order: ModelOrder, status: string, isConsented = false): string | null {
   if (status === order.status) return null;
   const isHandedOn = ['processing', 'shipped', 'out_for_delivery', 'delivered'].includes(status);
   if (
@@ -299,7 +301,7 @@ function setStatus(order: ModelOrder, status: string, isConsented = false): stri
   if (handover) return handover;
   const isSold = order.money === 'paid' || order.money === 'refunded';
   if (status === 'cancelled' && order.status !== 'cancelled') {
-    if (isSold && !order.isReturned && !leftTheHouse(order)) {
+    if (isSold && !order.isReturned && !hasLeftShop(order)) {
       order.product.stock += order.quantity;
       order.isReturned = true;
     }
@@ -324,7 +326,7 @@ function setStatus(order: ModelOrder, status: string, isConsented = false): stri
   if (status !== 'pending' && status !== 'cancelled') order.isCounted = false;
   const before = order.status;
   order.status = status;
-  moveDelivery(order, before);
+  updateDelivery(order, before);
   return null;
 }
 
@@ -334,10 +336,10 @@ const movesOrderTo = (delivery: string | null) =>
     : delivery === 'picked_up' || delivery === 'in_transit'
       ? 'out_for_delivery'
       : null;
-const toldStatus = (status: string) => (status === 'shipped' ? 'out_for_delivery' : status);
+const customerStatus = (status: string) => (status === 'shipped' ? 'out_for_delivery' : status);
 
-/** Gives the refusal, or null where the shop lets staff do it. */
-function setDelivery(order: ModelOrder, delivery: string): string | null {
+/** Returns the error code, or null if the shop accepts the change. */
+function applyDelivery(order: ModelOrder, delivery: string): string | null {
   if (delivery === order.delivery) return null;
   if (order.status === 'cancelled' && delivery !== 'pending' && delivery !== 'failed') {
     return 'delivery_of_cancelled_order';
@@ -347,14 +349,14 @@ function setDelivery(order: ModelOrder, delivery: string): string | null {
   if (handover) return handover;
   order.delivery = delivery;
   if (wanted !== null) {
-    if (order.status !== 'cancelled' && toldStatus(order.status) !== wanted) order.status = wanted;
-  } else if (had !== null && toldStatus(order.status) === had) order.status = 'processing';
+    if (order.status !== 'cancelled' && customerStatus(order.status) !== wanted) order.status = wanted;
+  } else if (had !== null && customerStatus(order.status) === had) order.status = 'processing';
   return null;
 }
 
-// What is compared ------------------------------------------------------------------------------------------------------
+// Comparison of model and database ----------------------------------------------------------------------------------------
 
-/** The statuses that refunds have had. */
+/** Statuses that refunds have had in any run. */
 const seenRefunds = new Set<string>();
 
 async function expectSame(model: Model, { database }: Real): Promise<void> {
@@ -385,21 +387,20 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
       status,
       money,
       isReserved,
-      // Money that is sent back without units is noted as returned; nothing can be learnt from it.
       isReturned,
       delivery,
       payments: payments.map((payment) => [
         payment.status,
         payment.needsRefund,
         payment.hasReceipt,
-        wentBack(payment),
+        isRefunded(payment),
         payment.refunds.map((refund) => [refund.status, refund.tries, refund.wasSentTwice]),
       ]),
     })),
   });
 }
 
-/** The machine code of a refusal, or null when it was done. */
+/** The error code of a rejected call, or null on success. */
 async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
   try {
     await attempt;
@@ -410,10 +411,10 @@ async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
   }
 }
 
-// What people and M-PESA do -----------------------------------------------------------------------------------------------
+// Actions of people and M-PESA ----------------------------------------------------------------------------------------------
 
-/** @param host last number of the visitor's address in the run's network; null for an order of the shop itself */
-function placing(productNumber: number, quantity: number, host: number | null = null): Command {
+/** @param host last part of the visitor's IP address in the run's network; null for an order of the shop itself */
+function placeOrder(productNumber: number, quantity: number, host: number | null = null): Command {
   return {
     check: () => true,
     async run(model, real) {
@@ -422,7 +423,7 @@ function placing(productNumber: number, quantity: number, host: number | null = 
         ...orderForm(product.id),
         quantity,
         expected_total: quantity * PRICE + FEE,
-        customer_phone: drawPhone(),
+        customer_phone: randomPhone(),
       };
       const address = host === null ? undefined : `${model.network}${host}`;
       const networks = address === undefined ? [] : [address, `${model.network}0/24`];
@@ -461,8 +462,8 @@ function placing(productNumber: number, quantity: number, host: number | null = 
   };
 }
 
-/** Something done to one of the orders that there are. */
-function toOrder(
+/** A command on an existing order. */
+function orderCommand(
   title: string,
   number: number,
   work: (order: ModelOrder, real: Real, model: Model) => Promise<void>,
@@ -482,15 +483,15 @@ function toOrder(
   };
 }
 
-/** Something M-PESA says about the newest attempts of one of the orders. */
-function toPayment(
+/** A command on one of the newest attempts of an order. */
+function paymentCommand(
   title: string,
   number: number,
   back: number,
   work: (order: ModelOrder, payment: ModelPayment, real: Real) => Promise<void>,
 ): Command {
   const chosen = (order: ModelOrder) => order.payments.at(-1 - (back % Math.max(order.payments.length, 1)));
-  return toOrder(
+  return orderCommand(
     `${title} (attempt ${back} from the end)`,
     number,
     async (order, real) => work(order, chosen(order) as ModelPayment, real),
@@ -498,9 +499,9 @@ function toPayment(
   );
 }
 
-const begin = (number: number) =>
-  toOrder(
-    'begin to pay',
+const beginPayment = (number: number) =>
+  orderCommand(
+    'begin a payment',
     number,
     async (order, { database }, model) => {
       const attempt = call<{ is_new: boolean; payment: { id: string } }>(
@@ -510,7 +511,7 @@ const begin = (number: number) =>
         {
           order_id: order.id,
           tracking_number: order.trackingNumber,
-          phone: drawPhone(),
+          phone: randomPhone(),
           callback_secret: randomBytes(32).toString('hex'),
         },
       );
@@ -532,11 +533,11 @@ const begin = (number: number) =>
         order.payments.push({
           id: begun.payment.id,
           checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
-          receipt: drawReceipt(),
+          receipt: nextReceipt(),
           status: 'initiating',
           needsRefund: false,
           hasReceipt: false,
-          told: null,
+          reportedCents: null,
           refunds: [],
         });
       }
@@ -545,7 +546,7 @@ const begin = (number: number) =>
   );
 
 const answerPush = (number: number, back: number, answer: 'accepted' | 'refused' | 'lost') =>
-  toPayment(`the push is ${answer}`, number, back, async (_, payment, { database }) => {
+  paymentCommand(`the push is ${answer}`, number, back, async (_, payment, { database }) => {
     await call(database, 'service', 'record_push', {
       payment_id: payment.id,
       body: '{}',
@@ -564,28 +565,28 @@ const settle = ({ database }: Real, payment: ModelPayment, change: Record<string
     ...change,
   });
 
-const hearOfSuccess = (number: number, back: number, source: 'callback' | 'query') =>
-  toPayment(`a ${source} tells of money`, number, back, async (order, payment, real) => {
+const reportSuccess = (number: number, back: number, source: 'callback' | 'query') =>
+  paymentCommand(`a ${source} reports a success`, number, back, async (order, payment, real) => {
     const named = source === 'callback' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
     await settle(real, payment, { source, result: 'succeeded', result_code: '0', ...named });
     const isStuck = payment.status === 'review' && source === 'query';
-    if (payment.status !== 'completed' && !isStuck) money(order, payment);
+    if (payment.status !== 'completed' && !isStuck) recordPayment(order, payment);
     if (source === 'callback') payment.hasReceipt = true;
   });
 
-const hearOfFailure = (number: number, back: number, source: 'callback' | 'query') =>
-  toPayment(`a ${source} tells of a failure`, number, back, async (_, payment, real) => {
+const reportFailure = (number: number, back: number, source: 'callback' | 'query') =>
+  paymentCommand(`a ${source} reports a failure`, number, back, async (_, payment, real) => {
     await settle(real, payment, { source, result: 'failed', result_code: '1032' });
     if (isOpen(payment)) payment.status = 'failed';
   });
 
-const hearNothing = (number: number, back: number) =>
-  toPayment('a query tells nothing', number, back, async (_, payment, real) => {
+const reportPending = (number: number, back: number) =>
+  paymentCommand('a query is inconclusive', number, back, async (_, payment, real) => {
     await settle(real, payment, { source: 'query', result: 'pending', result_code: '4999' });
   });
 
-const hearOfOtherAmount = (number: number, back: number, by: number) =>
-  toPayment(`a callback tells of ${by} cents more`, number, back, async (order, payment, real) => {
+const reportOtherAmount = (number: number, back: number, by: number) =>
+  paymentCommand(`a callback reports ${by} cents more`, number, back, async (order, payment, real) => {
     const cents = Math.max(chargeOf(order) + by, 0);
     await settle(real, payment, {
       result: 'succeeded',
@@ -593,14 +594,14 @@ const hearOfOtherAmount = (number: number, back: number, by: number) =>
       received_cents: cents,
       receipt: payment.receipt,
     });
-    if (cents > 0 && !payment.hasReceipt) payment.told ??= cents;
+    if (cents > 0 && !payment.hasReceipt) payment.reportedCents ??= cents;
     if (payment.status !== 'completed') payment.status = 'review';
   });
 
 const past = `now() - interval '1 second'`;
-const runOut = (number: number, isLimit: boolean) =>
-  toOrder(
-    `the time to pay runs out${isLimit ? ', and the limit of it' : ''}`,
+const endPaymentTime = (number: number, isLimit: boolean) =>
+  orderCommand(
+    `the time for payment ends${isLimit ? ', and its limit' : ''}`,
     number,
     async (order, { database }) => {
       await database.query(
@@ -615,13 +616,13 @@ const runOut = (number: number, isLimit: boolean) =>
       order.isHoldOver = true;
       order.isLimitOver ||= isLimit;
     },
-    // An order that expired has no time left that could run out.
+    // An expired order has no deadline.
     (order) => order.money === 'unpaid' && (order.isReserved || order.status === 'pending'),
   );
 
-const endHold = (number: number) =>
-  toOrder(
-    'the hold runs out',
+const endReservation = (number: number) =>
+  orderCommand(
+    'the reservation expires',
     number,
     async (order, { database }) => {
       await database.query(
@@ -633,25 +634,25 @@ const endHold = (number: number) =>
     (order) => order.isReserved && !order.isOver,
   );
 
-const sweep: Command = {
+const expireReservations: Command = {
   check: () => true,
   async run(model, real) {
     await call(real.database, 'service', 'expire_reservations');
     for (const order of model.orders) expire(order);
     await expectSame(model, real);
   },
-  toString: () => 'reservations that ran out are given up',
+  toString: () => 'expired reservations are released',
 };
 
 const asStaff = (database: Database, sql: string, parameters: unknown[]) =>
   asRole(database, people.staff, (session) => session.query(sql, parameters));
 
-const chooseStatus = (number: number, status: string) =>
-  toOrder(`staff set ${status}`, number, async (order, { database }) => {
+const setOrderStatus = (number: number, status: string) =>
+  orderCommand(`staff set ${status}`, number, async (order, { database }) => {
     const refusal = await refusalOf(
       asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
     );
-    expect(refusal).toBe(setStatus(order, status));
+    expect(refusal).toBe(applyStatus(order, status));
     if (refusal !== 'order_unpaid') return;
     const answer = await refusalOf(
       asStaff(
@@ -661,11 +662,11 @@ const chooseStatus = (number: number, status: string) =>
         [order.id, status],
       ),
     );
-    expect(answer).toBe(setStatus(order, status, true));
+    expect(answer).toBe(applyStatus(order, status, true));
   });
 
-const chooseDelivery = (number: number, delivery: string) =>
-  toOrder(
+const setDeliveryStatus = (number: number, delivery: string) =>
+  orderCommand(
     `staff set the delivery to ${delivery}`,
     number,
     async (order, { database }) => {
@@ -675,13 +676,13 @@ const chooseDelivery = (number: number, delivery: string) =>
           delivery,
         ]),
       );
-      expect(refusal).toBe(setDelivery(order, delivery));
+      expect(refusal).toBe(applyDelivery(order, delivery));
     },
     (order) => order.delivery !== null,
   );
 
-const deliverAfterAll = (number: number) =>
-  toOrder('staff decide to deliver', number, async (order, { database }) => {
+const resolveByDelivering = (number: number) =>
+  orderCommand('staff resolve the payment by delivering', number, async (order, { database }) => {
     const refusal = await refusalOf(
       call(database, 'staff', 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
     );
@@ -692,54 +693,59 @@ const deliverAfterAll = (number: number) =>
     sell(order);
   });
 
-// Money that goes back ------------------------------------------------------------------------------------------------------
+// Refunds -------------------------------------------------------------------------------------------------------------------
 
-const members: Record<Member, Claims> = { one: people.staff, other: secondStepPassed };
-const asMember = <Answer>(database: Database, member: Member, sql: string, parameters: unknown[]) =>
+const staffClaims: Record<StaffMember, Claims> = { one: people.staff, other: secondStepPassed };
+const asStaffMember = <Answer>(database: Database, member: StaffMember, sql: string, parameters: unknown[]) =>
   asRole(
     database,
-    members[member],
+    staffClaims[member],
     async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
   );
 
-const askForRefund = (number: number, back: number, member: Member) =>
-  toPayment(`member ${member} asks for a refund`, number, back, async (order, payment, { database }) => {
-    let asked: { id: string } | undefined;
-    const refusal = await refusalOf(
-      asMember<{ id: string }>(
-        database,
-        member,
-        `select to_jsonb(public.request_refund('Came for nothing', $1)) as answer`,
-        [payment.id],
-      ).then((answer) => {
-        asked = answer;
-      }),
-    );
-    const mayGo =
-      payment.needsRefund ||
-      order.money === 'needs_review' ||
-      (order.money === 'paid' && order.status === 'cancelled');
-    if (payment.refunds.some(isLive)) return expect(refusal).toBe('refund_exists');
-    if (payment.status !== 'completed' || !mayGo) return expect(refusal).toBe('nothing_to_send_back');
-    if (!payment.hasReceipt) return expect(refusal).toBe('receipt_unknown');
-    if (payment.told !== null && payment.told < chargeOf(order))
-      return expect(refusal).toBe('amount_differs');
-    expect(refusal).toBeNull();
-    payment.refunds.push({
-      id: asked?.id ?? '',
-      receipt: drawReceipt(),
-      askedBy: member,
-      status: chargeOf(order) > REFUND_LIMIT ? 'requested' : 'approved',
-      tries: 0,
-      isTaken: false,
-      wentBackBefore: false,
-      isReceiptKnown: false,
-      wasSentTwice: false,
-    });
-  });
+const requestRefund = (number: number, back: number, member: StaffMember) =>
+  paymentCommand(
+    `staff member ${member} requests a refund`,
+    number,
+    back,
+    async (order, payment, { database }) => {
+      let requested: { id: string } | undefined;
+      const refusal = await refusalOf(
+        asStaffMember<{ id: string }>(
+          database,
+          member,
+          `select to_jsonb(public.request_refund('Paid twice', $1)) as answer`,
+          [payment.id],
+        ).then((answer) => {
+          requested = answer;
+        }),
+      );
+      const mayGo =
+        payment.needsRefund ||
+        order.money === 'needs_review' ||
+        (order.money === 'paid' && order.status === 'cancelled');
+      if (payment.refunds.some(isLive)) return expect(refusal).toBe('refund_exists');
+      if (payment.status !== 'completed' || !mayGo) return expect(refusal).toBe('nothing_to_send_back');
+      if (!payment.hasReceipt) return expect(refusal).toBe('receipt_unknown');
+      if (payment.reportedCents !== null && payment.reportedCents < chargeOf(order))
+        return expect(refusal).toBe('amount_differs');
+      expect(refusal).toBeNull();
+      payment.refunds.push({
+        id: requested?.id ?? '',
+        receipt: nextReceipt(),
+        requestedBy: member,
+        status: chargeOf(order) > REFUND_LIMIT ? 'requested' : 'approved',
+        tries: 0,
+        isAccepted: false,
+        wasAlreadyReversed: false,
+        isReceiptKnown: false,
+        wasSentTwice: false,
+      });
+    },
+  );
 
-/** Something done about one of an order's refunds, the newest first. */
-function toRefund(
+/** A command on one of an order's refunds, counted from the newest. */
+function refundCommand(
   title: string,
   number: number,
   back: number,
@@ -749,7 +755,7 @@ function toRefund(
     const all = order.payments.flatMap((payment) => payment.refunds.map((refund) => ({ payment, refund })));
     return all.at(-1 - (back % Math.max(all.length, 1)));
   };
-  return toOrder(
+  return orderCommand(
     `${title} (refund ${back} from the end)`,
     number,
     async (order, real) => {
@@ -760,21 +766,21 @@ function toRefund(
   );
 }
 
-const approve = (number: number, back: number, member: Member) =>
-  toRefund(`member ${member} approves`, number, back, async (_, __, refund, { database }) => {
+const approve = (number: number, back: number, member: StaffMember) =>
+  refundCommand(`staff member ${member} approves`, number, back, async (_, __, refund, { database }) => {
     const refusal = await refusalOf(
-      asMember(database, member, 'select public.approve_refund($1) as answer', [refund.id]),
+      asStaffMember(database, member, 'select public.approve_refund($1) as answer', [refund.id]),
     );
     if (refund.status !== 'requested') return expect(refusal).toBe('refund_changed');
-    if (refund.askedBy === member) return expect(refusal).toBe('second_member_needed');
+    if (refund.requestedBy === member) return expect(refusal).toBe('second_member_needed');
     expect(refusal).toBeNull();
     refund.status = 'approved';
   });
 
-const withdraw = (number: number, back: number, member: Member) =>
-  toRefund(`member ${member} withdraws`, number, back, async (_, __, refund, { database }) => {
+const withdraw = (number: number, back: number, member: StaffMember) =>
+  refundCommand(`staff member ${member} withdraws`, number, back, async (_, __, refund, { database }) => {
     const refusal = await refusalOf(
-      asMember(database, member, 'select public.withdraw_refund($1) as answer', [refund.id]),
+      asStaffMember(database, member, 'select public.withdraw_refund($1) as answer', [refund.id]),
     );
     if (['withdrawn', 'requested', 'approved'].includes(refund.status)) {
       expect(refusal).toBeNull();
@@ -785,7 +791,7 @@ const withdraw = (number: number, back: number, member: Member) =>
 const everyRefund = (model: Model) =>
   model.orders.flatMap(({ payments }) => payments.flatMap(({ refunds }) => refunds));
 
-/** The job's turn: what is agreed on is taken in hand, and what was in hand for long is not known any more. */
+/** Runs the refund job: leases approved refunds, and marks interrupted ones as unknown. */
 const sendRefunds: Command = {
   check: (model) => everyRefund(model).length > 0,
   async run(model, real) {
@@ -814,7 +820,7 @@ const interrupt: Command = {
     }
     await sendRefunds.run(model, real);
   },
-  toString: () => 'whoever was sending refunds died some minutes ago',
+  toString: () => 'the process that was sending refunds ended some minutes ago',
 };
 
 const answerReversal = (
@@ -822,7 +828,7 @@ const answerReversal = (
   back: number,
   answer: 'accepted' | 'refused' | 'busy' | 'lost' | 'already reversed',
 ) =>
-  toRefund(`the reversal is ${answer}`, number, back, async (_, __, refund, { database }) => {
+  refundCommand(`the reversal is ${answer}`, number, back, async (_, __, refund, { database }) => {
     await call(database, 'service', 'record_reversal_push', {
       refund_id: refund.id,
       body: '{}',
@@ -833,9 +839,9 @@ const answerReversal = (
       ...(answer === 'busy' ? { refusal_code: '500.003.02' } : {}),
       ...(answer === 'already reversed' ? { refusal_code: 'R000001' } : {}),
     });
-    if (answer === 'accepted') refund.isTaken = true;
+    if (answer === 'accepted') refund.isAccepted = true;
     if (refund.status !== 'sending') return;
-    refund.wentBackBefore = answer === 'already reversed';
+    refund.wasAlreadyReversed = answer === 'already reversed';
     refund.status = (
       {
         accepted: 'sent',
@@ -855,37 +861,42 @@ const settleReversal = ({ database }: Real, refund: ModelRefund, said: Record<st
     ...said,
   });
 
-const hearThatItWentBack = (number: number, back: number, from: 'result' | 'status') =>
-  toRefund(`a ${from} tells that it went back`, number, back, async (order, payment, refund, real) => {
-    const isNamed = from === 'result';
-    await settleReversal(real, refund, {
-      result: 'succeeded',
-      ...(isNamed
-        ? { result_code: '0', refund_receipt: refund.receipt, refund_cents: chargeOf(order) }
-        : { source: 'status_result' }),
-    });
-    hearOfReversal(order, payment, refund, isNamed);
-  });
+const reportReversal = (number: number, back: number, from: 'result' | 'status') =>
+  refundCommand(
+    `a ${from} reports a completed reversal`,
+    number,
+    back,
+    async (order, payment, refund, real) => {
+      const isNamed = from === 'result';
+      await settleReversal(real, refund, {
+        result: 'succeeded',
+        ...(isNamed
+          ? { result_code: '0', refund_receipt: refund.receipt, refund_cents: chargeOf(order) }
+          : { source: 'status_result' }),
+      });
+      applyReversal(order, payment, refund, isNamed);
+    },
+  );
 
-const hearOfOtherReversal = (number: number, back: number) =>
-  toRefund('a result names another amount', number, back, async (order, _, refund, real) => {
+const reportReversalOfOtherAmount = (number: number, back: number) =>
+  refundCommand('a result reports another amount', number, back, async (order, _, refund, real) => {
     await settleReversal(real, refund, {
       result: 'succeeded',
       result_code: '0',
-      refund_receipt: drawReceipt(),
+      refund_receipt: nextReceipt(),
       refund_cents: chargeOf(order) + 100,
     });
-    if (isAway(refund)) refund.status = 'unknown';
+    if (isAtMpesa(refund)) refund.status = 'unknown';
   });
 
-const hearThatItFailed = (number: number, back: number) =>
-  toRefund('a result tells of a failure', number, back, async (_, __, refund, real) => {
+const reportReversalFailure = (number: number, back: number) =>
+  refundCommand('a result reports a failure', number, back, async (_, __, refund, real) => {
     await settleReversal(real, refund, { result: 'failed', result_code: '11' });
-    if (isAway(refund)) refund.status = 'failed';
+    if (isAtMpesa(refund)) refund.status = 'failed';
   });
 
-const hearThatItStands = (number: number, back: number, isOld: boolean) =>
-  toRefund(
+const reportNotReversed = (number: number, back: number, isOld: boolean) =>
+  refundCommand(
     `the payment's status is still Completed, ${isOld ? 'long' : 'shortly'} after`,
     number,
     back,
@@ -901,14 +912,14 @@ const hearThatItStands = (number: number, back: number, isOld: boolean) =>
         [refund.id],
       );
       await settleReversal(real, refund, { source: 'status_result', result: 'not_reversed' });
-      // Only where M-PESA never took the request it proves that nothing was sent.
-      if (isAway(refund) && !rows[0]?.is_recent && !refund.isTaken && !refund.wentBackBefore) {
+      // This proves that nothing was sent only if M-PESA never accepted the request.
+      if (isAtMpesa(refund) && !rows[0]?.is_recent && !refund.isAccepted && !refund.wasAlreadyReversed) {
         refund.status = 'failed';
       }
     },
   );
 
-// Many of what moves money, few of what only staff do.
+// Commands on payments occur more often than those of staff alone.
 const small = fc.nat({ max: 5 });
 const source = fc.constantFrom('callback' as const, 'query' as const);
 const statuses = fc.constantFrom(
@@ -921,33 +932,33 @@ const statuses = fc.constantFrom(
 );
 const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed');
 const commands: fc.Arbitrary<Command>[] = [
-  fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placing(product, quantity)),
+  fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placeOrder(product, quantity)),
   fc
     .tuple(small, fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }))
-    .map(([product, quantity, host]) => placing(product, quantity, host)),
-  small.map(begin),
-  small.map(begin),
+    .map(([product, quantity, host]) => placeOrder(product, quantity, host)),
+  small.map(beginPayment),
+  small.map(beginPayment),
   fc
     .tuple(small, small, fc.constantFrom('accepted' as const, 'refused' as const, 'lost' as const))
     .map(([order, back, answer]) => answerPush(order, back, answer)),
-  fc.tuple(small, small, source).map(([order, back, from]) => hearOfSuccess(order, back, from)),
-  fc.tuple(small, small, source).map(([order, back, from]) => hearOfSuccess(order, back, from)),
-  fc.tuple(small, small, source).map(([order, back, from]) => hearOfFailure(order, back, from)),
-  fc.tuple(small, small).map(([order, back]) => hearNothing(order, back)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportFailure(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => reportPending(order, back)),
   fc
     .tuple(small, small, fc.constantFrom(-100, 100, 1_000_000, -10_000_000))
-    .map(([order, back, by]) => hearOfOtherAmount(order, back, by)),
-  fc.tuple(small, fc.boolean()).map(([order, isLimit]) => runOut(order, isLimit)),
-  small.map(endHold),
-  fc.constant(sweep),
-  fc.tuple(small, statuses).map(([order, status]) => chooseStatus(order, status)),
-  fc.tuple(small, deliveries).map(([order, delivery]) => chooseDelivery(order, delivery)),
-  small.map(deliverAfterAll),
+    .map(([order, back, by]) => reportOtherAmount(order, back, by)),
+  fc.tuple(small, fc.boolean()).map(([order, isLimit]) => endPaymentTime(order, isLimit)),
+  small.map(endReservation),
+  fc.constant(expireReservations),
+  fc.tuple(small, statuses).map(([order, status]) => setOrderStatus(order, status)),
+  fc.tuple(small, deliveries).map(([order, delivery]) => setDeliveryStatus(order, delivery)),
+  small.map(resolveByDelivering),
 ];
-const member = fc.constantFrom<Member>('one', 'other');
+const member = fc.constantFrom<StaffMember>('one', 'other');
 const refundCommands: fc.Arbitrary<Command>[] = [
   ...Array.from({ length: 3 }, () =>
-    fc.tuple(small, small, member).map(([order, back, who]) => askForRefund(order, back, who)),
+    fc.tuple(small, small, member).map(([order, back, who]) => requestRefund(order, back, who)),
   ),
   fc.tuple(small, small, member).map(([order, back, who]) => approve(order, back, who)),
   fc.tuple(small, small, member).map(([order, back, who]) => withdraw(order, back, who)),
@@ -969,16 +980,16 @@ const refundCommands: fc.Arbitrary<Command>[] = [
     .map(([order, back, answer]) => answerReversal(order, back, answer)),
   fc
     .tuple(small, small, fc.constantFrom('result' as const, 'status' as const))
-    .map(([order, back, from]) => hearThatItWentBack(order, back, from)),
-  fc.tuple(small, small).map(([order, back]) => hearOfOtherReversal(order, back)),
-  fc.tuple(small, small).map(([order, back]) => hearThatItFailed(order, back)),
-  fc.tuple(small, small, fc.boolean()).map(([order, back, isOld]) => hearThatItStands(order, back, isOld)),
+    .map(([order, back, from]) => reportReversal(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => reportReversalOfOtherAmount(order, back)),
+  fc.tuple(small, small).map(([order, back]) => reportReversalFailure(order, back)),
+  fc.tuple(small, small, fc.boolean()).map(([order, back, isOld]) => reportNotReversed(order, back, isOld)),
 ];
 
-// Nothing is proved by what did not happen ---------------------------------------------------------------------------------
+// Coverage of the commands --------------------------------------------------------------------------------------------------
 
-/** The commands, each noting in `done` that one of its kind ran. */
-const noting = (kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Command>>) =>
+/** The commands; each adds its kind to `done` when it runs. */
+const recording = (kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Command>>) =>
   kinds.map((kind) =>
     kind.map(
       (command): Command => ({
@@ -1012,7 +1023,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 3 }),
-        fc.commands(noting(commands, done), { maxCommands: 60, size: 'max' }),
+        fc.commands(recording(commands, done), { maxCommands: 60, size: 'max' }),
         async (stocks, chosen) => {
           await fc.asyncModelRun(async () => {
             const products: ModelProduct[] = [];
@@ -1022,42 +1033,42 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               products.push({ id, stock });
             }
             await database.query('delete from private.rate_limits');
-            return { model: { products, orders: [], network: drawNetwork() }, real: { database } };
+            return { model: { products, orders: [], network: randomNetwork() }, real: { database } };
           }, chosen);
           await expectBalancedBooks(database, units);
         },
       ),
-      // Without a bias towards what is short: a few long stories tell more than many of one sentence.
+      // Unbiased, because a few long sequences find more than many short ones.
       { seed: SEED, numRuns: runs(8, 60), unbiased: true },
     );
     expectAllDone(commands, done);
   });
 
-  test('refunds follow the model once, with their orders, in any sequence of actions', async () => {
+  test('refunds and their orders follow the model in any sequence of actions, without a double refund', async () => {
     seenRefunds.clear();
     const done = new Set<fc.Arbitrary<Command>>();
     const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
     await fc.assert(
       fc.asyncProperty(
         fc.boolean(),
-        fc.commands(noting(all, done), { maxCommands: 70, size: 'max' }),
+        fc.commands(recording(all, done), { maxCommands: 70, size: 'max' }),
         async (isScarce, chosen) => {
           const id = await makeProduct(database, isScarce ? 2 : 9, PRICE);
           units.set(id, isScarce ? 2 : 9);
           const model: Model = {
             products: [{ id, stock: isScarce ? 2 : 9 }],
             orders: [],
-            network: drawNetwork(),
+            network: randomNetwork(),
           };
           await fc.asyncModelRun(async () => {
-            // There is something to send back when it begins: orders that were paid twice, at a price below the limit and above.
+            // Each run begins with orders that were paid twice, below and above the limit for approvals.
             for (const number of [0, 1]) {
-              await placing(0, number + 1).run(model, { database });
-              await begin(number).run(model, { database });
-              await hearOfFailure(number, 0, 'query').run(model, { database });
-              await begin(number).run(model, { database });
-              await hearOfSuccess(number, 0, 'callback').run(model, { database });
-              await hearOfSuccess(number, 1, 'callback').run(model, { database });
+              await placeOrder(0, number + 1).run(model, { database });
+              await beginPayment(number).run(model, { database });
+              await reportFailure(number, 0, 'query').run(model, { database });
+              await beginPayment(number).run(model, { database });
+              await reportSuccess(number, 0, 'callback').run(model, { database });
+              await reportSuccess(number, 1, 'callback').run(model, { database });
             }
             return { model, real: { database } };
           }, chosen);
@@ -1079,12 +1090,12 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
     const times = fc.nat({ max: 2 });
     const attempt = fc.record({
       isPaid: fc.boolean(),
-      /** What tells of its money; one of those that name its receipt at least. */
+      /** Repetitions of each message about the payment, besides one by `reportedBy`, which contains the receipt. */
       callbacks: times,
       queries: times,
       confirmations: times,
       statements: times,
-      surely: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
+      reportedBy: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
       failures: times,
     });
     const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
@@ -1104,11 +1115,11 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           );
           const receipts = new Map<string, number>();
           const newReceipt = (cents: number) => {
-            const receipt = drawReceipt();
+            const receipt = nextReceipt();
             receipts.set(receipt, cents);
             return receipt;
           };
-          const tell = (source: string, receipt: string, cents: number) => () =>
+          const report = (source: string, receipt: string, cents: number) => () =>
             call(database, 'service', 'receive_mpesa_transaction', {
               source,
               receipt,
@@ -1117,15 +1128,15 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               transacted_at: new Date().toISOString(),
               body: '{}',
             });
-          const again = (count: number, message: () => Promise<unknown>) =>
+          const repeat = (count: number, message: () => Promise<unknown>) =>
             Array.from({ length: count }, () => message);
 
           const waiting: (() => Promise<unknown>)[] = payments.flatMap((payment) => {
             const cents = payment.isWhole ? charge : charge - 100;
             const receipt = newReceipt(cents);
             return [
-              ...again(payment.confirmations, tell('confirmation', receipt, cents)),
-              ...again(payment.statements + 1, tell('statement', receipt, cents)),
+              ...repeat(payment.confirmations, report('confirmation', receipt, cents)),
+              ...repeat(payment.statements + 1, report('statement', receipt, cents)),
             ];
           });
           const prompt = async (index: number): Promise<void> => {
@@ -1138,11 +1149,11 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               {
                 order_id: order.id,
                 tracking_number: order.tracking_number,
-                phone: drawPhone(),
+                phone: randomPhone(),
                 callback_secret: randomBytes(32).toString('hex'),
               },
             ).catch(() => null);
-            // Money has come meanwhile: nobody is prompted again.
+            // A payment arrived in the meantime, so no prompt is sent.
             if (!begun?.is_new) return;
             const payment: ModelPayment = {
               id: begun.payment.id,
@@ -1151,7 +1162,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               status: 'initiating',
               needsRefund: false,
               hasReceipt: false,
-              told: null,
+              reportedCents: null,
               refunds: [],
             };
             await call(database, 'service', 'record_push', {
@@ -1161,8 +1172,8 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             });
             const fails = (source: string) => () =>
               settle({ database }, payment, { source, result: 'failed', result_code: '1037' });
-            waiting.push(...again(truth.failures, fails('query')));
-            // A first failure, after which the customer tries again; money may still come late.
+            waiting.push(...repeat(truth.failures, fails('query')));
+            // A failure, after which the customer tries again. The first payment may still arrive late.
             waiting.push(async () => {
               await fails('callback')();
               await prompt(index + 1);
@@ -1171,15 +1182,15 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             const receipt = newReceipt(charge);
             const succeeds = (source: string, named: Record<string, unknown>) => () =>
               settle({ database }, payment, { source, result: 'succeeded', result_code: '0', ...named });
-            const sure = (source: string) => (truth.surely === source ? 1 : 0);
+            const sure = (source: string) => (truth.reportedBy === source ? 1 : 0);
             waiting.push(
-              ...again(
+              ...repeat(
                 truth.callbacks + sure('callback'),
                 succeeds('callback', { received_cents: charge, receipt }),
               ),
-              ...again(truth.queries, succeeds('query', {})),
-              ...again(truth.confirmations + sure('confirmation'), tell('confirmation', receipt, charge)),
-              ...again(truth.statements + sure('statement'), tell('statement', receipt, charge)),
+              ...repeat(truth.queries, succeeds('query', {})),
+              ...repeat(truth.confirmations + sure('confirmation'), report('confirmation', receipt, charge)),
+              ...repeat(truth.statements + sure('statement'), report('statement', receipt, charge)),
             );
           };
 
@@ -1189,11 +1200,11 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             await message?.();
           }
 
-          const { rows: booked } = await database.query<{ receipt: string; cents: number; keeps: boolean }>(
-            `select receipt, charge_cents as cents, not needs_refund as keeps from public.payments where order_id = $1 and status = 'completed'`,
+          const { rows: booked } = await database.query<{ receipt: string; cents: number; isKept: boolean }>(
+            `select receipt, charge_cents as cents, not needs_refund as "isKept" from public.payments where order_id = $1 and status = 'completed'`,
             [order.id],
           );
-          // Less than the charge may wait for staff instead.
+          // An amount below the charge may wait for staff instead.
           const { rows: withStaff } = await database.query<{ receipt: string; cents: number }>(
             `select receipt, received_cents as cents from public.mpesa_transactions
              where payment_id is null and received_cents < $2::text::integer and receipt = any (string_to_array($1, ','))`,
@@ -1202,7 +1213,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           const known = [...booked, ...withStaff];
           expect(new Map(known.map(({ receipt, cents }) => [receipt, cents]))).toEqual(receipts);
           expect(known.length).toBe(receipts.size);
-          expect(booked.filter(({ keeps }) => keeps)).toHaveLength(Math.min(booked.length, 1));
+          expect(booked.filter(({ isKept }) => isKept)).toHaveLength(Math.min(booked.length, 1));
           await expectBalancedBooks(database, units);
         },
       ),

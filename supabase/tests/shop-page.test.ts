@@ -47,7 +47,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe(`of ${size} products`, () => {
     beforeAll(async () => {
-      // Several at a time share their price and their moment, so that the id decides; inactive ones are between them. Searches find
+      // Several products share price and creation time, so that the id decides; inactive ones are among them. Searches find
       // only the first 1,000: to index all words would take most of the test's time.
       const add = `insert into public.products (name, slug, price, category, brand, stock_quantity, is_active, created_at)
          select 'Bulk ' || n, 'bulk-' || n, 1000 * (n % 50), (array['Mango', 'Passion', null])[n % 3 + 1],

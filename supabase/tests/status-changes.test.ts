@@ -482,7 +482,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test.runIf(kind === 'postgresql')('changes and undo at the same time end in one agreed state', async () => {
+  test.runIf(kind === 'postgresql')('concurrent changes and undo end in one consistent state', async () => {
     await pay();
     await assign();
     for (let round = 0; round < 5; round += 1) {

@@ -1,4 +1,4 @@
-// Unpaid orders: which of them reserve units, for how long, and that no network blocks other buyers.
+// Reservations of unpaid orders: their conditions and duration. No network can block other buyers.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
@@ -58,7 +58,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       result: outcome,
       result_code: outcome === 'failed' ? '1032' : '0',
     });
-  /** Lets a time of an order pass: everything that is said of it happened so much earlier. */
+  /** Moves all dates of an order into the past by a number of minutes. */
   const letPass = ({ id }: PlacedOrder, minutes: number) =>
     database.query(
       `update public.orders
@@ -67,10 +67,10 @@ describe.each(testDatabases())('on %s', (kind) => {
        where id = $1`,
       [id, String(minutes)],
     );
-  const sweep = () => call<number>(database, 'service', 'expire_reservations');
-  const lapse = async (order: PlacedOrder) => {
+  const expireReservations = () => call<number>(database, 'service', 'expire_reservations');
+  const expire = async (order: PlacedOrder) => {
     await letPass(order, 15);
-    await sweep();
+    await expireReservations();
   };
   /** Minutes from now, rounded; null where there is no time. */
   const stateOf = async ({ id }: PlacedOrder) => {
@@ -91,7 +91,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   const isHeld = (order: PlacedOrder) => order.reserved_until !== null;
 
-  describe('from placing', () => {
+  describe('when an order is placed,', () => {
     test.each([
       { stock: 1, quantity: 1 },
       { stock: 2, quantity: 1 },
@@ -104,8 +104,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(order.reserved_until).toBe(order.expires_at);
       expect(await stateOf(order)).toEqual(waiting(15, 15));
       expect(await stockOf(database, product)).toBe(stock - quantity);
-      // Nobody pays; the customer was only slow and orders again.
-      await lapse(order);
+      // The order expires unpaid, and the slow customer orders again.
+      await expire(order);
       expect(await stateOf(order)).toMatchObject({ status: 'cancelled', held_for: null, waits_for: null });
       expect(await stockOf(database, product)).toBe(stock);
       const again = await place(product, quantity, '192.0.2.1');
@@ -124,7 +124,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(3);
     });
 
-    test('paid units count no more, and the next order is held again', async () => {
+    test('paid units no longer count, and the next order holds its units', async () => {
       const product = await makeProduct(database, 4);
       const first = await place(product, 2, '198.51.1.1');
       expect(isHeld(await place(product, 1, '198.51.2.1'))).toBe(false);
@@ -157,18 +157,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(0);
     });
 
-    test('the same units are not held again and again by one network', async () => {
+    test('one network cannot hold the same units again and again', async () => {
       const product = await makeProduct(database, 10);
       const takeHalf = async (address: string) => {
         const order = await place(product, 5, address);
-        await lapse(order);
+        await expire(order);
         return isHeld(order);
       };
       expect([await takeHalf('2001:db8:1:1::1'), await takeHalf('2001:db8:1:1::2')]).toEqual([true, false]);
-      // Other subnets of the same site are the same customer: twice as much, not once each.
+      // All subnets of one site count as one customer, with twice the limit.
       expect([await takeHalf('2001:db8:1:2::1'), await takeHalf('2001:db8:1:3::1')]).toEqual([true, false]);
       expect(await takeHalf('2001:db8:2::1')).toBe(true);
-      // An hour after the units came back.
+      // An hour after the units were released.
       await database.query(`update private.order_networks set ended_at = ended_at - interval '1 hour'`);
       expect(await takeHalf('2001:db8:1:1::1')).toBe(true);
     });
@@ -202,7 +202,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('at the prompt', () => {
+  describe('at the prompt,', () => {
     test('an order without units reserves them for five minutes, and releases them if unpaid', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
@@ -213,7 +213,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(0);
       await endPrompt(payment, 'failed');
       await letPass(order, 5);
-      await sweep();
+      await expireReservations();
       expect(await stateOf(order)).toEqual(waiting(null, 10));
       expect(await stockOf(database, product)).toBe(3);
       await prompt(order);
@@ -221,7 +221,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(0);
     });
 
-    test('a second prompt holds the units no longer', async () => {
+    test('a second prompt does not extend the reservation', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
@@ -230,7 +230,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stateOf(order)).toEqual(waiting(2, 12));
     });
 
-    test('units that are gone are refused in the words of an order, and the order still expires', async () => {
+    test('sold-out units are refused with the errors of placing an order, and the order still expires', async () => {
       const product = await makeProduct(database, 3);
       const [slow, half, quick] = [
         await place(product, 3, '192.0.2.1'),
@@ -244,12 +244,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       const none = await expectRefusal(prompt(slow), 409, 'out_of_stock');
       expect(none.message).toBe('This product is out of stock');
       expect(await stateOf(slow)).toEqual(waiting(null, 15));
-      await lapse(slow);
+      await expire(slow);
       expect(await stateOf(slow)).toMatchObject({ status: 'cancelled' });
       await expectRefusal(prompt(slow), 409, 'order_cancelled');
     });
 
-    test('a product that is not sold any more is refused', async () => {
+    test('a product that is no longer sold is refused', async () => {
       const product = await makeProduct(database, 3);
       const [held, unheld] = [await place(product, 2, '192.0.2.1'), await place(product, 1, '192.0.2.2')];
       await database.query('update public.products set is_active = false where id = $1', [product]);
@@ -257,7 +257,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await prompt(held);
     });
 
-    test('a network that took everything twice and paid nothing is prompted, but holds nothing more', async () => {
+    test('a network that held all units twice without paying is prompted, but holds no more units', async () => {
       const product = await makeProduct(database, 4);
       const takeAll = async (address: string) => {
         const order = await place(product, 4, address);
@@ -265,7 +265,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const payment = await prompt(order);
         const isTaken = (await stockOf(database, product)) === 0;
         await endPrompt(payment, 'failed');
-        await lapse(order);
+        await expire(order);
         expect(await stockOf(database, product)).toBe(4);
         return isTaken;
       };
@@ -274,14 +274,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       // Two IP addresses used up the allowance of their /24.
       expect(takes).toEqual([true, true, false, true, true, false, false]);
       expect(await takeAll('198.51.100.1')).toBe(true);
-      // Who pays gets the units all the same.
+      // A payment still gets the units.
       const order = await place(product, 4, '192.0.2.1');
       await endPrompt(await prompt(order), 'succeeded');
       expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(0);
     });
 
-    test('money for units that were sold in the meantime waits for staff', async () => {
+    test('a payment for units that were sold in the meantime needs review', async () => {
       const product = await makeProduct(database, 1);
       await database.query(`update public.store_settings set reserved_share_percent = 1`);
       try {
@@ -292,7 +292,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           `update public.orders set expiry_limit = now(), expires_at = now(), reserved_until = now() where id = $1`,
           [order.id],
         );
-        await sweep();
+        await expireReservations();
         await endPrompt(await prompt(await place(product, 1, '192.0.2.2')), 'succeeded');
         expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid_needs_review' });
         expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
@@ -316,7 +316,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stateOf(order)).toEqual(waiting(1, 1));
       await letPass(order, 1);
       await expectRefusal(prompt(order), 409, 'order_cancelled');
-      expect(await sweep()).toBe(1);
+      expect(await expireReservations()).toBe(1);
       expect(await stockOf(database, product)).toBe(10);
     });
 
@@ -327,12 +327,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       let payment = '';
       while (heldFor < 60 && (await stockOf(database, product)) < 10) {
         if (payment) await endPrompt(payment, 'failed');
-        // Only the prompts of ten minutes are counted.
+        // Prompts are limited per ten minutes.
         await database.query('delete from private.rate_limits');
         payment = await prompt(order).catch(() => '');
         await letPass(order, 4);
         heldFor += 4;
-        await sweep();
+        await expireReservations();
       }
       expect(heldFor).toBeLessThanOrEqual(30);
     });
@@ -342,11 +342,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await place(product, 2, '192.0.2.1');
       const payment = await prompt(order);
       await letPass(order, 29);
-      await sweep();
+      await expireReservations();
       expect(await stockOf(database, product)).toBe(8);
       expect(await stateOf(order)).toMatchObject({ status: 'pending' });
       await letPass(order, 1);
-      await sweep();
+      await expireReservations();
       expect(await stockOf(database, product)).toBe(10);
       expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid' });
       expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid' });
@@ -354,7 +354,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(8);
     });
 
-    test('a payment that staff look at holds the units until they are done, and then for another 15 minutes', async () => {
+    test('a payment in review holds the units until staff resolve it, and for another 15 minutes', async () => {
       const product = await makeProduct(database, 10);
       const order = await place(product, 2, '192.0.2.1');
       const payment = await prompt(order);
@@ -366,14 +366,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         result_code: '0',
       });
       await letPass(order, 120);
-      await sweep();
+      await expireReservations();
       expect(await stockOf(database, product)).toBe(8);
       await call(database, 'staff', 'resolve_difference', { decision: 'accept', payment_id: payment });
-      await sweep();
+      await expireReservations();
       expect(await stateOf(order)).toEqual(waiting(15, 15));
       await prompt(order);
       await letPass(order, 30);
-      await sweep();
+      await expireReservations();
       expect(await stockOf(database, product)).toBe(10);
     });
   });
@@ -384,17 +384,17 @@ describe.each(testDatabases())('on %s', (kind) => {
         session.query('update public.orders set status = $2 where id = $1', [id, status]),
       );
 
-    test('take the units of an order that they hand on unpaid', async () => {
+    test('take the units of an order that they hand over unpaid', async () => {
       const product = await makeProduct(database, 3);
       const order = await place(product, 3, '192.0.2.1');
       await setStatus(order, 'processing');
       expect(await stockOf(database, product)).toBe(0);
       await letPass(order, 60);
-      await sweep();
+      await expireReservations();
       expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'unpaid' });
       const other = await makeProduct(database, 1);
       const late = await place(other, 1, '192.0.2.1');
-      await lapse(late);
+      await expire(late);
       await place(other, 1);
       await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold');
     });
@@ -404,7 +404,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await place(product, 3, '192.0.2.1');
       await setStatus(order, 'cancelled');
       await letPass(order, 60);
-      await sweep();
+      await expireReservations();
       expect(await stockOf(database, product)).toBe(3);
       await setStatus(order, 'pending');
       expect(await stateOf(order)).toEqual(waiting(15, 15));
@@ -416,9 +416,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await place(product, 3, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
       await letPass(order, 5);
-      await sweep();
+      await expireReservations();
       await letPass(order, 10);
-      await sweep();
+      await expireReservations();
       const { rows } = await database.query(
         `select kind, details - 'total_amount' as details from public.order_events
          where order_id = $1 and kind in ('order_placed', 'units_taken', 'units_returned', 'status_changed') order by id`,
@@ -433,7 +433,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('how many orders wait to be paid', () => {
+  describe('the number of unpaid orders', () => {
     const pay = async (order: PlacedOrder) => endPrompt(await prompt(order), 'succeeded');
     const fill = async (product: string, addresses: string[], phone?: string) => {
       const orders: PlacedOrder[] = [];
@@ -445,7 +445,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const times = <T>(count: number, make: (n: number) => T) =>
       Array.from({ length: count }, (_, n) => make(n));
 
-    test('is at most five of one phone in a network, ten in its /56 and forty in its /48', async () => {
+    test('is limited to five per phone and network, ten in its /56 and forty in its /48', async () => {
       const product = await makeProduct(database, 1000);
       const phone = '0712000001';
       const [first] = await fill(
@@ -456,7 +456,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const sixth = () => place(product, 1, '2001:db8:5:1::9', { customer_phone: '254712000001' });
       const error = await expectRefusal(sixth(), 429, 'too_many_unpaid_orders');
       expect(error.message).toContain('5 orders of this phone');
-      // Other networks, other phones and staff are not held up.
+      // Other networks, other phones and staff are not affected.
       await place(product, 1, '192.0.2.91', { customer_phone: phone });
       await place(product, 1, '2001:db8:5:1::9');
       await call(
@@ -488,7 +488,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await fill(product, ['2001:db8:6::1'], phone);
     });
 
-    test('is at most fifty of a network, whether they hold units or not', async () => {
+    test('is limited to fifty per network, whether they hold units or not', async () => {
       const product = await makeProduct(database, 60);
       const [first] = await fill(
         product,
@@ -496,13 +496,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
       await fill(product, ['192.0.2.51']);
-      await lapse(first as PlacedOrder);
+      await expire(first as PlacedOrder);
       await fill(product, ['192.0.2.50']);
     });
   });
 
-  describe('an order reads the rows of its own network while 5,000 others hold units,', () => {
-    // Without products: of a small table the check of a foreign key may rightly read all rows.
+  describe('an order reads only the rows of its own network while 5,000 others hold units,', () => {
+    // Without products: the check of a foreign key may scan a small table.
     const counted = [
       'public.orders',
       'public.order_items',
@@ -543,7 +543,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         alter table public.orders enable trigger user;
         delete from private.held_units`);
     };
-    /** The tables of which a call reads more than 20 rows, and the pages that it reads of all tables and indexes. */
+    /** Tables from which a call reads more than 20 rows, and the pages that it reads from all tables and indexes. */
     const measure = (person: 'visitor' | 'service', statement: string, parameters: unknown[]) =>
       asRole(
         database,
@@ -574,7 +574,7 @@ describe.each(testDatabases())('on %s', (kind) => {
                 (plan?.['Shared Hit Blocks'] ?? Number.NaN) + (plan?.['Shared Read Blocks'] ?? Number.NaN),
             };
           };
-          // A call may also read the catalogue again or empty an index's list of new entries, which say nothing of it.
+          // The minimum of three calls: one may also reload the catalogue or flush an index's pending list.
           const calls = [await once(), await once(), await once()];
           return {
             tables: [...new Set(calls.flatMap(({ tables }) => tables))],
@@ -588,10 +588,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
       return measure('visitor', `public.place_order(${names.join(', ')})`, Object.values(form));
     };
-    /** The database chooses a plan for all values after five calls with its statistics. */
+    /** After five calls the database chooses a generic plan, by its current statistics. */
     const choosePlans = async (product: string) => {
       for (let n = 0; n < 6; n += 1) await place(product, 1, `203.0.113.${n}`);
-      await sweep();
+      await expireReservations();
     };
 
     const circumstances: [string, (product: string, crowded: string) => Promise<unknown>][] = [
@@ -613,7 +613,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         },
       ],
       [
-        'with statistics of a time when none held units',
+        'with statistics from before any of them held units',
         async (product, crowded) => {
           await addOthers(crowded);
           await database.execute(`
@@ -651,7 +651,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 });
 
-describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the same time,', () => {
+describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL,', () => {
   let database: Database;
   beforeAll(async () => {
     database = await openShopDatabase('postgresql');
@@ -698,7 +698,7 @@ describe.runIf(testDatabases().includes('postgresql'))('on PostgreSQL, at the sa
     await expectBalancedBooks(database, new Map([[product, 11]]));
   });
 
-  test('placing, prompts, payments, failures and sweeps never wait for each other in a circle', async () => {
+  test('placing, prompts, payments, failures and expiry never deadlock', async () => {
     const stock = new Map<string, number>();
     for (let n = 0; n < 4; n += 1) stock.set(await makeProduct(database, 60), 60);
     const products = [...stock.keys()];
