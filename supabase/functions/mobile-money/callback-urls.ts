@@ -1,6 +1,6 @@
 // The URLs at which M-PESA calls the function: one path per purpose.
 
-/** `notice` receives STK callbacks. Daraja rejects some words in URLs; these are allowed. */
+/** `notice` receives STK callbacks. Daraja rejects URLs with some words, but not with these. */
 export type Purpose = 'notice' | 'reversal' | 'till' | 'reach';
 
 /**

@@ -1,11 +1,11 @@
-// Entry of the function on a hosted project (Deno). `npm run build` bundles it into function.bundle.js, which is what is deployed.
+// Entry of the function on a hosted project (Deno). `npm run build` bundles it into function.bundle.js, which is deployed.
 import { createMobileMoney } from './handler.ts';
 import { readHostedSettings, WrongSecret } from './hosted-settings.ts';
 
 function createAnswer(): (request: Request) => Promise<Response> {
   const { settings, storefrontOrigin } = readHostedSettings((name) => Deno.env.get(name));
   const mobileMoney = createMobileMoney({ ...settings, log: (event) => console.warn(JSON.stringify(event)) });
-  // The storefront has another origin than the project. Pages of other sites may not call.
+  // The storefront has another origin than the project. Only its pages may call.
   const cors = {
     'access-control-allow-origin': storefrontOrigin,
     'access-control-allow-headers': 'authorization, x-client-info, apikey, content-type, x-region',
@@ -21,7 +21,7 @@ function createAnswer(): (request: Request) => Promise<Response> {
   };
 }
 
-/** With invalid secrets the function answers which one is wrong, for `npm run hosted:check`. */
+/** With invalid secrets the response names the wrong one, for `npm run hosted:check`. */
 function answerOrExplain(): (request: Request) => Response | Promise<Response> {
   try {
     return createAnswer();

@@ -162,19 +162,19 @@ describe.each(testDatabases())('on %s', (kind) => {
           `select lease from public.lease_daraja_token('a')`,
         )
       ).rows[0]?.lease;
-    const keep = async (held: string | null | undefined, token: string) =>
+    const store = async (held: string | null | undefined, token: string) =>
       (
-        await context.database.query<{ kept: boolean }>(
-          'select public.store_daraja_token($1, $2, $3, 60000) as kept',
+        await context.database.query<{ stored: boolean }>(
+          'select public.store_daraja_token($1, $2, $3, 60000) as stored',
           ['a', held, token],
         )
-      ).rows[0]?.kept;
+      ).rows[0]?.stored;
     const first = await lease();
     expect(await lease(), 'while another process requests it').toBeNull();
     await context.database.query('update private.daraja_tokens set leased_until = now()');
     const second = await lease();
-    expect(await keep(first, 'late')).toBe(false);
-    expect(await keep(second, 'good')).toBe(true);
+    expect(await store(first, 'late')).toBe(false);
+    expect(await store(second, 'good')).toBe(true);
     expect((await context.database.query('select token from private.daraja_tokens')).rows).toEqual([
       { token: 'good' },
     ]);

@@ -92,7 +92,7 @@ export function createAccessTokens(
       });
       const value = await pending;
       if (value !== stale) return value;
-      // It was requested for a caller who did not know yet that it is invalid.
+      // The pending request began before the token was found invalid.
       pending ??= fetchToken(stale).finally(() => {
         pending = null;
       });

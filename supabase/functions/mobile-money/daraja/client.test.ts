@@ -67,7 +67,7 @@ test.each<[string, Answer]>([
 });
 
 test.each<[string, Answer]>([
-  ['nothing is answered', () => {}],
+  ['there is no answer', () => {}],
   ['the answer does not end', (response) => response.writeHead(200).write('{')],
 ])('the result is unknown when %s in time', async (_, answer) => {
   answers = [answer];
@@ -82,7 +82,7 @@ test('a refused connection means that nothing was sent', async () => {
 
 test.each<[string, number, Answer]>([
   ['a web page', 403, (response) => response.writeHead(403, { 'content-type': 'text/html' }).end('<html>')],
-  ['nothing at all', 400, (response) => response.writeHead(400).end()],
+  ['empty', 400, (response) => response.writeHead(400).end()],
   ['broken UTF-8', 200, (response) => response.end(Buffer.from([0xff, 0xfe, 0x7b]))],
   ['a list', 200, json(200, [1])],
   ['a redirect', 302, (response) => response.writeHead(302, { location: '/elsewhere' }).end()],

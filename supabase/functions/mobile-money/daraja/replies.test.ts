@@ -97,15 +97,20 @@ describe('the answer to a push', () => {
       '400.002.02',
       /this amount/,
     ],
-    ['says there are too many', spikeArrest, 'http_429', /sent no prompt. Please try again in a minute/],
+    [
+      'says that there are too many requests',
+      spikeArrest,
+      'http_429',
+      /sent no prompt. Please try again in a minute/,
+    ],
     [
       'reports too many requests',
       { ...spikeArrest, retryAfterMs: 121_000 } as DarajaReply,
       'http_429',
       /busy right now and sent no prompt. Please try again in 3 minutes/,
     ],
-    ['says the quota is used up', error(500, '500.003.03', 'Quota Violation'), '500.003.03', /busy/],
-    ['arrests a spike', error(500, '500.003.02', 'Spike Arrest'), '500.003.02', /busy/],
+    ['says that the quota is used up', error(500, '500.003.03', 'Quota Violation'), '500.003.03', /busy/],
+    ['reports a spike arrest', error(500, '500.003.02', 'Spike Arrest'), '500.003.02', /busy/],
     [
       'cannot lock the subscriber',
       error(500, '500.001.1001', 'Unable to lock subscriber, a transaction is already in process'),
@@ -139,19 +144,19 @@ describe('the answer to a push', () => {
     ['was lost', { kind: 'lost', reason: 'ECONNRESET' }],
     ['is empty', answered(200, '')],
     ['is a web page', answered(200, '<html></html>')],
-    ['names no request', answered(200, { ResponseCode: '0' })],
-    ['names no code', answered(200, { CheckoutRequestID: 'ws_CO_1' })],
-    ['says it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
-    ['says nothing with a known code', error(500, '500.001.1001')],
-    ['is an inner error', error(500, '500.003.1001', 'Internal Server Error')],
-    ['says the system is busy', error(500, '500.003.02', 'System is busy')],
+    ['has no request id', answered(200, { ResponseCode: '0' })],
+    ['has no code', answered(200, { CheckoutRequestID: 'ws_CO_1' })],
+    ['says that it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
+    ['has a known code without a message', error(500, '500.001.1001')],
+    ['is an internal error', error(500, '500.003.1001', 'Internal Server Error')],
+    ['says that the system is busy', error(500, '500.003.02', 'System is busy')],
     ['is unavailable', answered(503, '<html></html>')],
-    ['is a time-out of a gateway', answered(504, '')],
-    ['is a time-out of the request', answered(408, '')],
-    ['sends us elsewhere', answered(302, '')],
+    ['is a gateway timeout', answered(504, '')],
+    ['is a request timeout', answered(408, '')],
+    ['is a redirect', answered(302, '')],
     ['is a list', answered(200, '[]')],
-    ['names a code that is none', answered(200, { ...accepted, ResponseCode: {} })],
-  ] satisfies [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
+    ['has an object as its code', answered(200, { ...accepted, ResponseCode: {} })],
+  ] satisfies [string, DarajaReply][])('is inconclusive when it %s', (_, reply) => {
     expect(readPushReply(reply).kind).toBe('unknown');
   });
 });
@@ -184,15 +189,15 @@ describe('the answer to a query', () => {
   test.each([
     ['was never sent', { kind: 'not sent', reason: 'ECONNREFUSED' }],
     ['was lost', { kind: 'lost', reason: 'ECONNRESET' }],
-    ['says it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
+    ['says that it is being processed', error(500, '500.001.1001', 'The transaction is being processed')],
     ['knows no such transaction', error(500, '500.001.1001', 'The transaction does not Exist')],
     ['came too early', error(400, '400.002.02', 'Bad Request - Invalid CheckoutRequestID')],
-    ['is one too many', spikeArrest],
+    ['says that there are too many requests', spikeArrest],
     ['comes from the firewall', answered(403, '<html></html>')],
     ['is no JSON', answered(200, 'OK')],
     ['is a success with another status', { ...result('0'), status: 500 }],
     ['has no response code', answered(200, { ResultCode: '0' })],
-  ] as [string, DarajaReply][])('decides nothing when it %s', (_, reply) => {
+  ] as [string, DarajaReply][])('is inconclusive when it %s', (_, reply) => {
     expect(readQueryReply(reply).result).toBe('pending');
   });
 });
@@ -374,9 +379,12 @@ describe('a timestamp of M-PESA', () => {
     expect(readDarajaTime(value)?.toISOString()).toBe(moment);
   });
 
-  test.each(['', 'today', '20261321100000', '2026-11-21', null, {}, 1e99])('%j is none', (value) => {
-    expect(readDarajaTime(value)).toBeNull();
-  });
+  test.each(['', 'today', '20261321100000', '2026-11-21', null, {}, 1e99])(
+    '%j is not a timestamp',
+    (value) => {
+      expect(readDarajaTime(value)).toBeNull();
+    },
+  );
 
   test('of the statement is in Nairobi', () => {
     expect(darajaDateTime(new Date('2026-12-31T21:30:05.999Z'))).toBe('2027-01-01 00:30:05');

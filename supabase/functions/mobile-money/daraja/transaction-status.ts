@@ -10,7 +10,7 @@ const STATUS_PATH = '/mpesa/transactionstatus/v1/query';
 
 export type StatusRequest = (
   | { receipt: string }
-  /** Of a request without a known receipt, as returned by `reverse`. */
+  /** Originator's conversation id of a request without a known receipt, as returned by `reverse`. */
   | { originatorConversationId: string }
 ) & {
   resultUrl: string;
@@ -52,7 +52,7 @@ export interface TransactionStatus {
   /** Cents; null if missing. */
   transactionCents: number | null;
   finishedAt: Date | null;
-  /** Of the request that made the queried transaction; null if missing. */
+  /** Conversation id of the request that made the queried transaction; null if missing. */
   subjectConversationId: string | null;
 }
 

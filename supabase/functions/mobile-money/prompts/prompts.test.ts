@@ -134,14 +134,14 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       isStoreDown = isDown;
       onRefused = () => {};
     },
-    /** Down for one question, that of whoever asks next. */
+    /** Makes the next call of the database fail. */
     failStoreOnce() {
       isStoreDown = true;
       onRefused = () => {
         isStoreDown = false;
       };
     },
-    /** A phone nobody else has, whose ending chooses the outcome. */
+    /** A new phone number. Its ending selects the outcome in the simulator. */
     phone(ending = '5678') {
       phones += 1;
       return `07${String(phones).padStart(4, '0')}${ending}`;
@@ -169,7 +169,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
     },
     notify: async (address: string, body: string | Uint8Array<ArrayBuffer>, headers = {}) =>
       read(await fetch(address, { method: 'POST', body, headers })),
-    /** Makes every open payment due and asks about one of them. */
+    /** Makes every open payment due, and queries one of them. */
     async ask(): Promise<Answer> {
       await database.query(
         `update public.payments set next_query_at = now() - interval '1 second' where status = 'processing'`,
@@ -177,7 +177,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       await database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
       return post({ action: 'query-open' }, { apikey: secretKey });
     },
-    /** How an order stands in the books. */
+    /** State of an order with its payments. */
     async books(order: Order) {
       const { rows } = await database.query<{ money: string; payments: string[]; said: string[] }>(
         `select o.payment_status as money,
@@ -190,7 +190,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       );
       return rows[0] as { money: string; payments: string[]; said: string[] };
     },
-    /** Everything a forged or broken message could change. */
+    /** All rows that a forged or malformed message could change. */
     async everything() {
       const { rows } = await database.query(
         `select (select json_agg(to_jsonb(o) order by o.id) from public.orders as o) as orders,
@@ -223,7 +223,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     order = await shop.order();
   });
   afterEach(async () => {
-    // What the simulator knows is the truth: an order is paid only with money that moved, and only once.
+    // The simulator's ledger is the truth: an order is paid only with a recorded payment, and only once.
     const { prompts } = await shop.ledger();
     const { rows } = await shop.database.query<{ checkout_request_id: string; charge_cents: number }>(
       `select checkout_request_id, charge_cents from public.payments where status = 'completed' and checkout_request_id is not null`,
@@ -252,7 +252,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
       return prompt as Prompt;
     }, 5000);
-  /** An order whose prompt was paid on the phone, but whose callback was lost on the way. */
+  /** An order whose prompt was paid, but whose callback was lost. */
   async function paidUnheard(of: Order): Promise<Prompt> {
     await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });
     const { body } = await shop.initiate(of, shop.phone());
@@ -358,7 +358,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('9001: without a callback, a query completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9001'));
-      // Who asks for it on another phone meanwhile is told, in part, where it is.
+      // A request for another phone in the meantime returns the masked phone of the open prompt.
       expect((await shop.initiate(order, shop.phone())).body).toEqual({
         ...body,
         promptedPhone: '0700 ••• •••',
@@ -381,14 +381,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
-    test('9003: a callback before the push is answered completes it', async () => {
+    test('9003: a callback before the answer to the push completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9003'));
       expect(body.success).toBe(true);
       expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
       expect((await shop.books(order)).said).toEqual(['callback paid', 'push accepted']);
     });
 
-    test('9004: when the answer to the push is lost, its callback joins it', async () => {
+    test('9004: when the answer to the push is lost, its callback completes it', async () => {
       const { body } = await shop.initiate(order, shop.phone('9004'));
       expect(body).toMatchObject({
         success: true,
@@ -399,7 +399,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await shop.books(order)).said).toEqual(['push unknown', 'callback paid']);
     });
 
-    test('9005: a callback of a wrong amount pays nothing and waits for a person, whatever a query says', async () => {
+    test('9005: a callback with a wrong amount pays nothing and needs review, whatever a query returns', async () => {
       const { body } = await shop.initiate(order, shop.phone('9005'));
       expect((await statusBecomes(body.checkoutRequestId, 'review')).status).toBe('review');
       await shop.ask();
@@ -417,7 +417,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ money: 'paid', payments: ['completed'] });
     });
 
-    test('9007: a refused push fails at once with a sentence, and another phone can be tried', async () => {
+    test('9007: a refused push fails immediately with a message, and another phone can be tried', async () => {
       const { status, body } = await shop.initiate(order, shop.phone('9007'));
       expect([status, body]).toEqual([
         200,
@@ -435,7 +435,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('a stranger with the data of a masked lookup', () => {
     const ids = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
-    /** What a visitor without proof receives of an order, from every procedure and live channel. */
+    /** All data of an order that a visitor without proof receives, from every procedure and live channel. */
     async function shownTo(of: Order): Promise<{ masked: Record<string, unknown>; text: string }> {
       const { rows } = await asRole(shop.database, { role: 'anon' }, (session) =>
         session.query<{ tracked: Record<string, unknown>; receipt: unknown }>(
@@ -487,13 +487,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       expect((await shop.ledger()).prompts).toHaveLength(before);
       expect(await shop.books(order)).toMatchObject({ payments: [] });
-      // The customer, with the id.
+      // The customer has the order's id.
       const { body } = await shop.initiate(order, shop.phone());
       expect(body).toMatchObject({ success: true });
       await statusBecomes(body.checkoutRequestId, 'completed');
     });
 
-    test('reads the status of a payment only with its id, and is refused after sixty wrong ones', async () => {
+    test('reads the status of a payment only with its id, and is rejected after sixty wrong ids', async () => {
       const { body } = await shop.initiate(order, shop.phone());
       const ask = (checkoutRequestId: unknown, address: string) =>
         shop.post({ action: 'check-status', checkoutRequestId }, { 'x-forwarded-for': address });
@@ -504,7 +504,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         status: 429,
         body: { code: 'too_many_lookups' },
       });
-      // Wrong guesses of a neighbour behind the same address do not hide the customer's own payment.
+      // A customer behind the same IP address still finds their own payment.
       const answered = await ask(body.checkoutRequestId, '192.0.2.97');
       expect(answered.status).toBe(200);
       expect(Object.keys(answered.body.payment).sort()).toEqual(['result_code', 'status']);
@@ -525,7 +525,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
-    test('after the payment sends no prompt and still ends in completed', async () => {
+    test('after the payment sends no prompt and returns the completed payment', async () => {
       const first = await shop.initiate(order, shop.phone());
       await statusBecomes(first.body.checkoutRequestId, 'completed');
       const second = await shop.initiate(order, shop.phone());
@@ -548,7 +548,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['no order', { orderId: null }, 'order_not_found'],
       ['an invalid order id', { orderId: "' or true --" }, 'order_not_found'],
       ['an unknown order', { orderId: randomUUID() }, 'order_not_found'],
-    ])('with %s is refused with a sentence and prompts nobody', async (_, change, code) => {
+    ])('with %s is rejected with a message and sends no prompt', async (_, change, code) => {
       const before = (await shop.ledger()).prompts.length;
       const { status, body } = await shop.initiate(order, shop.phone(), change);
       expect([status, body]).toEqual([
@@ -613,7 +613,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         expect((await shop.notify(address, callback(prompt))).status).toBe(404);
       }
       expect(await shop.everything()).toEqual(before);
-      // The control: the same words at the right address pay.
+      // Positive control: the same body at the right URL pays.
       expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });
@@ -623,7 +623,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a shilling more', 952],
       ['a hundred times as much', 95_100],
       ['a hundredth of it', 9.51],
-      ['nothing', 0],
+      ['an amount of 0', 0],
       ['a negative amount', -951],
       ['a fraction of a cent more', 951.001],
       ['an astronomic amount', 1e300],
@@ -631,7 +631,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['an empty text', ''],
       ['an object', {}],
       ['no amount', undefined],
-    ])('of %s pays nothing and goes to review', async (_, amount) => {
+    ])('of %s pays nothing and needs review', async (_, amount) => {
       const prompt = await paidUnheard(order);
       const answer = await shop.notify(prompt.callbackUrl, callback(prompt, {}, { Amount: amount }));
       expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
@@ -665,7 +665,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.everything()).toEqual(before);
     });
 
-    test('of failure after success changes nothing', async () => {
+    test('of a failure after a success changes nothing', async () => {
       const prompt = await paidUnheard(order);
       await shop.notify(prompt.callbackUrl, callback(prompt));
       const before = await shop.everything();
@@ -679,7 +679,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('an unreadable callback', () => {
     test.each<[string, string | Uint8Array<ArrayBuffer>]>([
-      ['nothing', ''],
+      ['an empty text', ''],
       ['truncated JSON', '{"Body":{"stkCallback":{"ResultCode":0'],
       ['a list', '[]'],
       ['null', 'null'],
@@ -688,11 +688,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['no result code', '{"Body":{"stkCallback":{"ResultDesc":"?"}}}'],
       ['a result code that is an object', '{"Body":{"stkCallback":{"ResultCode":{"toString":0}}}}'],
       ['a result code that is true', '{"Body":{"stkCallback":{"ResultCode":true}}}'],
-      ['a system that is busy', '{"Body":{"stkCallback":{"ResultCode":26}}}'],
-      ['NUL', '{"Body":\0}'],
+      ['the code of a busy system', '{"Body":{"stkCallback":{"ResultCode":26}}}'],
+      ['a NUL character', '{"Body":\0}'],
       ['broken UTF-8', new Uint8Array([0x7b, 0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80])],
-      ['depth', '['.repeat(30_000)],
-    ])('because it holds %s is kept, accepted, and changes nothing', async (_, body) => {
+      ['deep nesting', '['.repeat(30_000)],
+    ])('with %s is stored and accepted, and changes nothing', async (_, body) => {
       const prompt = await paidUnheard(order);
       const before = await shop.everything();
       const answer = await shop.notify(prompt.callbackUrl, body);
@@ -781,7 +781,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ money: 'paid' });
     });
 
-    test('a callback is retried for a moment', async () => {
+    test('settling a callback is retried for a moment', async () => {
       const prompt = await paidUnheard(order);
       shop.failStoreOnce();
       expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
@@ -806,9 +806,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('when Daraja', () => {
     test.each(['unavailable', 'drop-connection', 'busy'])(
-      'answers a push with trouble of the kind "%s", the attempt stays open and is not pushed again',
-      async (trouble) => {
-        await shop.control('faults', { pushes: { next: 1, kind: trouble } });
+      'answers a push with the error "%s", the attempt stays open and is not pushed again',
+      async (kind) => {
+        await shop.control('faults', { pushes: { next: 1, kind } });
         const phone = shop.phone();
         const first = await shop.initiate(order, phone);
         expect(first.body).toMatchObject({ success: true });
@@ -821,9 +821,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
 
     test.each(['lose-answer', 'delay'])(
-      'accepts a push but its answer is lost to "%s", its callback joins it',
-      async (trouble) => {
-        await shop.control('faults', { pushes: { next: 1, kind: trouble, delayMs: 3000 } });
+      'accepts a push but its answer is lost by "%s", its callback completes it',
+      async (kind) => {
+        await shop.control('faults', { pushes: { next: 1, kind, delayMs: 3000 } });
         const { body } = await shop.initiate(order, shop.phone());
         expect(body.success).toBe(true);
         await statusBecomes(body.checkoutRequestId, 'completed');
@@ -842,7 +842,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ payments: ['failed'] });
     });
 
-    test('has too many requests, the customer learns that no prompt was sent and can retry', async () => {
+    test('has too many requests, the customer sees that no prompt was sent and can retry', async () => {
       await shop.control('faults', { pushes: { next: 1, kind: 'too-many', retryAfterS: 90 } });
       const { body } = await shop.initiate(order, shop.phone());
       expect(body).toEqual({
@@ -857,7 +857,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['unavailable', 'spoil-answer', 'drop-connection'])(
-      'gives "%s" for an answer, the attempt stays open and no second prompt is sent',
+      'answers with "%s", the attempt stays open and no second prompt is sent',
       async (kind) => {
         // The prompt behind a spoiled answer stays unreported, however long the second request takes.
         const callbacks = kind === 'spoil-answer' ? { callbacks: { next: 1, kind: 'drop' } } : {};
@@ -884,15 +884,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each(['busy', 'unavailable', 'forbidden-html', 'drop-connection'])(
-      'answers a query with trouble of the kind "%s", nothing is concluded',
-      async (trouble) => {
+      'answers a query with the error "%s", the payment stays open',
+      async (kind) => {
         const { body } = await shop.initiate(order, shop.phone('9001'));
         await decided(order);
         await shop.database.query(
           `update public.payments set status = 'failed' where status = 'processing' and order_id <> $1`,
           [order.id],
         );
-        await shop.control('faults', { queries: { next: 1, kind: trouble } });
+        await shop.control('faults', { queries: { next: 1, kind } });
         expect((await shop.ask()).body).toEqual({ asked: 1, settled: 0 });
         expect((await shop.status(body.checkoutRequestId)).status).toBe('pending');
         expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });
@@ -902,16 +902,16 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('logs no secrets or personal data', () => {
-    const told = JSON.stringify(shop.logged);
+    const logged = JSON.stringify(shop.logged);
     expect(shop.logged.length).toBeGreaterThan(20);
     for (const secret of [
       secretKey,
       ...Object.values(defaultCredentials).filter((value) => value.length > 6),
     ]) {
-      expect(told).not.toContain(secret);
+      expect(logged).not.toContain(secret);
     }
-    // Ids of payments may look like anything.
-    const besideIds = told.replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '');
+    // Ids are removed first: they may contain any digits.
+    const besideIds = logged.replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '');
     expect(besideIds).not.toMatch(/[0-9a-f]{64}|254\d{9}|07\d{8}/);
   });
 });

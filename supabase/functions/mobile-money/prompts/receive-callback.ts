@@ -58,7 +58,7 @@ export async function receiveCallback(
   }
 }
 
-/** Settles a callback. One that cannot be settled is only stored, as M-PESA does not send it again. */
+/** Settles a callback. If that fails, it is only stored, as M-PESA does not send it again. */
 async function settleOrStore(
   context: MobileMoneyContext,
   paymentId: string,
@@ -100,7 +100,7 @@ function settlementOf(paymentId: string, text: string, body: string, address: st
 }
 
 /**
- * Settles callbacks that were stored while they could not be settled.
+ * Settles stored callbacks whose first settlement failed.
  * @returns how many there were, and how many are settled now
  * @throws DatabaseUnavailable
  */

@@ -70,7 +70,7 @@ function read(kind: RefundResultKind, text: string) {
     const status = readTransactionStatus(text);
     const statusText = status.answered ? (status.status ?? '').trim() : '';
     const isCompleted = /^completed$/i.test(statusText);
-    // Only the reversal's own receipt and amount show that the reversal is what is completed.
+    // Only with the reversal's own receipt and amount does `Completed` refer to the reversal.
     const isOfReversal = isCompleted && status.receipt !== null && status.transactionCents !== null;
     const answer = {
       source: 'status_result',

@@ -290,7 +290,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await reversalsOf(payment.receipt)).toBe(1);
     });
 
-    test('that never reached M-PESA fails once the payment is still completed', async () => {
+    test('that never reached M-PESA fails when the payment is still reported as completed', async () => {
       const { refund } = await shop.refundOfPaidOrder();
       await shop.control('faults', { reversals: { kind: 'drop-connection', next: 1 } });
       await shop.shopDoes();

@@ -67,8 +67,8 @@ async function query(
 ): Promise<InitiatedRequest['kind']> {
   const base = `${callbackUrlFor(context.callbackBaseUrl(), 'reversal')}/${secret}`;
   const timeoutUrl = `${base}/timeout`;
-  // The status of the payment shows whether it was reversed, by whomever; the status of the reversal whether it was carried
-  // out. Queried in turns, as M-PESA may answer only one of them.
+  // The status of the payment shows whether anyone has reversed it; that of the reversal whether it was carried out. Queried
+  // alternately, as M-PESA may answer only one of the two.
   const ofReversal =
     refund.result_code === 'R000001' || refund.check_count % 2 === 1
       ? null

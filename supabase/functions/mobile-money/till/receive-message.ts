@@ -103,7 +103,7 @@ async function settleConfirmation(context: MobileMoneyContext, id: number, body:
 }
 
 /**
- * Settles confirmations that were stored while they could not be settled.
+ * Settles stored confirmations whose first settlement failed.
  * @returns how many there were, and how many are settled now
  * @throws DatabaseUnavailable
  */
