@@ -98,7 +98,7 @@ test('accepts tokens signed with the shared secret and rejects forged ones', asy
 
 test.each([
   ['POST', '/rest/v1/notes'],
-  ['POST', '/storage/v1/object/pictures/a.png'],
+  ['POST', '/storage/v1/object/images/a.png'],
   ['PATCH', '/storage/v1/upload/resumable/abc'],
   ['POST', '/realtime/v1/api/broadcast/hall/events/hello'],
   ['POST', '/auth/v1/token'],

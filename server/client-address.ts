@@ -10,7 +10,7 @@ const untrusted = new Set(['cf-connecting-ip', 'x-request-id']);
  * @param trustedProxies number of our proxies in front; each appends the address it saw to the list
  */
 export function establishClientAddress(request: IncomingMessage, trustedProxies: number): void {
-  const kept: string[] = [];
+  const headers: string[] = [];
   const forwardedFor: string[] = [];
   const { rawHeaders } = request;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -18,7 +18,7 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
     const value = rawHeaders[index + 1] ?? '';
     const lowerCaseName = name.toLowerCase();
     if (lowerCaseName === 'x-forwarded-for') forwardedFor.push(...value.split(','));
-    else if (!untrusted.has(lowerCaseName)) kept.push(name, value);
+    else if (!untrusted.has(lowerCaseName)) headers.push(name, value);
   }
   const seen = forwardedFor.map((part) => part.trim()).filter(Boolean);
   seen.push(request.socket.remoteAddress ?? '');
@@ -28,8 +28,8 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
     .replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1')
     .replace(/^\[(.*)\](?::\d+)?$/, '$1')
     .replace(/^::ffff:(?=\d+\.)/, '');
-  kept.push('x-forwarded-for', plain);
-  request.rawHeaders = kept;
+  headers.push('x-forwarded-for', plain);
+  request.rawHeaders = headers;
   request.headers['x-forwarded-for'] = plain;
   for (const name of untrusted) delete request.headers[name];
 }

@@ -1,4 +1,4 @@
-// A real server, and clients that do not behave.
+// Limits of connections, with a real server and misbehaving clients.
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -76,7 +76,7 @@ test('requests one after another, and a few at once, are answered', async () => 
 const countConnections = () =>
   new Promise<number>((done) => server.getConnections((_, count) => done(count)));
 
-test('clients that do not read cost all together no more than a bound, and those who read nothing', async () => {
+test('above the limit of queued bytes, disconnects clients that do not read, but not one that reads', async () => {
   const large = Buffer.alloc(20_000_000);
   await start((_, response) => response.end(large), { queuedBytes: 50_000_000 });
   for (let n = 0; n < 8; n += 1) (await open(1)).client.pause();
@@ -85,23 +85,23 @@ test('clients that do not read cost all together no more than a bound, and those
   await expect.poll(countConnections).toBeLessThanOrEqual(5);
 });
 
-test('a client that does not read is disconnected after a while, one that waits for us is not', async () => {
+test('disconnects a client that does not read after a timeout, but not one that waits for the server', async () => {
   const large = Buffer.alloc(20_000_000);
-  const asked: Record<string, ServerResponse> = {};
+  const responses: Record<string, ServerResponse> = {};
   await start(
     (request, response) => {
-      asked[request.url ?? ''] = response;
+      responses[request.url ?? ''] = response;
       if (request.url === '/large') response.end(large);
     },
     // Long enough for a busy machine to receive a request.
     { stalledMilliseconds: 1000 },
   );
-  const patient = await open(1, '/late');
+  const waiting = await open(1, '/late');
   (await open(1, '/large')).client.pause();
-  await expect.poll(() => Object.keys(asked).length).toBe(2);
+  await expect.poll(() => Object.keys(responses).length).toBe(2);
   await expect.poll(countConnections).toBe(1);
-  asked['/late']?.end('late');
-  await expect.poll(patient.received).toBeGreaterThan(0);
+  responses['/late']?.end('late');
+  await expect.poll(waiting.received).toBeGreaterThan(0);
 });
 
 const connectFrom = (address: string) => {
@@ -112,7 +112,7 @@ const connectFrom = (address: string) => {
   return socket;
 };
 
-test('a network opens so many connections at once', async () => {
+test('limits new connections per network', async () => {
   await start(() => {}, { newConnectionsPerNetwork: 1 });
   const accepted = (address: string) =>
     Array.from({ length: 30 }, () => connectFrom(address)).filter(({ destroyed }) => !destroyed).length;
@@ -120,7 +120,7 @@ test('a network opens so many connections at once', async () => {
   expect(accepted('198.51.100.1')).toBe(10);
 });
 
-test('a network has so many connections, except behind a proxy and on this machine', async () => {
+test('limits open connections per network, except behind a proxy and on this machine', async () => {
   const accepted = (address: string) =>
     Array.from({ length: 20 }, () => connectFrom(address)).filter(({ destroyed }) => !destroyed).length;
   await start(() => {}, { connectionsPerNetwork: 2 });
@@ -136,7 +136,7 @@ test('a network has so many connections, except behind a proxy and on this machi
   expect(accepted('192.0.2.1')).toBe(20);
 });
 
-test('a new connection takes the place of the one that has waited longest for its client, not of one that waits for us', async () => {
+test('a new connection replaces the one that has waited longest for its client, not one that waits for the server', async () => {
   await start(() => {}, { connectionsPerNetwork: 3 });
   const isOpen = ({ destroyed }: Socket) => !destroyed;
   const busy = connectFrom('192.0.2.1');
@@ -158,7 +158,7 @@ test('a new connection takes the place of the one that has waited longest for it
   expect([busy, ...newcomers].map(isOpen)).toEqual([true, true, true]);
 });
 
-/** Begins a form of so many bytes, of which some are sent. */
+/** Begins a form of `length` bytes and sends `sent` of them. */
 const post = async (length: number, sent: number) => {
   const posted = await open(0);
   posted.client.write(`POST / HTTP/1.1\r\nhost: shop.example\r\ncontent-length: ${length}\r\n\r\n`);
@@ -166,7 +166,7 @@ const post = async (length: number, sent: number) => {
   return posted;
 };
 
-test('the largest unfinished bodies are disconnected beyond a bound, small ones and files are not', async () => {
+test('disconnects the largest unfinished bodies above the limit, but not small ones or files', async () => {
   await start(
     (request, response) => {
       let received = 0;
@@ -187,7 +187,7 @@ test('the largest unfinished bodies are disconnected beyond a bound, small ones 
   await expect.poll(file.received, { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
-test('where unfinished bodies fill the memory for them, longer ones wait and short ones do not', async () => {
+test('above the limit of unfinished bodies, longer ones wait and short ones do not', async () => {
   let total = 0;
   await start(
     (request, response) => {
@@ -203,9 +203,9 @@ test('where unfinished bodies fill the memory for them, longer ones wait and sho
   await expect.poll(() => total).toBeGreaterThan(2_000_000);
   const short = await post(2_000, 2_000);
   await expect.poll(short.received).toBeGreaterThan(0);
-  // Twenty whole ones would be 18 MB. Each connection may bring one packet before the first check.
+  // Twenty complete bodies would be 18 MB. Each connection may send one packet before the first check.
   expect(total).toBeLessThan(3_000_000 + 20 * 2 * 65_536);
-  // Those that were waiting are read on when the largest have been disconnected.
+  // Waiting bodies continue when the largest have been disconnected.
   const before = total;
   await expect.poll(() => total, { timeout: 10_000 }).toBeGreaterThan(before);
   for (const { client } of flood) client.destroy();
@@ -214,7 +214,7 @@ test('where unfinished bodies fill the memory for them, longer ones wait and sho
   await expect.poll(late.received, { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
-test('a body that was answered before it was received takes no room', async () => {
+test('a body that was answered before it was received does not count', async () => {
   await start(
     (request, response) => {
       if (request.url === '/') response.end('too long');
@@ -234,7 +234,7 @@ test('a body that was answered before it was received takes no room', async () =
   await expect.poll(whole.received, { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
-test('a body in tiny chunks is read no further, one in small chunks is', async () => {
+test('stops reading a body in tiny chunks, but not one in small chunks', async () => {
   let chunks = 0;
   await start((request, response) => {
     request.on('data', () => {

@@ -48,11 +48,11 @@ const bytesOfResponse = 4 * 1024;
 const bytesOfChunk = 256;
 /** Maximum bytes of a body in memory: services write longer ones to disk. */
 const maxHeldBytes = 1024 * 1024;
-/** Bytes of a body that are received however much others hold: most forms and calls are shorter. */
+/** Bytes of a body that are received even above the limit: most forms and calls are shorter. */
 const freeBytes = 64 * 1024;
-/** Chunks of any size at the beginning of a body, such as those of a client that writes line by line. */
+/** Chunks of any size that are allowed at the beginning of a body, for clients that write line by line. */
 const freeChunks = 64;
-/** Bytes of a chunk on average. Packets of a network carry at least some hundred, and each chunk is a turn of several streams. */
+/** Bytes of a chunk on average. Network packets carry at least several hundred, and each chunk passes through several streams. */
 const minChunkBytes = 64;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
@@ -82,9 +82,9 @@ export class BoundedRequest extends IncomingMessage {
   declare private asked: boolean | null;
   #bytes = 0;
   #chunks = 0;
-  /** The room for unfinished bodies. Null before the server has the request. */
+  /** The memory for unfinished bodies. Null before the server has the request. */
   room: ReceivingRoom | null = null;
-  /** What is counted for it there. */
+  /** Bytes counted for it there. */
   countedBytes = 0;
 
   get upgrade(): boolean {
@@ -128,13 +128,13 @@ export class BoundedRequest extends IncomingMessage {
     else super._read(size);
   }
 
-  /** Reads on from the socket after waiting for room. */
+  /** Resumes reading from the socket after waiting for memory. */
   readOn(): void {
     if (!this.destroyed) super._read(0);
   }
 }
 
-/** Memory for unfinished bodies: where it is full, longer ones are read no further until others are complete or disconnected. */
+/** Memory for unfinished bodies. When it is full, longer bodies wait until others are complete or disconnected. */
 class ReceivingRoom {
   readonly #maxBytes: number;
   readonly #waiting = new Set<BoundedRequest>();
@@ -169,7 +169,7 @@ class ReceivingRoom {
     this.#waiting.add(request);
   }
 
-  /** Resumes as many bodies as have room for a packet each, the longest waiting first. */
+  /** Resumes bodies while there is memory for a packet each, the longest waiting first. */
   readOn(): void {
     let room = this.#maxBytes - this.#total;
     for (const request of this.#waiting) {
@@ -181,7 +181,7 @@ class ReceivingRoom {
   }
 }
 
-/** A connection and the responses that it waits for. */
+/** A connection and its pending responses. */
 class Connection implements Reader {
   readonly networks: readonly string[];
   readonly responses = new Set<ServerResponse>();
@@ -228,7 +228,7 @@ class Connection implements Reader {
   }
 }
 
-/** The connections of each network, those first that have been without a complete response for longest. */
+/** The connections per network, those with the oldest completed response first. */
 class Networks {
   readonly #connections = new Map<string, Set<Connection>>();
 
@@ -261,7 +261,7 @@ class Networks {
 
 /**
  * Limits a server's connections. Call it after adding listeners; the server must be created with `BoundedRequest`.
- * @param trustedProxies how many proxies stand in front: with one, all connections are its own, and it has limits of its own
+ * @param trustedProxies number of proxies in front. With any, all connections are the proxy's, which has its own limits
  */
 export function limitConnections(
   server: Server,

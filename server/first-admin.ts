@@ -19,7 +19,7 @@ export interface FirstAdminOptions {
 }
 
 export type FirstAdmin =
-  /** There is staff, or another process has just created the account. */
+  /** There are staff accounts already, or another process has just created the first one. */
   | { outcome: 'not needed' }
   /** `password` is the generated password to show; null when it was configured. */
   | { outcome: 'made'; email: string; password: string | null }
@@ -60,7 +60,7 @@ export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<Firs
   if (refusal?.code === 'weak_password' && options.password) {
     throw new WrongSetting(`ADMIN_PASSWORD is not accepted: ${refusal.message}`);
   }
-  if (refusal?.code !== 'email_exists') throw refusal ?? new Error('the first account was not made');
+  if (refusal?.code !== 'email_exists') throw refusal ?? new Error('the first account was not created');
   const owner = await findUser(admin, email);
   if (owner?.app_metadata[mark] !== true) return { outcome: 'taken', email };
   await makeStaff(store, owner.id);

@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { preloadFirstImage } from './first-image.ts';
 
 const fonts = '<link rel="preload" href="/fonts/a.woff2" as="font"/>';
-const page = (picture: string) =>
-  `<head>${fonts}</head><picture><img src="/logo.png"/></picture>${picture}<picture><img src="/b.png" fetchPriority="high"/></picture>`;
+const page = (markup: string) =>
+  `<head>${fonts}</head><picture><img src="/logo.png"/></picture>${markup}<picture><img src="/b.png" fetchPriority="high"/></picture>`;
 /** The preloads before the fonts. */
-const preloads = (picture: string) => preloadFirstImage(page(picture)).split(fonts)[0]?.replace('<head>', '');
+const preloads = (markup: string) => preloadFirstImage(page(markup)).split(fonts)[0]?.replace('<head>', '');
 
 test('preloads the first high-priority image in its newest format, with unchanged attributes', () => {
   const sources =

@@ -1,4 +1,4 @@
-// Checks whether a hosted project is ready for the shop, and says what is missing.
+// Checks whether a hosted project is ready for the shop, and reports missing parts.
 import type { Setup } from '../domain/payment-setup.ts';
 import { createStore } from '../web/lib/store.ts';
 import { withTimeout } from '../web/lib/timeout.ts';

@@ -147,7 +147,7 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
       },
     },
     pages: new PageCache(),
-    renderPage: async () => Promise.reject(new Error('this is no page')),
+    renderPage: async () => Promise.reject(new Error('no page is requested')),
     assets: folder,
     pageViews: { fetch: async () => new Response() },
     fairShare: createFairShare('pglite'),

@@ -372,10 +372,10 @@ function addressOf({ headers }: IncomingMessage): string {
 /** Returns a signal that is aborted when the client disconnects before its response is complete. */
 function signalOf(response: ServerResponse): () => AbortSignal {
   return () => {
-    const gone = new AbortController();
-    if (response.destroyed) gone.abort();
-    else response.once('close', () => gone.abort());
-    return gone.signal;
+    const disconnected = new AbortController();
+    if (response.destroyed) disconnected.abort();
+    else response.once('close', () => disconnected.abort());
+    return disconnected.signal;
   };
 }
 

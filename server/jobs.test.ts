@@ -9,7 +9,7 @@ afterEach(() => {
 
 test('retries a failed hourly job after a minute, and then returns to its interval', async () => {
   vi.useFakeTimers();
-  const turns: number[] = [];
+  const runs: number[] = [];
   let fails = true;
   const stop = startJobs(
     [
@@ -18,7 +18,7 @@ test('retries a failed hourly job after a minute, and then returns to its interv
         everyMs: 6 * 60 * 60 * 1000,
         firstAfterMs: 0,
         async run() {
-          turns.push(Date.now());
+          runs.push(Date.now());
           if (fails) throw new Error('away');
         },
       },
@@ -26,13 +26,13 @@ test('retries a failed hourly job after a minute, and then returns to its interv
     openLog('silent'),
   );
   await vi.advanceTimersByTimeAsync(0);
-  expect(turns).toHaveLength(1);
+  expect(runs).toHaveLength(1);
   fails = false;
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(turns).toHaveLength(2);
+  expect(runs).toHaveLength(2);
   await vi.advanceTimersByTimeAsync(5 * 60 * 60 * 1000);
-  expect(turns).toHaveLength(2);
+  expect(runs).toHaveLength(2);
   await vi.advanceTimersByTimeAsync(60 * 60 * 1000);
-  expect(turns).toHaveLength(3);
+  expect(runs).toHaveLength(3);
   await stop();
 });

@@ -9,7 +9,7 @@ export type Log = pino.Logger;
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 const warning = 40;
-/** Messages with a limit of their own; code writes far fewer. */
+/** Maximum number of messages with their own limit; the code has far fewer. */
 const maxMessages = 500;
 
 /**

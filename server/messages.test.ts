@@ -72,7 +72,7 @@ async function mailServer(refusal?: string, end?: string): Promise<{ url: string
           if (line !== '.') continue;
           isData = false;
           if (end === 'disconnects') socket.destroy();
-          else socket.write(`${end ?? '250 kept'}\r\n`);
+          else socket.write(`${end ?? '250 accepted'}\r\n`);
         } else if (line === 'DATA') {
           isData = true;
           socket.write('354 go on\r\n');

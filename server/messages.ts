@@ -177,7 +177,7 @@ interface GatewayAnswer {
 // https://developers.africastalking.com/docs/sms/sending/bulk: 100 processed, 101 sent, 102 queued; the rest is refused.
 const accepted = new Set([100, 101, 102]);
 
-// RiskHold to RejectedByGateway; of these, the number itself is what cannot be sent to.
+// RiskHold to RejectedByGateway. Of these, the following mean that the number cannot receive messages.
 const finallyRefused = new Set([403, 404, 406, 409]);
 
 async function sendByGateway(gateway: SmsGateway, { to, text, channel }: OutgoingText): Promise<string> {

@@ -18,7 +18,7 @@ test('labels routes by patterns', () => {
     '/functions/v1/mobile-money/notice/secret': '/functions/v1/mobile-money/notice',
     '/auth/v1/token?grant_type=password': '/auth/v1/token',
     '/auth/v1/user': '/auth/v1',
-    '/storage/v1/object/public/pictures/a.webp': '/storage/v1',
+    '/storage/v1/object/public/images/a.webp': '/storage/v1',
     '/admin/orders/5': '/admin',
     '/wp-login.php': 'other',
     '/shop/a/b/c': 'other',
@@ -57,7 +57,7 @@ test('reads the figures of the shop at most once in 5 seconds, and reports failu
   expect(text).toContain('\nshop_database_up 1\n');
 
   const without = createMetrics();
-  without.readShop = () => Promise.reject(new Error('the database is gone'));
+  without.readShop = () => Promise.reject(new Error('the database is unavailable'));
   const rest = await without.render();
   expect(rest).toContain('\nshop_database_up 0\n');
   expect(rest).not.toContain('shop_payments_open{');

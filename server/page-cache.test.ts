@@ -158,9 +158,9 @@ describe('the page cache', () => {
   test('finds a stored page by the URL of a request, until the page is dropped', async () => {
     const cache = new PageCache();
     expect(cache.find('/shop?utm_source=x')).toBeUndefined();
-    const kept = await cache.getOrRender('/shop?', 'identity', () => page('shop'));
+    const stored = await cache.getOrRender('/shop?', 'identity', () => page('shop'));
     for (const address of ['/shop?utm_source=x', '/shop', '/shop?utm_source=x'])
-      expect(cache.find(address)).toBe(kept);
+      expect(cache.find(address)).toBe(stored);
     for (const address of [
       '/shop?sort=price',
       'http://[',
@@ -202,7 +202,7 @@ describe('the page cache', () => {
     expect(cache.bytes).toBe(0);
   });
 
-  test('2,000 odd URLs fill the part for pages with parameters and drop no other page', async () => {
+  test('2,000 URLs with parameters fill only the part for such pages, and drop no other page', async () => {
     const cache = new PageCache(1_000_000);
     await cache.getOrRender('/?', 'identity', () => page('home'));
     for (let n = 0; n < 2000; n += 1) {

@@ -1,4 +1,4 @@
-// Cache of rendered storefront pages, compressed, until the database reports a change of what they show.
+// Cache of rendered storefront pages, compressed, until the database reports a change of their content.
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';

@@ -4,9 +4,9 @@ import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
 
 const actions = [
-  { name: 'ask about open payments', action: 'query-open', everyMs: 3000 },
+  { name: 'query open payments', action: 'query-open', everyMs: 3000 },
   { name: 'send refunds', action: 'send-refunds', everyMs: 3000 },
-  { name: 'take up confirmations that were left', action: 'take-up-till', everyMs: 30_000 },
+  { name: 'settle stored confirmations and callbacks', action: 'take-up-till', everyMs: 30_000 },
   { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
 ] as const;
 

@@ -57,11 +57,11 @@ test('accepts usual reads with all of their headers', () => {
 test.each([
   ['another method', '/rest/v1/a', { method: 'POST' }],
   ['another service', '/auth/v1/user', {}],
-  ['a path that leads elsewhere', '/rest/v1/%2e%2e/a', {}],
-  ['a name to be decoded', '/rest/v1/a%20b', {}],
-  ['a header that comes twice', '/rest/v1/a', { rawHeaders: ['Host', 'a', 'Prefer', 'x', 'prefer', 'y'] }],
+  ['a path with dot segments', '/rest/v1/%2e%2e/a', {}],
+  ['an encoded name', '/rest/v1/a%20b', {}],
+  ['a repeated header', '/rest/v1/a', { rawHeaders: ['Host', 'a', 'Prefer', 'x', 'prefer', 'y'] }],
   ['no host', '/rest/v1/a', { rawHeaders: ['Accept', '*/*'] }],
-  ['a host that is none', '/rest/v1/a', { rawHeaders: ['Host', 'a/b'] }],
+  ['an invalid host', '/rest/v1/a', { rawHeaders: ['Host', 'a/b'] }],
 ])('does not accept %s', (_what, url, given) => {
   expect(read(url, given)).toBeNull();
 });

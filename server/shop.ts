@@ -76,7 +76,7 @@ export interface ShopOptions {
 
 /**
  * Starts a shop: opens and migrates its database, starts its services, pages and jobs, and listens.
- * @throws when any of that cannot be done; what was started is stopped again
+ * @throws when a step fails; started parts are stopped again
  */
 export async function startShop(options: ShopOptions): Promise<Shop> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -293,7 +293,7 @@ async function wire(
     },
   });
   jobs.push({
-    name: 'empty the outbox folder',
+    name: 'delete old files of the outbox folder',
     everyMs: 60 * 60 * 1000,
     firstAfterMs: 60_000,
     async run() {
@@ -423,7 +423,7 @@ function shopJobs(store: Store, database: Database | null): Job[] {
   const jobs: Job[] = [
     expireReservations(store.tables),
     {
-      name: 'forget personal data after its period',
+      name: 'delete personal data after its retention period',
       everyMs: 60 * 60 * 1000,
       async run() {
         const { error } = await store.tables.rpc('forget_old_rows');
@@ -433,7 +433,7 @@ function shopJobs(store: Store, database: Database | null): Job[] {
   ];
   if (database) {
     jobs.push({
-      name: 'forget what the services keep for a while',
+      name: 'delete expired rows of the services',
       everyMs: 60 * 60 * 1000,
       async run() {
         await database.query('select realtime.prune_messages()');

@@ -4,12 +4,12 @@ import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 
 /** @type {import('./watch-loop.ts').WatchedLoop} */
-const { turns, mostProcessorMs, everyMs } = workerData;
-let seen = Atomics.load(turns, 0);
+const { ticks, mostProcessorMs, everyMs } = workerData;
+let seen = Atomics.load(ticks, 0);
 let usedBefore = process.cpuUsage();
 
 setInterval(() => {
-  const now = Atomics.load(turns, 0);
+  const now = Atomics.load(ticks, 0);
   if (now !== seen) {
     seen = now;
     usedBefore = process.cpuUsage();
@@ -24,7 +24,7 @@ setInterval(() => {
       'the main thread is blocked by an endless computation; the process ends and must be restarted';
     writeSync(1, `${JSON.stringify({ level: 'fatal', time, msg })}\n`);
   } finally {
-    // Nothing gentler reaches it.
+    // A blocked thread handles no other signal.
     process.kill(process.pid, 'SIGKILL');
   }
 }, everyMs);

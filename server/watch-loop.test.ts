@@ -42,7 +42,7 @@ test('an endless statement or a broken database ends the process, a long wait do
   await layDatabase(database, []);
   const caught = await run(
     database,
-    `await database.execute('create table public.kept (n integer); insert into public.kept values (1)');
+    `await database.execute('create table public.retained (n integer); insert into public.retained values (1)');
      // A slow disk, or a sleeping machine: the event loop stops without using CPU time.
      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
      process.stdout.write('waited ');
@@ -54,9 +54,9 @@ test('an endless statement or a broken database ends the process, a long wait do
 
   const broken = await run(
     database,
-    `await database.query('insert into public.kept values (2)');
+    `await database.query('insert into public.retained values (2)');
      await database.transaction(async (session) => {
-       await session.query('insert into public.kept values (3)');
+       await session.query('insert into public.retained values (3)');
        await session.query("select '" + '['.repeat(20000) + "' is json");
      }).catch(() => {});
      process.stdout.write('went on');`,
@@ -65,7 +65,7 @@ test('an endless statement or a broken database ends the process, a long wait do
   expect(broken.said).toMatch(/"level":"fatal",.*The embedded database broke/);
 
   const next = await openPglite(database, { isDurable: false, sharedBuffers });
-  expect((await next.query('select n from public.kept order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
+  expect((await next.query('select n from public.retained order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
   await next.close();
   await rm(folder, { recursive: true });
 }, 60_000);

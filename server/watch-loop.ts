@@ -9,7 +9,7 @@ import type { Log } from './log.ts';
 /** Data of the watchdog thread. */
 export interface WatchedLoop {
   /** A counter that the main thread increases with a timer. */
-  turns: Int32Array;
+  ticks: Int32Array;
   mostProcessorMs: number;
   everyMs: number;
 }
@@ -27,11 +27,11 @@ export async function watchLoop(
   log: Log,
   { mostProcessorMs = fiveMinutes, everyMs = 5000 } = {},
 ): Promise<void> {
-  const turns = new Int32Array(new SharedArrayBuffer(4));
-  setInterval(() => Atomics.add(turns, 0, 1), everyMs).unref();
+  const ticks = new Int32Array(new SharedArrayBuffer(4));
+  setInterval(() => Atomics.add(ticks, 0, 1), everyMs).unref();
   // The built thread is beside this file; in development it runs from its source.
   const extension = extname(import.meta.url) === '.ts' ? '.mjs' : '.js';
-  const watched: WatchedLoop = { turns, mostProcessorMs, everyMs };
+  const watched: WatchedLoop = { ticks, mostProcessorMs, everyMs };
   const thread = new Worker(fileURLToPath(new URL(`./watch-loop-thread${extension}`, import.meta.url)), {
     workerData: watched,
     // Node's options of this process do not apply to the thread.

@@ -68,12 +68,12 @@ test('omits a deleted file, and keeps other files intact when one grows or shrin
 });
 
 test.each([
-  ['cut off', (bytes: Buffer) => bytes.subarray(0, bytes.length - 200)],
+  ['truncated', (bytes: Buffer) => bytes.subarray(0, bytes.length - 200)],
   [
     'with a byte changed',
     (bytes: Buffer) => Buffer.from(bytes.map((byte, at) => (at === 5000 ? byte ^ 1 : byte))),
   ],
-  ['of something else', () => Buffer.from('no archive at all')],
+  ['in another format', () => Buffer.from('no archive at all')],
   ['empty', () => Buffer.alloc(0)],
 ])('rejects an archive %s', async (_, spoil) => {
   const noise = randomBytes(20_000);
@@ -91,8 +91,8 @@ test.each(['../outside', 'a/../../outside', '/outside'])('nothing is unpacked to
 test('leaves no file after a failure', async () => {
   async function* failing(): AsyncIterable<Entry> {
     yield { name: 'a', content: Buffer.alloc(100_000) };
-    throw new Error('the disk is gone');
+    throw new Error('disk failure');
   }
-  await expect(writeArchive(archive, failing())).rejects.toThrow('the disk is gone');
+  await expect(writeArchive(archive, failing())).rejects.toThrow('disk failure');
   expect(await readdir(folder)).toEqual([]);
 });

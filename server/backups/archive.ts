@@ -167,20 +167,20 @@ export async function unpackArchive(
 /** Reads the given number of bytes from a stream. */
 class Pieces {
   readonly #chunks: AsyncIterator<Buffer>;
-  #kept: Buffer = Buffer.alloc(0);
+  #buffered: Buffer = Buffer.alloc(0);
 
   constructor(stream: AsyncIterable<Buffer>) {
     this.#chunks = stream[Symbol.asyncIterator]();
   }
 
   async takeUpTo(most: number): Promise<Buffer> {
-    while (this.#kept.length === 0) {
+    while (this.#buffered.length === 0) {
       const { value, done } = await this.#chunks.next();
       if (done) throw new BrokenArchive('the archive ends too early');
-      this.#kept = value;
+      this.#buffered = value;
     }
-    const taken = this.#kept.subarray(0, most);
-    this.#kept = this.#kept.subarray(taken.length);
+    const taken = this.#buffered.subarray(0, most);
+    this.#buffered = this.#buffered.subarray(taken.length);
     return taken;
   }
 

@@ -55,12 +55,12 @@ async function openShopData(kind: Database['kind']): Promise<Database & { url?: 
     select 'JJ-20261121-' || 1000 + n, 'Amina ' || n, 'a@b.example', '+254712345678', 'Karen', 100, 100 * n
     from generate_series(1, 50) as n`);
   await mkdir(join(dataDir, 'storage/files/installation/ab'), { recursive: true });
-  await writeFile(join(dataDir, 'storage/files/installation/ab/abcdefgh'), 'a picture');
+  await writeFile(join(dataDir, 'storage/files/installation/ab/abcdefgh'), 'an image');
   await writeFile(join(dataDir, 'keys.json'), '{"secret":"sb_secret_x"}');
   return database;
 }
 
-const keeperOf = (database: Database & { url?: string }, log = openLog('silent')): Backups =>
+const backupsOf = (database: Database & { url?: string }, log = openLog('silent')): Backups =>
   createBackups({ database, databaseUrl: database.url ?? null, dataDir, keepsFiles: true, log });
 const figuresOf = (database: Database) => database.transaction(readFigures, { readOnly: true });
 
@@ -78,8 +78,8 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
   });
   afterEach(close);
 
-  test('a backup made while the shop works is restored and holds the same: orders, uploaded files, keys', async () => {
-    const keeper = keeperOf(database);
+  test('a backup of a running shop is restored with the same orders, uploaded files and keys', async () => {
+    const backups = backupsOf(database);
     let isBackingUp = true;
     const work = (async () => {
       for (let n = 0; isBackingUp; n += 1) {
@@ -96,7 +96,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     await expect
       .poll(async () => (await database.query('select from public.inquiries')).rowCount, { timeout: 30_000 })
       .toBeGreaterThan(0);
-    const made = await keeper.run();
+    const made = await backups.run();
     isBackingUp = false;
     await work;
     expect(made).toMatchObject({
@@ -105,22 +105,20 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     });
     const { fileName } = made as { fileName: string };
     const archive = join(dataDir, 'backups', fileName);
-    expect((await stat(archive)).mode & 0o077, 'only its owner reads it').toBe(0);
+    expect((await stat(archive)).mode & 0o077, 'readable by its owner only').toBe(0);
     expect(await readdir(join(dataDir, 'backups'))).toEqual([fileName]);
     const { rows } = await database.query('select outcome, file_name, problem from public.backups');
     expect(rows).toEqual([{ outcome: 'verified', file_name: fileName, problem: null }]);
 
-    // Into another place, as on a new machine.
-    await unpackArchive(archive, join(dataDir, 'looked-into'));
-    const manifest = await readManifest(join(dataDir, 'looked-into'));
+    // Restored in another folder, as on a new machine.
+    await unpackArchive(archive, join(dataDir, 'unpacked'));
+    const manifest = await readManifest(join(dataDir, 'unpacked'));
     const { figures } = manifest;
     expect(figures['public.orders']).toBe(50);
     expect(figures['public.inquiries']).toBeGreaterThan(0);
     if (kind === 'pglite') {
       const other = { ...manifest, figures: { ...figures, 'public.orders': 51 } };
-      await expect(checkEmbedded(other, join(dataDir, 'looked-into', 'database'))).rejects.toThrow(
-        NotTheSame,
-      );
+      await expect(checkEmbedded(other, join(dataDir, 'unpacked', 'database'))).rejects.toThrow(NotTheSame);
     }
     const elsewhere = join(dataDir, 'elsewhere');
     let url: string | null = null;
@@ -134,7 +132,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     const done = await restoreBackup({ archive, dataDir: elsewhere, databaseUrl: url, replaces: false });
     expect(done.setAside).toBeNull();
     expect(await readFile(join(elsewhere, 'storage/files/installation/ab/abcdefgh'), 'utf8')).toBe(
-      'a picture',
+      'an image',
     );
     expect(await readFile(join(elsewhere, 'keys.json'), 'utf8')).toContain('sb_secret_x');
     const restored = url
@@ -160,11 +158,11 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
       const log = openLog('silent');
       log.error = ((line: { problem: string }) =>
         lines.push({ level: 'error', ...line })) as typeof log.error;
-      const keeper = keeperOf(database, log);
-      await keeper.runIfDue();
+      const backups = backupsOf(database, log);
+      await backups.runIfDue();
       expect(lines).toEqual([{ level: 'error', problem: expect.stringMatching(/\S/) }]);
       await rm(join(dataDir, 'backups'));
-      await keeper.runIfDue();
+      await backups.runIfDue();
       const outcomes = async () =>
         (await database.query('select outcome from public.backups order by id')).rows;
       expect(await outcomes(), 'it is not tried again at once').toEqual([{ outcome: 'failed' }]);
@@ -173,13 +171,13 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
       const older = Array.from({ length: 9 }, (_, day) => `jani-2026-01-0${day + 1}T00-00-00Z.tar.gz`);
       for (const name of [...older, 'mine.txt']) await writeFile(join(dataDir, 'backups', name), '');
       await database.query(`update public.backups set finished_at = now() - interval '61 minutes'`);
-      await keeper.runIfDue();
-      await keeper.runIfDue();
+      await backups.runIfDue();
+      await backups.runIfDue();
       expect(await outcomes()).toEqual([{ outcome: 'failed' }, { outcome: 'verified' }]);
       const names = (await readdir(join(dataDir, 'backups'))).sort();
       expect(names).toEqual([...older.slice(-6), expect.stringMatching(/^jani-/), 'mine.txt']);
 
-      // One that lacks an order is none.
+      // A backup that lacks an order is rejected.
       const folder = join(dataDir, 'spoiled');
       await unpackArchive(join(dataDir, 'backups', names.at(-2) ?? ''), folder);
       const manifest = await readManifest(folder);
@@ -199,20 +197,20 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     },
   );
 
-  test('a shop that stops gives a backup up, leaves nothing half-made, and makes the next one', async () => {
-    const keeper = keeperOf(database);
-    const making = keeper.run();
-    await keeper.close();
-    expect(await making).toBeNull();
+  test('a stop aborts a backup without leaving a file, and the next one succeeds', async () => {
+    const backups = backupsOf(database);
+    const running = backups.run();
+    await backups.close();
+    expect(await running).toBeNull();
     expect(await readdir(join(dataDir, 'backups')).catch(() => [])).toEqual([]);
-    expect(await keeperOf(database).run()).toMatchObject({ outcome: 'verified' });
+    expect(await backupsOf(database).run()).toMatchObject({ outcome: 'verified' });
   });
 });
 
 describe('the embedded database', () => {
-  test('nothing is restored over a running shop, nor over data unless told, nor from a damaged file; what was there is set aside', async () => {
+  test('rejects a restore over a running shop, over data without --replace, or from a damaged file; sets former data aside', async () => {
     const database = await openShopData('pglite');
-    const { fileName } = (await keeperOf(database).run()) as { fileName: string };
+    const { fileName } = (await backupsOf(database).run()) as { fileName: string };
     const archive = join(dataDir, 'backups', fileName);
     const restore = (replaces: boolean) => restoreBackup({ archive, dataDir, databaseUrl: null, replaces });
     await expect(restore(true)).rejects.toThrow(FolderInUse);
@@ -222,7 +220,7 @@ describe('the embedded database', () => {
     const bytes = await readFile(archive);
     await writeFile(archive, bytes.subarray(0, bytes.length / 2));
     await expect(restore(true)).rejects.toThrow(BrokenArchive);
-    expect((await readdir(dataDir)).sort(), 'as it was').toEqual([
+    expect((await readdir(dataDir)).sort(), 'unchanged').toEqual([
       'backups',
       'database',
       'keys.json',
@@ -242,13 +240,13 @@ describe('the embedded database', () => {
 });
 
 test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
-  'a PostgreSQL is not restored over unless told, and then all of it is',
+  'rejects a restore over a PostgreSQL shop without --replace, and otherwise replaces all of it',
   async () => {
     const database = await openShopData('postgresql');
     const { url = '' } = database;
-    const made = await Promise.all([keeperOf(database).run(), keeperOf(database).run()]);
+    const made = await Promise.all([backupsOf(database).run(), backupsOf(database).run()]);
     const [first, ...others] = made.filter((outcome) => outcome !== null);
-    expect(others, 'of two processes one makes it').toEqual([]);
+    expect(others, 'one of two processes makes it').toEqual([]);
     const archive = join(dataDir, 'backups', (first as { fileName: string }).fileName);
     await database.execute(`drop database if exists other_shop with (force)`);
     await database.execute(`create database other_shop template template0`);
@@ -256,7 +254,7 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
     target.pathname = '/other_shop';
     const other = openPostgresql(target.href, { poolSize: 1 });
     await migrate(other, shopMigrations);
-    // It is of a later version than the backup.
+    // Its schema is newer than the backup's.
     await other.execute(`
       create table public.later (id uuid primary key references public.products (id));
       create function public.of_later() returns trigger language plpgsql as 'begin return new; end';
@@ -264,7 +262,7 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
     const elsewhere = join(dataDir, 'elsewhere');
     const restore = (replaces: boolean) =>
       restoreBackup({ archive, dataDir: elsewhere, databaseUrl: target.href, replaces });
-    await expect(restore(true), 'somebody is connected').rejects.toThrow(RestoreRefused);
+    await expect(restore(true), 'another process is connected').rejects.toThrow(RestoreRefused);
     await other.close();
     await expect.poll(() => restore(false).catch(String)).toMatch('There is a shop in that database');
     await restore(true);
@@ -273,9 +271,7 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
     const { rows: later } = await restored.query(
       `select to_regclass('public.later') as table, to_regproc('public.of_later') as function`,
     );
-    expect(later, 'nothing of the later version is in the way of coming to it again').toEqual([
-      { table: null, function: null },
-    ]);
+    expect(later, 'objects of the later version are removed').toEqual([{ table: null, function: null }]);
     expect(await migrate(restored, shopMigrations)).toEqual([]);
     await restored.close();
 
@@ -290,13 +286,13 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
         yield* entriesOf(altered, '.');
       })(),
     );
-    await expect(restore(true), 'it says what it did').rejects.toThrow(RestoredOtherwise);
+    await expect(restore(true), 'reports the difference').rejects.toThrow(RestoredOtherwise);
     await database.execute('drop database other_shop with (force)');
     await database.close();
   },
 );
 
-test('without programs on the machine there are none to find', async () => {
+test('finds no programs on a machine without them', async () => {
   expect(await findPrograms(undefined, '/nowhere')).toBe(
     await readdir('/usr/lib/postgresql').then(
       (versions) => `/usr/lib/postgresql/${versions.sort((a, b) => Number(b) - Number(a))[0]}/bin`,

@@ -1,4 +1,4 @@
-// Backs the shop up: every night at three, and soon after a start that finds the last backup older than that. A backup
+// Makes backups: every night at three, and soon after a start if the last one is older than that. A backup
 // counts once it was restored elsewhere with the same content; the last seven are stored.
 import { spawn } from 'node:child_process';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -36,7 +36,7 @@ export interface Backups {
   close(): Promise<void>;
 }
 
-const kept = 7;
+const storedBackups = 7;
 const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
 const hour = 60 * 60 * 1000;
 
@@ -240,7 +240,7 @@ async function place(archive: string, folder: string, fileName: string): Promise
 
 async function forgetOld(folder: string): Promise<void> {
   const archives = (await readdir(folder)).filter((name) => archiveName.test(name)).sort();
-  for (const name of archives.slice(0, -kept)) await rm(join(folder, name));
+  for (const name of archives.slice(0, -storedBackups)) await rm(join(folder, name));
 }
 
 function sentence(error: unknown): string {

@@ -6,7 +6,7 @@ const [archive = '', work = ''] = process.argv.slice(2);
 try {
   setPriority(constants.priority.PRIORITY_LOW);
 } catch {
-  // It may not be ours to say.
+  // The system may not allow it.
 }
 try {
   process.stdout.write(await checkBackup(archive, work, process.env.CHECK_DATABASE_URL || null));

@@ -90,7 +90,7 @@ async function dataIn(dataDir: string): Promise<string[]> {
   return ['database', 'storage', 'keys.json'].filter((name) => found.has(name));
 }
 
-/** Maximum time PostgreSQL takes to notice that a shop was stopped. */
+/** Maximum time PostgreSQL takes to detect that a shop was stopped. */
 const mostGoodbyeMs = 5000;
 
 async function holdsShop(databaseUrl: string): Promise<boolean> {

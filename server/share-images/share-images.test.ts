@@ -99,10 +99,10 @@ describe('a share image', () => {
   });
 
   test.each([
-    ['none', null],
-    ['one elsewhere, which this server does not fetch', 'http://127.0.0.1:9/private.png'],
-    ['one that is not there', '/art/no-such-drink-960.webp'],
-    ['one outside the art', '/art/../../package.json'],
+    ['no image', null],
+    ['an external image, which this server does not fetch', 'http://127.0.0.1:9/private.png'],
+    ['a missing image', '/art/no-such-drink-960.webp'],
+    ['a path outside the art folder', '/art/../../package.json'],
   ])("of a product with %s is the shop's own", async (_, image_url) => {
     await change('passion-can', { image_url });
     const answer = await ask('/share/passion-can.jpg');

@@ -123,9 +123,9 @@ export function createShareImages({
       const version = sharePictureVersion(product.data, settings.data.store_name);
       const { data } = product;
       const { store_name } = settings.data;
-      let picture: Buffer;
+      let image: Buffer;
       try {
-        picture = await drawn.getOrMake(
+        image = await drawn.getOrMake(
           JSON.stringify([drawingVersion, data, store_name]),
           (job) => queue.run(client, job),
           () => draw(data, store_name),
@@ -138,11 +138,11 @@ export function createShareImages({
       }
       const headers = {
         'content-type': 'image/jpeg',
-        'content-length': String(picture.length),
+        'content-length': String(image.length),
         'cache-control':
           searchParams.get('v') === version ? 'public, max-age=31536000, immutable' : 'public, max-age=300',
       };
-      return new Response(request.method === 'HEAD' ? null : new Uint8Array(picture), { headers });
+      return new Response(request.method === 'HEAD' ? null : new Uint8Array(image), { headers });
     },
   };
 }
