@@ -25,9 +25,9 @@ const query = { search: '', brand: null, category: null, sort: 'popularity' as c
 const names = (changes: Partial<Parameters<typeof selectProducts>[1]>, found: string[] | null = null) =>
   selectProducts(products, { ...query, ...changes }, found).map(({ name }) => name);
 
-test('popularity keeps the order of the list, newest first', () =>
+test('popularity is the order of the list, newest first', () =>
   expect(names({})).toEqual(['Zest', 'Mist', 'Amber']));
-test('brand and flavor sort alphabetically, without one last', () => {
+test('brand and flavor sort alphabetically; products without one come last', () => {
   expect(names({ sort: 'brand' })).toEqual(['Amber', 'Zest', 'Mist']);
   expect(names({ sort: 'flavor' })).toEqual(['Zest', 'Amber', 'Mist']);
 });

@@ -27,7 +27,7 @@ export interface CatalogueQuery {
 let collator: Intl.Collator | undefined;
 function byName(a: string | null, b: string | null): number {
   collator ??= new Intl.Collator('en', { sensitivity: 'base' });
-  // Products without one come last.
+  // Products without a brand or flavour come last.
   return collator.compare(a ?? '\uffff', b ?? '\uffff');
 }
 const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => number> = {
@@ -94,7 +94,7 @@ export function groupProducts<Entry extends CatalogueEntry>(
   return groups;
 }
 
-/** Characters of a search text. */
+/** Maximum characters of a search text. */
 const maxSearchLength = 100;
 
 /**
@@ -103,7 +103,7 @@ const maxSearchLength = 100;
  */
 export function searchIn(parameters: URLSearchParams): string {
   const search = parameters.get('search') ?? '';
-  // Not through the middle of a surrogate pair.
+  // Does not split a surrogate pair.
   return search.length <= maxSearchLength
     ? search
     : search.slice(0, maxSearchLength).replace(/[\ud800-\udbff]$/, '');

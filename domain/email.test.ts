@@ -27,14 +27,11 @@ test('rejects an address of more than 254 characters', () => {
   expect(isEmail(`a${longest}`)).toBe(false);
 });
 
-test.each(['.', '@', ' ', '@.', 'a@a.'])(
-  'looks at no more of a long text of %j than its length',
-  (repeated) => {
-    // 40 MB: any work per character, times a thousand calls, would outlast the test.
-    const text = `a@${repeated.repeat(10_000_000)}`;
-    for (let call = 0; call < 1000; call += 1) expect(isEmail(text)).toBe(false);
-  },
-);
+test.each(['.', '@', ' ', '@.', 'a@a.'])('rejects a long text of %j by its length alone', (repeated) => {
+  // 40 MB: work per character in a thousand calls would exceed the timeout.
+  const text = `a@${repeated.repeat(10_000_000)}`;
+  for (let call = 0; call < 1000; call += 1) expect(isEmail(text)).toBe(false);
+});
 
 test.each([
   ['amina@gmial.com', 'amina@gmail.com'],

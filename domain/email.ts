@@ -4,8 +4,8 @@
 export const maxEmailLength = 254;
 
 /**
- * Whether a text has the form of an e-mail address: text before one `@`, and after it a dot with text on both sides. Whether
- * the address exists, only an email can show.
+ * Whether a text has the form of an e-mail address: text before one `@`, and after it a dot with text on both sides. Only an
+ * email can show whether the address exists.
  * @param text without white space at its ends; of any length, because it is untrusted
  */
 export function isEmail(text: string): boolean {

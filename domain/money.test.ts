@@ -2,18 +2,18 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chargeCents, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
 
-test('shoppers see KSh with cents and thousands separators', () => {
+test('formats amounts for customers as KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
   expect(formatKsh(100)).toBe('KSh 1.00');
   expect(formatKsh(5)).toBe('KSh 0.05');
 });
 
-test('staff see KES, with cents only where there are any', () => {
+test('formats amounts for staff as KES, with cents only if there are any', () => {
   expect(formatKes(123400)).toBe('KES 1,234');
   expect(formatKes(123450)).toBe('KES 1,234.5');
 });
 
-test('amounts are written as Kenyans write numbers', () => {
+test('formats numbers as the en-KE locale does', () => {
   const inKenya = (cents: number, least: number) =>
     (cents / 100).toLocaleString('en-KE', { minimumFractionDigits: least, maximumFractionDigits: 2 });
   fc.assert(

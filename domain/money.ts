@@ -1,7 +1,7 @@
-// Money is an integer in cents. One way to write it for each surface.
+// Money is an integer in cents, with one format for customers and one for staff.
 
 /**
- * An amount as shoppers read it.
+ * Formats an amount for customers.
  * @param cents an integer in minor units
  * @returns such as `KSh 1,234.00` (specification §1)
  */
@@ -11,7 +11,7 @@ export function formatKsh(cents: number): string {
 }
 
 /**
- * An amount as staff read it.
+ * Formats an amount for staff.
  * @param cents an integer in minor units
  * @returns such as `KES 1,234`; cents only when there are any (specification §2, Admin Products)
  */
@@ -40,7 +40,7 @@ export function orderTotal(unitPrice: number, quantity: number, deliveryFee: num
 }
 
 /**
- * What an offer saves.
+ * The saving of an offer.
  * @param price cents
  * @param previousPrice cents; null when the product is not on offer
  * @returns whole percent of the previous price, rounded down; 0 when it is not on offer
@@ -51,7 +51,7 @@ export function savingPercent(price: number, previousPrice: number | null): numb
     : 0;
 }
 
-/** Written by hand: a phone takes longer to set up its own number formats than to draw a page with them. */
+/** Without Intl: creating a number format takes a phone longer than rendering a page. */
 function parts(cents: number): { whole: string; rest: string } {
   const digits = String(Math.abs(Math.round(cents))).padStart(3, '0');
   const whole = digits.slice(0, -2).replace(/\B(?=(?:\d{3})+$)/g, ',');

@@ -1,7 +1,7 @@
 // Changes of an order's price or fee between showing its form and sending it.
 import { formatKsh } from './money.ts';
 
-/** The figures a total is made of, in cents. */
+/** The parts of a total, in cents. */
 export interface OrderFigures {
   price: number;
   deliveryFee: number;

@@ -54,7 +54,7 @@ const problems = {
   },
 } as const satisfies Record<string, OrderFormProblem>;
 
-/** The visible part of a text: some characters are invisible. */
+/** The text without invisible characters. */
 const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**

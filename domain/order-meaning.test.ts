@@ -17,7 +17,7 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
   ['reserved', {}, 'unpaid', 'Not paid yet: KSh 921.00, reserved until 04:13.'],
   ['without units', { reservedUntil: null }, 'unpaid', 'Not paid yet: KSh 921.00. Please pay by 04:13.'],
   [
-    'past its time',
+    'past its deadline',
     { reservedUntil: '2026-11-22T00:59:00Z', expiresAt: null },
     'unpaid',
     'Not paid yet: KSh 921.00.',
@@ -51,7 +51,7 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
     "We are checking your payment. Please don't pay again.",
   ],
   [
-    'going back',
+    'being refunded',
     { paymentCheck: 'goes_back' },
     'checking',
     "Your payment is being sent back. Please don't pay again until you hear from us.",
@@ -81,13 +81,13 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
     "Cancelled after you paid. We'll refund you or give you a call.",
   ],
   [
-    'sent back soon',
+    'cancelled with a pending refund',
     { ...isPaid, ...isOver, isRefunding: true },
     'refunding',
     "Cancelled. We're sending KSh 921.00 back.",
   ],
   [
-    'delivered, sent back soon',
+    'delivered with a pending refund',
     { ...isPaid, status: 'delivered', isRefunding: true },
     'refunding',
     "We're sending KSh 921.00 back.",

@@ -1,8 +1,8 @@
-// What an order's state means for the customer, and the next action. Used by every screen of the storefront.
+// Describes an order's state to the customer, with the next action. Used by every screen of the storefront.
 import { chargeCents, formatKsh } from './money.ts';
 import { formatOrderTime } from './order-date.ts';
 
-/** Of an unpaid order: the newest payment that is open or ended without a known result. */
+/** For an unpaid order: its newest payment that is open or ended without a known result. */
 export type PaymentCheck = 'review' | 'goes_back' | 'prompted' | 'unresolved';
 
 export interface OrderFacts {
@@ -40,7 +40,7 @@ type OrderKind =
 
 export interface OrderMeaning {
   kind: OrderKind;
-  /** `due`: the customer is to pay. `done`: all is well. `calm`: nothing to do, or someone else's turn. */
+  /** `due`: the customer must pay. `done`: complete. `calm`: the customer has nothing to do. */
   tone: 'due' | 'done' | 'calm';
   /** One line, for cards and callouts. */
   summary: string;

@@ -7,7 +7,7 @@ const maxWrittenLength = 60;
 /**
  * Normalises a Kenyan mobile number: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
  * spaces, hyphens, dots, brackets, and the invisible characters that contacts and chats add around a copied number.
- * @param input what was typed
+ * @param input text as typed
  * @returns `+254` and nine digits, or null when it is not a Kenyan mobile number (specification §5, Customer order form, 3)
  */
 export function normalisePhone(input: string): string | null {
@@ -22,7 +22,7 @@ export function normalisePhone(input: string): string | null {
 
 /**
  * Normalises a phone number of any country to international form. One that begins with 0 is Kenyan, landlines included.
- * @param input what was typed
+ * @param input text as typed
  * @returns `+` and 8 to 15 digits, or null when it is not a phone number
  */
 export function normaliseAnyPhone(input: string): string | null {
@@ -46,7 +46,7 @@ export function msisdn(phone: string): string {
 }
 
 /**
- * A number as people read it aloud.
+ * Formats a number in groups, as people read it aloud.
  * @param phone a number as `normalisePhone` gives it; anything else comes back unchanged
  * @returns such as `0712 345 678`
  */

@@ -1,4 +1,4 @@
-// M-PESA's result codes for staff: what happened, and what to do.
+// Explanations of M-PESA's result codes for staff, with the remedy.
 
 export interface ResultAdvice {
   what: string;
