@@ -1,6 +1,6 @@
-// Settings of glibc's allocator. By default it keeps freed memory: hundreds of megabytes after a flood of uploads or sign-ins.
+// Settings of glibc's allocator. By default it retains freed memory: hundreds of megabytes after a flood of uploads or sign-ins.
 
-/** Freed blocks of 128 KiB and more go back to the system, and all threads share two arenas. */
+/** Freed blocks of 128 KiB and more are returned to the system, and all threads share two arenas. */
 export const allocatorSettings = {
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '131072',

@@ -105,7 +105,7 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
   await silence();
   const largest = await page.evaluate(() => {
     const { largest } = window as unknown as { largest: { at: number; what: string } };
-    // Without inner functions of a name: the loader of these files would decorate them with helpers unknown over there.
+    // Without named inner functions: the loader would add helpers to them that do not exist in the page.
     const [image] = [...document.images]
       .filter(({ currentSrc }) => currentSrc !== '')
       .map((one) => ({ one, box: one.getBoundingClientRect() }))
@@ -146,6 +146,6 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
 async function gzipSize(url: URL): Promise<number> {
   const answer = await fetch(url, { headers: { 'accept-encoding': 'gzip' } });
   await answer.arrayBuffer();
-  // The length under the encoding, which is the one announced.
+  // The encoded length, as in Content-Length.
   return Number(answer.headers.get('content-length'));
 }

@@ -32,7 +32,7 @@ export interface OpenShop {
  * @param environment further settings, such as DATABASE_URL
  * @param options.fromNothing creates the embedded database in its own first start, as for every owner. This takes seconds:
  *   by default an empty, migrated database is copied
- * @param options.dataDir a folder that processes on one database share, and that is not thrown away here. Default: its own
+ * @param options.dataDir a folder shared by processes on one database, not deleted here. Default: its own
  */
 export async function openShop(
   environment: Record<string, string> = {},

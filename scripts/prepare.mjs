@@ -1,4 +1,4 @@
-// What `npm start`, `npm test` and `npm run build` need first. Plain JavaScript: it runs before anything is installed.
+// Preparation of `npm start`, `npm test` and `npm run build`: packages and builds. Plain JavaScript: it runs before anything is installed.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -69,7 +69,7 @@ function runStep(command, parameters, log, environment) {
   });
 }
 
-/** Processes that are started together, as after an update, would overwrite each other's files. */
+/** One process at a time: several that start together, as after an update, would overwrite each other's files. */
 const takeTurnHere = () =>
   takeTurn(join(root, 'node_modules', '.preparing'), () =>
     console.log('Waiting for another process that installs or builds ...'),

@@ -49,7 +49,7 @@ const importPattern =
   /(?:^|\n)(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]/g;
 const known = new Map<string, boolean>();
 
-/** Whether a file or what it imports opens a database. */
+/** Whether a file, or a file that it imports, opens a database. */
 function reachesDatabase(file: string): boolean {
   if (opensDatabase.has(file)) return true;
   if (!/\.tsx?$/.test(file)) return false;

@@ -1,4 +1,4 @@
-// The picture shown when a link to the shop is shared: 1200 x 630, the line-up with the wordmark.
+// The image shown when a link to the shop is shared: 1200 x 630, the line-up with the wordmark.
 
 import { write } from '../../server/share-images/lettering.ts';
 import { mark } from '../../server/share-images/mark.ts';

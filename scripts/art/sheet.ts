@@ -1,4 +1,4 @@
-// One drawing: collects gradients, blurs and clips under unique ids, and turns shapes into SVG text.
+// One drawing: collects gradients, blurs and clips under unique ids, and converts shapes to SVG text.
 
 export type Point = readonly [x: number, y: number];
 export type Stop = readonly [offset: number, colour: string, opacity?: number];
@@ -31,7 +31,7 @@ export class Sheet {
     );
   }
 
-  /** The same across the shape, left to right: how round walls are shaded. */
+  /** The same across the shape, left to right, for round walls. */
   across(stops: readonly Stop[]): string {
     return this.linear(stops, [0, 0], [1, 0]);
   }

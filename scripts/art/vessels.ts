@@ -13,7 +13,7 @@ const CREAM = '#fdf3e1';
 const DUSK = '#1d0f33';
 const GOLD = '#f2c477';
 
-/** Cold beads on a wall, kept off the middle of the label where words are. */
+/** Beads of condensation on a wall, except in the middle of the label, where the text is. */
 function beads(
   seed: number,
   left: number,
