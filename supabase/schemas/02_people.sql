@@ -1,4 +1,4 @@
--- People: who is staff, and who sends the current request.
+-- People: staff accounts, and the identity of the current request.
 
 create table public.admin_profiles (
   user_id uuid primary key references auth.users (id) on delete cascade,
@@ -83,6 +83,6 @@ end
 $$;
 comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;
 grant execute on function public.list_own_sessions to authenticated;

@@ -202,5 +202,5 @@ end
 $$;
 comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.register_storefront to service_role;

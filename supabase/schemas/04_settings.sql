@@ -154,5 +154,5 @@ $$;
 create trigger shop_texts_before_change before update on public.shop_texts
   for each row execute function private.before_text_change();
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.staff_settings to authenticated, service_role;

@@ -73,7 +73,7 @@ create policy "staff edit products" on public.products
 create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
--- The orders of the shop page; those by brand and by flavour serve its filters too.
+-- Sort orders of the shop page. Those by brand and by flavour serve its filters, too.
 create index products_shown_newest_first on public.products (created_at desc, id) where is_active;
 create index products_shown_by_price on public.products (price, created_at desc, id) where is_active;
 create index products_shown_by_brand on public.products (lower(brand), brand, created_at desc, id) where is_active;
@@ -143,7 +143,7 @@ comment on function public.product_and_related is
 create function public.home_products(newest integer default 6) returns setof public.products
 language plpgsql stable rows 50
 set search_path = ''
--- Looks up a few products by index, whatever the statistics say.
+-- Finds a few products by index, with any statistics.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -179,7 +179,7 @@ comment on function public.home_products is
 create function private.shop_page_ids(brand text, category text, sort text, first integer, most integer) returns uuid[]
 language plpgsql stable
 set search_path = ''
--- Walks along the index of the sort and stops, whatever the statistics say.
+-- Scans the index of the sort and stops early, with any statistics.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -319,5 +319,5 @@ create policy "staff delete product images" on storage.objects
     bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
   );
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;

@@ -38,7 +38,7 @@ create policy "staff edit synonyms" on public.search_synonyms
   for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create policy "staff remove synonyms" on public.search_synonyms for delete to authenticated using ((select public.is_admin()));
 
--- What is searched
+-- Search index
 create table private.searchable_products (
   product_id uuid primary key references public.products (id) on delete cascade,
   name text not null,
@@ -50,7 +50,7 @@ comment on table private.searchable_products is
 comment on column private.searchable_products.name is 'The folded name.';
 alter table private.searchable_products enable row level security;
 
--- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
+-- Without fastupdate: on the embedded database nothing would flush the pending list, and every search would read it.
 create index searchable_products_by_word on private.searchable_products using gin (words) with (fastupdate = off);
 create index searchable_products_by_word_of_name on private.searchable_products
   using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
@@ -505,6 +505,6 @@ comment on function public.correct_search is 'The search with typing errors corr
 create trigger search_synonyms_before_change before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.search_products, public.correct_search
   to anon, authenticated, service_role;

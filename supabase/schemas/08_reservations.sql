@@ -1,4 +1,4 @@
--- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
+-- Reservations: the units that unpaid orders hold, and their expiry (docs/decisions/unpaid-orders.md).
 
 create table private.held_units (
   product_id uuid primary key references public.products (id) on delete cascade,
@@ -476,5 +476,5 @@ $$;
 comment on function private.reduce_abandoned_orders is
   'Reduces cancelled orders whose payments all failed, or that had none, to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.expire_reservations to service_role;

@@ -1,4 +1,4 @@
--- Order access: what a tracking number, an access key or digits of the phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+-- Order access: the data shown for a tracking number, an access key or digits of the phone (docs/decisions/what-a-tracking-number-shows.md).
 
 create function private.shown_status(status text) returns text
 language sql immutable set search_path = ''
@@ -332,6 +332,6 @@ $$;
 comment on function public.orders_by_access_key is
   'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
   to anon, authenticated, service_role;

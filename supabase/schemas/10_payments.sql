@@ -248,5 +248,5 @@ end
 $$;
 comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.begin_payment, public.begin_payment_test to service_role;

@@ -421,5 +421,5 @@ $$;
 comment on function private.purpose_for_reviewed_order is
   'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or extra.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.settle_payment to service_role;

@@ -233,7 +233,7 @@ $$;
 comment on function public.correct_till_payment is
   'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
 grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
   public.read_till_secret

@@ -511,7 +511,7 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
   public.receipts_not_in_statement
   to service_role;

@@ -134,7 +134,7 @@ begin
 end
 $$;
 
--- Staff marked an order as refunded: records refunds by hand of its payments.
+-- Records refunds by hand of an order's payments when staff mark the order as refunded.
 create function private.record_refund_of_order(new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- A payment was refunded: updates its order, as resolve_paid_order does.
+-- Updates the order of a refunded payment, as resolve_paid_order does.
 create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -196,7 +196,7 @@ begin
 end
 $$;
 
--- Two payments of one receipt were merged: moves the refund to the remaining one.
+-- Moves the refund to the remaining payment when two payments with one receipt are merged.
 create function private.move_refund_with_receipt(new public.payments) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
@@ -402,7 +402,7 @@ begin
 end
 $$;
 
--- A refund that ended without sending money: staff decide again about unassigned money.
+-- After a refund that sent no money, staff resolve the unmatched payment again.
 create function private.reopen_transaction_of_refund(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -427,5 +427,5 @@ begin
 end
 $$;
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;

@@ -239,6 +239,6 @@ $$;
 comment on function public.payment_health is
   'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
 grant execute on function public.resume_prompts, public.payment_health to authenticated;

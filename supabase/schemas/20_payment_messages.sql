@@ -55,6 +55,6 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
   to service_role;

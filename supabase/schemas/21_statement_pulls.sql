@@ -145,6 +145,6 @@ $$;
 comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
 grant execute on function public.statement_status to authenticated, service_role;

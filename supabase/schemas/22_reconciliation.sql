@@ -1,4 +1,4 @@
--- Reconciliation: the books of M-PESA and the shop by day, and how staff resolve differences.
+-- Reconciliation: the books of M-PESA and the shop by day, and the resolution of differences by staff.
 
 create table public.reconciliation_events (
   id bigint generated always as identity primary key,
@@ -160,7 +160,7 @@ create type public.reconciliation_day as (
 create function public.reconciliation_day(day date) returns public.reconciliation_day
 language plpgsql stable security definer
 set search_path = ''
--- Looks the rows of a day up by key, however many there are of others and whatever the statistics say.
+-- Finds the rows of a day by key, with any number of other rows and any statistics.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -389,7 +389,7 @@ comment on function public.resolve_difference is
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_change('The history of the reconciliation is only added to');
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
   public.resolve_difference
   to authenticated, service_role;

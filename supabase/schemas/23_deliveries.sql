@@ -250,5 +250,5 @@ begin
 end
 $$;
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.assign_delivery to authenticated, service_role;

@@ -1,4 +1,4 @@
--- Order events: the timeline of an order. Triggers write them, whatever makes the change.
+-- Order events: the timeline of an order. Triggers write them for changes of any origin.
 
 create table public.order_events (
   id bigint generated always as identity primary key,

@@ -229,7 +229,7 @@ $$;
 comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
   public.undo_status_change
   to authenticated, service_role;

@@ -249,7 +249,7 @@ create function private.walk_list(
 language plpgsql stable
 set search_path = ''
 set jit = off
--- Walks along an index in its order and stops early. Without statistics, which the embedded database never gathers, the
+-- Scans an index in its order and stops early. Without statistics, which the embedded database never gathers, the
 -- planner would gather and sort the whole list.
 set enable_sort = off
 set enable_bitmapscan = off
@@ -341,7 +341,7 @@ create function private.count_along_index(list text, by_index text) returns inte
 language plpgsql stable
 set search_path = ''
 set jit = off
--- Stops at the limit: a bitmap would be made of all rows first.
+-- Stops at the limit: a bitmap scan would read all rows first.
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -546,7 +546,7 @@ $$;
 comment on function public.recent_riders is
   'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
   public.count_deliveries, public.count_work, public.recent_riders
   to authenticated, service_role;

@@ -100,6 +100,6 @@ comment on function public.search_inquiries is
 
 create trigger inquiries_before_insert before insert on public.inquiries for each row execute function private.before_inquiry_insert();
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
   to authenticated, service_role;

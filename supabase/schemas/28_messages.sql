@@ -335,5 +335,5 @@ return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message is
   'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.search_messages to authenticated, service_role;

@@ -154,7 +154,7 @@ comment on function public.unsubscribe_from_newsletter is
 create trigger newsletter_subscriptions_after_delete after delete on public.newsletter_subscriptions
   for each row execute function private.delete_newsletter_mails();
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
   public.unsubscribe_from_newsletter
   to anon, authenticated, service_role;

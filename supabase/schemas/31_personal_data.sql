@@ -497,6 +497,6 @@ create trigger personal_data_requests_before_change before update or delete on p
 create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
   for each statement execute function private.refuse_change('The log of requests is only added to');
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.forget_old_rows to service_role;
 grant execute on function public.export_person, public.erase_person to authenticated, service_role;

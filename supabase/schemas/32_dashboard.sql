@@ -60,7 +60,7 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 comment on function public.record_page_views is 'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
 
--- Figures that change with what they count, in the same transaction: summing up all orders would take longer with each.
+-- Totals that are updated in the transaction of each change: summing up all orders would take longer with every order.
 create table private.daily_totals (
   id bigint generated always as identity primary key,
   day date not null,
@@ -265,7 +265,7 @@ $$;
 comment on function public.dashboard_figures is
   'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.record_page_views, public.record_backup to service_role;
 grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
 grant execute on function public.request_backup to authenticated, service_role;

@@ -1,4 +1,4 @@
--- Background jobs: which process calls the payment function, and when.
+-- Background jobs: claims of calls of the payment function, by one process at a time.
 
 create function private.is_payment_job_due(action text) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -65,5 +65,5 @@ $$;
 comment on function public.claim_payment_job is
   'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.claim_payment_job to service_role;

@@ -59,5 +59,5 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.shop_metrics to service_role;
