@@ -85,25 +85,28 @@ async function mailServer(refusal?: string, end?: string): Promise<{ url: string
   return { url: `smtp://127.0.0.1:${await listening(server)}`, received };
 }
 
-interface Asked {
+interface GatewayRequest {
   headers: IncomingHttpHeaders;
   body: URLSearchParams;
 }
 /** A text message gateway with one fixed response. */
-async function gateway(status: number, answer: unknown): Promise<{ url: string; asked: Asked[] }> {
-  const asked: Asked[] = [];
+async function gateway(
+  status: number,
+  answer: unknown,
+): Promise<{ url: string; requests: GatewayRequest[] }> {
+  const requests: GatewayRequest[] = [];
   const server = createHttpServer((request, response) => {
     let body = '';
     request.on('data', (chunk) => {
       body += chunk;
     });
     request.on('end', () => {
-      asked.push({ headers: request.headers, body: new URLSearchParams(body) });
+      requests.push({ headers: request.headers, body: new URLSearchParams(body) });
       response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
       response.end(JSON.stringify(answer));
     });
   });
-  return { url: `http://127.0.0.1:${await listening(server)}/version1/messaging`, asked };
+  return { url: `http://127.0.0.1:${await listening(server)}/version1/messaging`, requests };
 }
 const recipients = (statusCode: number, status: string) => ({
   SMSMessageData: {
@@ -207,12 +210,12 @@ test('the outcome is unknown when the gateway disconnects', async () => {
 });
 
 test('sends a text message to the gateway with the credentials and the sender', async () => {
-  const { url, asked } = await gateway(201, recipients(101, 'Success'));
+  const { url, requests } = await gateway(201, recipients(101, 'Success'));
   const messages = messagesWith({ sms: { username: 'jani', apiKey: 'key', sender: 'JANI', url } });
   expect(await messages.sendText(text)).toEqual({ messageId: 'ATXid_1' });
-  expect(asked).toHaveLength(1);
-  expect(asked[0]?.headers.apikey).toBe('key');
-  expect(Object.fromEntries(asked[0]?.body ?? [])).toEqual({
+  expect(requests).toHaveLength(1);
+  expect(requests[0]?.headers.apikey).toBe('key');
+  expect(Object.fromEntries(requests[0]?.body ?? [])).toEqual({
     username: 'jani',
     to: '+254712345678',
     message: 'Your code is 123456',

@@ -10,7 +10,7 @@ import { startAgain } from './end-broken.ts';
 
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
 function run(folder: string, program: string) {
-  const whole = `
+  const script = `
     import { openPglite } from './backend/database/pglite.ts';
     import { endBroken } from './server/end-broken.ts';
     import { openLog } from './server/log.ts';
@@ -23,16 +23,16 @@ function run(folder: string, program: string) {
     ${program}
     process.exit(0);
   `;
-  return new Promise<{ end: number | NodeJS.Signals | null; said: string }>((done) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', whole], {
+  return new Promise<{ end: number | NodeJS.Signals | null; output: string }>((done) => {
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
       env: { ...process.env, FOLDER: folder },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    let said = '';
+    let output = '';
     child.stdout.on('data', (chunk) => {
-      said += chunk;
+      output += chunk;
     });
-    child.once('close', (code, signal) => done({ end: code ?? signal, said }));
+    child.once('close', (code, signal) => done({ end: code ?? signal, output }));
   });
 }
 
@@ -49,8 +49,8 @@ test('an endless statement or a broken database ends the process, a long wait do
      await database.execute('set statement_timeout = 100; do $$ begin loop null; end loop; end $$');
      process.stdout.write('went on');`,
   );
-  expect(caught.said).toMatch(/^waited \{"level":"fatal",.*endless computation/);
-  expect(caught).toMatchObject({ end: 'SIGKILL', said: expect.not.stringContaining('went on') });
+  expect(caught.output).toMatch(/^waited \{"level":"fatal",.*endless computation/);
+  expect(caught).toMatchObject({ end: 'SIGKILL', output: expect.not.stringContaining('went on') });
 
   const broken = await run(
     database,
@@ -61,8 +61,8 @@ test('an endless statement or a broken database ends the process, a long wait do
      }).catch(() => {});
      process.stdout.write('went on');`,
   );
-  expect(broken).toMatchObject({ end: startAgain, said: expect.not.stringContaining('went on') });
-  expect(broken.said).toMatch(/"level":"fatal",.*The embedded database broke/);
+  expect(broken).toMatchObject({ end: startAgain, output: expect.not.stringContaining('went on') });
+  expect(broken.output).toMatch(/"level":"fatal",.*The embedded database broke/);
 
   const next = await openPglite(database, { isDurable: false, sharedBuffers });
   expect((await next.query('select n from public.retained order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);

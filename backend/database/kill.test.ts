@@ -27,18 +27,18 @@ function writeUntilKilled(folder: string, rows: number): Promise<number> {
       env: { ...process.env, FOLDER: folder },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    let said = '';
+    let output = '';
     let complaints = '';
     child.stdout.on('data', (chunk) => {
-      said += chunk;
+      output += chunk;
       // The writer is in the middle of a later row by then, because the pipe lags behind it.
-      if (said.split('\n').length > rows) child.kill('SIGKILL');
+      if (output.split('\n').length > rows) child.kill('SIGKILL');
     });
     child.stderr.on('data', (chunk) => {
       complaints += chunk;
     });
     child.once('exit', (_, signal) => {
-      const complete = said.slice(0, said.lastIndexOf('\n')).split('\n');
+      const complete = output.slice(0, output.lastIndexOf('\n')).split('\n');
       if (signal === 'SIGKILL') done(Number(complete.at(-1)));
       else fail(new Error(`the writer ended by itself: ${complaints}`));
     });

@@ -61,19 +61,19 @@ describe('limits', () => {
   };
   /** The database, and the number of its queries and transactions. */
   const counted = () => {
-    const asked = { total: 0 };
+    const queries = { total: 0 };
     const counting: Database = {
       ...database,
       query: (...given) => {
-        asked.total += 1;
+        queries.total += 1;
         return database.query(...given);
       },
       transaction: (...given) => {
-        asked.total += 1;
+        queries.total += 1;
         return database.transaction(...given);
       },
     };
-    return { asked, counting };
+    return { queries, counting };
   };
 
   test('closes the connection at a frame above the limit', async () => {
@@ -297,21 +297,21 @@ describe('limits', () => {
   });
 
   test('private topics in an HTTP request count as many calls as their queries', async () => {
-    const { asked, counting } = counted();
+    const { queries, counting } = counted();
     await start({ callsPerNetwork: 1 }, counting);
-    const before = asked.total;
+    const before = queries.total;
     const messages = ['a', 'b', 'c'].map((topic) => ({ topic, event: 'e', payload: {}, private: true }));
     expect((await post(service, { messages }, { 'x-forwarded-for': '192.0.2.1' })).status).toBe(429);
-    expect(asked.total - before).toBe(1);
+    expect(queries.total - before).toBe(1);
   });
 
   test('counts a join by its queries, and refuses it before the first query', async () => {
-    const { asked, counting } = counted();
+    const { queries, counting } = counted();
     await start({ callsPerNetwork: 1 }, counting);
     const { frames, push } = await rawClient(service, '192.0.2.1');
     push('realtime:a', 'phx_join');
     await frames.atLeast(1);
-    const before = asked.total;
+    const before = queries.total;
     const changes = Array.from({ length: 5 }, (_, n) => ({ event: '*', schema: 'public', table: `t${n}` }));
     push('realtime:b', 'phx_join', { config: { postgres_changes: changes } });
     push('realtime:d', 'phx_join', { config: { private: true } });
@@ -319,7 +319,7 @@ describe('limits', () => {
       'ClientJoinRateLimitReached: Too many joins per second',
       'Unauthorized: You do not have permissions to read from this Channel topic: d',
     ]);
-    expect(asked.total - before).toBe(1);
+    expect(queries.total - before).toBe(1);
   });
 
   test('new tokens count as the joins they repeat', async () => {

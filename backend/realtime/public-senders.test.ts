@@ -12,7 +12,7 @@ interface ReceivedBroadcast {
 describe('with privileged senders', () => {
   let database: Database;
   let service: ThrowawayService;
-  const asked = { total: 0 };
+  const queries = { total: 0 };
   beforeAll(async () => {
     database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'backend/platform' }]);
     await database.execute(`
@@ -22,7 +22,7 @@ describe('with privileged senders', () => {
     const counting: Database = {
       ...database,
       transaction: (...given) => {
-        asked.total += 1;
+        queries.total += 1;
         return database.transaction(...given);
       },
     };
@@ -73,14 +73,14 @@ describe('with privileged senders', () => {
       const echoed = new Collected<ReceivedBroadcast>();
       visitor.on('broadcast', { event: '*' }, echoed.add as never);
       await subscribed(visitor);
-      const before = asked.total;
+      const before = queries.total;
       let answer: string | undefined;
       void visitor.send({ type: 'broadcast', event: 'forged', payload: {} }).then((given) => {
         answer = given;
       });
       // Answered after the broadcast, as the server handles the messages of a topic in order.
       expect(await visitor.track({})).toBe('error');
-      expect([answer, asked.total]).toEqual([undefined, before]);
+      expect([answer, queries.total]).toEqual([undefined, before]);
       await fromDatabase(topic);
       await Promise.all([received.atLeast(1), echoed.atLeast(1)]);
       expect([...received.all, ...echoed.all].map(({ event }) => event)).toEqual(['last', 'last']);

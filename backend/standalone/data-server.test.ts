@@ -162,7 +162,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the standalone data serv
 
   test('accepts requests from every origin by default', async () => {
     const origin = 'http://example.com';
-    const asked = await fetch(`${alone.url}/notes`, {
+    const preflight = await fetch(`${alone.url}/notes`, {
       method: 'OPTIONS',
       headers: {
         origin,
@@ -170,7 +170,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the standalone data serv
         'access-control-request-headers': 'Foo,Bar',
       },
     });
-    expect(Object.fromEntries(asked.headers)).toMatchObject({
+    expect(Object.fromEntries(preflight.headers)).toMatchObject({
       'access-control-allow-origin': '*',
       'access-control-allow-methods': 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD',
       'access-control-allow-headers': 'Authorization, Foo, Bar, Accept, Accept-Language, Content-Language',

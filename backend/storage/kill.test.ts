@@ -58,16 +58,16 @@ function uploadUntilKilled(folder: string, dies: string): Promise<number> {
       env: { ...process.env, FOLDER: folder, DIES: dies },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    let said = '';
+    let output = '';
     let complaints = '';
     child.stdout.on('data', (chunk) => {
-      said += chunk;
+      output += chunk;
     });
     child.stderr.on('data', (chunk) => {
       complaints += chunk;
     });
     child.once('close', (_, signal) => {
-      if (signal === 'SIGKILL') done(Number(said.trim().split('\n').at(-1)));
+      if (signal === 'SIGKILL') done(Number(output.trim().split('\n').at(-1)));
       else fail(new Error(`the uploader ended by itself: ${complaints}`));
     });
   });

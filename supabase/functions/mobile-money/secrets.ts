@@ -1,6 +1,6 @@
 // Secrets: creating and comparing them, and redacting them in the log.
 
-const NOTICE_SECRET = /^[0-9a-f]{64}$/;
+const CALLBACK_SECRET = /^[0-9a-f]{64}$/;
 
 /** Creates the secret part of a callback URL: 32 random bytes as lower-case hex, as Daraja rejects mixed case. */
 export function createCallbackSecret(): string {
@@ -8,7 +8,7 @@ export function createCallbackSecret(): string {
 }
 
 export function isCallbackSecret(text: string): boolean {
-  return NOTICE_SECRET.test(text);
+  return CALLBACK_SECRET.test(text);
 }
 
 /** Compares two texts in constant time. */

@@ -133,10 +133,10 @@ describe('URLs for payments without a prompt (C2B)', () => {
       callbackUrl: `${context.own}/notice`,
     });
     expect(pushed.kind).toBe('accepted');
-    const notice = await context.receive('/notice');
+    const callback = await context.receive('/notice');
     const { fields } = await context.receive('/confirmation');
     expect(fields).toMatchObject({ BillRefNumber: 'JJ2611211234', TransAmount: '951.00' });
-    expect(notice.text).toContain(fields.TransID);
+    expect(callback.text).toContain(fields.TransID);
   });
 
   test('are accepted once where M-PESA accepts them once', async () => {
@@ -267,8 +267,8 @@ describe('a reversal', () => {
 
   test('is accepted, carried out, and reported to the result URL', async () => {
     const { receipt } = await context.pay(951);
-    const asked = await reverse(daraja, whole(receipt));
-    expect(asked).toMatchObject({ kind: 'accepted' });
+    const outcome = await reverse(daraja, whole(receipt));
+    expect(outcome).toMatchObject({ kind: 'accepted' });
     const { text } = await context.receive('/result');
     const result = readReversalResult(text);
     expect(result).toMatchObject({
@@ -278,9 +278,9 @@ describe('a reversal', () => {
       refundCents: 95_100,
       receipt: expect.stringMatching(/^[A-Z0-9]{10}$/),
     });
-    if (asked.kind !== 'accepted') throw new Error(asked.kind);
-    expect(result.conversationId).toBe(asked.conversationId);
-    expect(result.originatorConversationId).toBe(asked.originatorConversationId);
+    if (outcome.kind !== 'accepted') throw new Error(outcome.kind);
+    expect(result.conversationId).toBe(outcome.conversationId);
+    expect(result.originatorConversationId).toBe(outcome.originatorConversationId);
     expect(await context.ledger()).toMatchObject({ moneyMoved: 951, moneyReturned: 951 });
   });
 
@@ -350,10 +350,10 @@ describe('a reversal', () => {
 
 test('queries a reversal by its conversation id', async () => {
   const { receipt } = await context.pay(951);
-  const asked = await reverse(daraja, { receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
-  if (asked.kind !== 'accepted') throw new Error(asked.kind);
+  const outcome = await reverse(daraja, { receipt, refundCents: 95_100, remarks: 'Refund', ...results() });
+  if (outcome.kind !== 'accepted') throw new Error(outcome.kind);
   const reversed = readReversalResult((await context.receive('/result')).text);
-  const { originatorConversationId } = asked;
+  const { originatorConversationId } = outcome;
   await requestTransactionStatus(daraja, { originatorConversationId, ...results() });
   expect(readTransactionStatus((await context.receive('/result', 2)).text)).toMatchObject({
     answered: true,

@@ -518,7 +518,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('an inconclusive query', () => {
     const json = (status: number, body: unknown) => () => Response.json(body, { status });
-    const said = (ResultCode: unknown) =>
+    const resultOf = (ResultCode: unknown) =>
       json(200, { ResponseCode: '0', ResponseDescription: 'ok', ResultCode, ResultDesc: 'said' });
     const error = (status: number, errorCode: string, errorMessage: string) =>
       json(status, { requestId: '1', errorCode, errorMessage });
@@ -527,8 +527,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     const spikeArrest = { errorcode: 'policies.ratelimit.SpikeArrestViolation' };
 
     const dialects: [string, () => Response][] = [
-      ['still under processing', said('4999')],
-      ['still under processing, as a number', said(4999)],
+      ['still under processing', resultOf('4999')],
+      ['still under processing, as a number', resultOf(4999)],
       ['being processed', error(500, '500.001.1001', 'The transaction is being processed')],
       ['no such transaction', error(500, '500.001.1001', 'The transaction does not Exist')],
       ['wrong credentials', error(500, '500.001.1001', 'Wrong credentials')],
@@ -548,10 +548,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a truncated answer', text(200, '{"ResponseCode":"0","ResultCode":"10', 'application/json')],
       ['an empty answer', text(200, '', 'application/json')],
       ['unavailable', text(503, 'upstream connect error', 'text/plain')],
-      ['an unknown code', said('31415')],
-      ['no code', said(null)],
-      ['a code that is an object', said({})],
-      ['the system is busy, as a result', said('26')],
+      ['an unknown code', resultOf('31415')],
+      ['no code', resultOf(null)],
+      ['a code that is an object', resultOf({})],
+      ['the system is busy, as a result', resultOf('26')],
       ['a failure with another status', json(500, { ResponseCode: '0', ResultCode: '1032' })],
       ['a failure that was not accepted', json(200, { ResponseCode: '1', ResultCode: '1032' })],
     ];
