@@ -123,6 +123,15 @@ describe('what the customer can do', () => {
   ])('%s', (_, change, expected) => expect(meaningOf(change)).toMatchObject(expected));
 });
 
+test.each<[boolean, string, Partial<OrderFacts>]>([
+  [true, 'unpaid and reserved', {}],
+  [false, 'past its reservation', { reservedUntil: '2026-11-22T00:59:00Z' }],
+  [false, 'without a reservation', { reservedUntil: null }],
+  [false, 'cancelled before its reservation ends', { status: 'cancelled' }],
+])('holds units: %s for an order that is %s', (expected, _, change) => {
+  expect(meaningOf(change).holdsUnits).toBe(expected);
+});
+
 test('shows the charge in whole shillings after payment', () => {
   const odd = { total: 100_050 };
   expect(meaningOf(odd).title).toBe('Payment due: KSh 1,001.00');

@@ -147,6 +147,9 @@ test.each([
   ],
   [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but it takes a mail address.'],
   [{ ADMIN_PASSWORD: 'secret' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
+  // 8 bytes, and 74 bytes.
+  [{ ADMIN_PASSWORD: 'éééé' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
+  [{ ADMIN_PASSWORD: 'é'.repeat(37) }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
   [{ SMTP_URL: 'mail.example' }, 'SMTP_URL is not a URL that begins with smtp:// or smtps://.'],
   [{ OUTBOX_DAYS: '0' }, 'OUTBOX_DAYS is "0", but it takes a whole number from 1 to 3650.'],
   [{ SMS_API_KEY: 'key' }, 'SMS_USERNAME and SMS_API_KEY must be set together.'],

@@ -71,6 +71,16 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await mails()).toHaveLength(2);
   });
 
+  test('sends no second confirmation email within 23 hours', async () => {
+    await subscribe('amina@example.com');
+    await database.query(
+      `update public.newsletter_subscriptions set confirmation_queued_at = confirmation_queued_at - interval '23 hours'
+       where confirmation_queued_at is not null`,
+    );
+    await subscribe('amina@example.com');
+    expect(await mails()).toEqual(['amina@example.com']);
+  });
+
   test('the token of an email confirms its address once; other tokens confirm nothing', async () => {
     await subscribe('amina@example.com');
     await subscribe('brian@example.com');

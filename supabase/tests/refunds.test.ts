@@ -265,6 +265,22 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
+    test('of exactly the limit needs no approval, and of one shilling more does', async () => {
+      await setStatus('cancelled');
+      const setLimit = (cents: number) =>
+        database.query('update public.store_settings set refund_approval_above = $1', [cents]);
+      try {
+        await setLimit(cheap - 100);
+        const above = await request();
+        expect(above).toMatchObject({ needs_approval: true, status: 'requested' });
+        await withdraw(above);
+        await setLimit(cheap);
+        expect(await request()).toMatchObject({ needs_approval: false, status: 'approved' });
+      } finally {
+        await setLimit(100_000);
+      }
+    });
+
     test('a raised limit applies after a day, and staff see who raised it', async () => {
       order = await place(2);
       paid = await pay();

@@ -157,6 +157,18 @@ test('what is hard to take back is confirmed first', async () => {
   await isSaved(order.id, { status: 'cancelled' });
 });
 
+test('a cancelled order is taken up again only after a confirmation', async () => {
+  const order = await placePaidOrder(shop, 'Resumed');
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  const opened = await openScreen('/admin/orders?search=Resumed');
+  await choose(opened, order, 'Cancelled', 'Processing');
+  const question = await dialog();
+  await question.findByRole('heading', { name: `Take order ${order.order_number} up again?` });
+  expect((await readOrder(shop, order.id)).status).toBe('cancelled');
+  await pressInDialog(opened, 'Set to Processing');
+  await isSaved(order.id, { status: 'processing' });
+});
+
 test('an unpaid order is handed over only on purpose, a refunded one not at all', async () => {
   const [unpaid, refunded] = [await placeOrder(shop, 'Cash unpaid'), await placeOrder(shop, 'Cash refunded')];
   await changeOrder(shop, refunded.id, {

@@ -235,6 +235,23 @@ describe('the statement', () => {
     expect(Math.abs((statement.lines[0]?.transactedAt.getTime() ?? 0) - paid[0].at)).toBeLessThan(1000);
   });
 
+  test('is read without requesting a line twice', async () => {
+    await context.close();
+    context = await openWorld({ statementPageSize: 2 });
+    await registerStatement(context.daraja, {
+      nominatedNumber: '254712345678',
+      callbackUrl: `${context.own}/s`,
+    });
+    for (const amount of [100, 200, 300]) await context.pay(amount);
+    const offsets: unknown[] = [];
+    const post: DarajaClient['post'] = (path, fields) => {
+      offsets.push(fields.OffSetValue);
+      return context.daraja.post(path, fields);
+    };
+    await pullStatement({ ...context.daraja, post }, lately());
+    expect(offsets).toEqual(['0', '2', '3']);
+  });
+
   test('may be empty, and reaches back 48 hours', async () => {
     await registerStatement(daraja, { nominatedNumber: '254712345678', callbackUrl: `${context.own}/s` });
     expect(await pullStatement(daraja, lately())).toMatchObject({ kind: 'pulled', lines: [] });
