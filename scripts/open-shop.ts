@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { layDatabase } from '../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
@@ -39,7 +39,8 @@ export async function openShop(
   { fromNothing = false, dataDir }: { fromNothing?: boolean; dataDir?: string } = {},
 ): Promise<OpenShop> {
   const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'jani-shop-')));
-  if (!fromNothing && !environment.DATABASE_URL) await layDatabase(join(folder, 'database'), shopMigrations);
+  if (!fromNothing && !environment.DATABASE_URL)
+    await copyMigratedDatabase(join(folder, 'database'), shopMigrations);
   const [port, simulatorPort] = [await freePort(), await freePort()];
   const url = `http://localhost:${port}`;
   let output = '';

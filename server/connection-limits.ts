@@ -83,7 +83,7 @@ export class BoundedRequest extends IncomingMessage {
   #bytes = 0;
   #chunks = 0;
   /** The memory for unfinished bodies. Null before the server has the request. */
-  room: ReceivingRoom | null = null;
+  memory: BodyMemory | null = null;
   /** Bytes counted for it there. */
   countedBytes = 0;
 
@@ -107,16 +107,16 @@ export class BoundedRequest extends IncomingMessage {
 
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     if (chunk === null) {
-      this.room?.count(this);
+      this.memory?.count(this);
       return super.push(chunk, encoding);
     }
     if (this.socket.destroyed) return false;
     this.#bytes += chunk.length;
     this.#chunks += 1;
     if (this.#chunks <= freeChunks + this.#bytes / minChunkBytes) {
-      this.room?.count(this);
+      this.memory?.count(this);
       // Node stops reading from the socket after false, until the body is read from again.
-      return super.push(chunk, encoding) && !this.room?.isFullFor(this);
+      return super.push(chunk, encoding) && !this.memory?.isFullFor(this);
     }
     this.socket.destroy();
     skipBody(this.socket);
@@ -124,18 +124,18 @@ export class BoundedRequest extends IncomingMessage {
   }
 
   override _read(size: number): void {
-    if (this.room?.isFullFor(this)) this.room.wait(this);
+    if (this.memory?.isFullFor(this)) this.memory.wait(this);
     else super._read(size);
   }
 
   /** Resumes reading from the socket after waiting for memory. */
-  readOn(): void {
+  resumeReading(): void {
     if (!this.destroyed) super._read(0);
   }
 }
 
 /** Memory for unfinished bodies. When it is full, longer bodies wait until others are complete or disconnected. */
-class ReceivingRoom {
+class BodyMemory {
   readonly #maxBytes: number;
   readonly #waiting = new Set<BoundedRequest>();
   #total = 0;
@@ -149,16 +149,16 @@ class ReceivingRoom {
     const { heldBytes } = request;
     this.#total += heldBytes - request.countedBytes;
     request.countedBytes = heldBytes;
-    this.readOn();
+    this.resumeWaiting();
   }
 
   /** Releases the memory of a request that receives no more data. */
   forget(request: BoundedRequest): void {
     this.#total -= request.countedBytes;
     request.countedBytes = 0;
-    request.room = null;
+    request.memory = null;
     this.#waiting.delete(request);
-    this.readOn();
+    this.resumeWaiting();
   }
 
   isFullFor({ heldBytes }: BoundedRequest): boolean {
@@ -170,13 +170,13 @@ class ReceivingRoom {
   }
 
   /** Resumes bodies while there is memory for a packet each, the longest waiting first. */
-  readOn(): void {
-    let room = this.#maxBytes - this.#total;
+  resumeWaiting(): void {
+    let freeTotal = this.#maxBytes - this.#total;
     for (const request of this.#waiting) {
-      if (room <= 0) return;
-      room -= freeBytes;
+      if (freeTotal <= 0) return;
+      freeTotal -= freeBytes;
       this.#waiting.delete(request);
-      request.readOn();
+      request.resumeReading();
     }
   }
 }
@@ -276,7 +276,7 @@ export function limitConnections(
     queuedBytesPerNetwork: limits.receivedBytesPerNetwork,
   });
   // Disconnecting the largest bodies frees memory for those that wait.
-  const room = new ReceivingRoom(1.5 * limits.receivedBytes);
+  const bodyMemory = new BodyMemory(1.5 * limits.receivedBytes);
   const connections = new Map<Socket, Connection>();
   const byNetwork = new Networks();
   const takePlace = (networks: readonly string[]): (() => void) | null => {
@@ -305,7 +305,7 @@ export function limitConnections(
       backlog.forget(connection);
       received.forget(connection.sender);
       // A request whose response was complete before its body is not closed with its connection.
-      if (connection.request instanceof BoundedRequest) room.forget(connection.request);
+      if (connection.request instanceof BoundedRequest) bodyMemory.forget(connection.request);
       giveBack();
     });
   });
@@ -330,9 +330,9 @@ export function limitConnections(
     const handle = () => {
       for (const listener of listeners) listener(request, response);
     };
-    if (connection.request instanceof BoundedRequest) room.forget(connection.request);
+    if (connection.request instanceof BoundedRequest) bodyMemory.forget(connection.request);
     connection.request = request;
-    if (request instanceof BoundedRequest) request.room = room;
+    if (request instanceof BoundedRequest) request.memory = bodyMemory;
     responses.add(response);
     response.once('close', () => {
       responses.delete(response);
@@ -358,7 +358,7 @@ export function limitConnections(
     }
     backlog.enforce();
     received.enforce();
-    room.readOn();
+    bodyMemory.resumeWaiting();
   }, checkMilliseconds);
   check.unref();
   server.once('close', () => clearInterval(check));

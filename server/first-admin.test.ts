@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { layDatabase } from '../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
@@ -23,7 +23,7 @@ let madeAtTheStart: FirstAdmin | null;
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
-  await layDatabase(join(dataDir, 'database'), shopMigrations);
+  await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
   const root = fileURLToPath(new URL('..', import.meta.url));
   shop = await startShop({
     config: readConfig(

@@ -22,7 +22,7 @@ export function describeStartFailure(error: unknown): string {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
   }
   if (error instanceof DatabaseError && error.code === unopened) {
-    return `${error.message}; is there room on its disk? What else helps is a backup: npm run restore.`;
+    return `${error.message}; is there room on its disk? Otherwise restore a backup: npm run restore.`;
   }
   const { code, path, message } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
   if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC'].includes(code)) {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from '../backend/database/pglite.ts';
-import { layDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
+import { copyMigratedDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
 import { startAgain } from './end-broken.ts';
 
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
@@ -39,7 +39,7 @@ function run(folder: string, program: string) {
 test('an endless statement or a broken database ends the process, a long wait does not, and acknowledged writes are retained', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-watch-'));
   const database = join(folder, 'database');
-  await layDatabase(database, []);
+  await copyMigratedDatabase(database, []);
   const caught = await run(
     database,
     `await database.execute('create table public.retained (n integer); insert into public.retained values (1)');

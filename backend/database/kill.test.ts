@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
-import { layDatabase, sharedBuffers } from './throwaway.ts';
+import { copyMigratedDatabase, sharedBuffers } from './throwaway.ts';
 
 // Writes rows one by one and prints each number once its commit is acknowledged.
 const writer = `
@@ -66,7 +66,7 @@ test('retains every row acknowledged before a kill, and the next process can wri
 
 test('opens a folder in one process at a time, and again after a kill', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-lock-'));
-  await layDatabase(join(folder, 'database'), []);
+  await copyMigratedDatabase(join(folder, 'database'), []);
   const first = await openPglite(join(folder, 'database'), { sharedBuffers });
   await expect(openPglite(join(folder, 'database'))).rejects.toThrow('is in use by another running process');
   await first.close();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { DatabaseError } from './database.ts';
 import { openPglite } from './pglite.ts';
-import { layDatabase, sharedBuffers } from './throwaway.ts';
+import { copyMigratedDatabase, sharedBuffers } from './throwaway.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 async function openWithBreakListener(name: string, onBreak: (error: DatabaseError) => void) {
-  await layDatabase(join(folder, name), []);
+  await copyMigratedDatabase(join(folder, name), []);
   return openPglite(join(folder, name), { isDurable: false, sharedBuffers, logCheckIntervalMs: 5, onBreak });
 }
 

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
-import { layDatabase } from './throwaway.ts';
+import { copyMigratedDatabase } from './throwaway.ts';
 
 test('runs a checkpoint before the write-ahead log grows long', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
-  await layDatabase(join(folder, 'database'), []);
+  await copyMigratedDatabase(join(folder, 'database'), []);
   const database = await openPglite(join(folder, 'database'), {
     isDurable: false,
     maxLogBytes: 20 * 1024 * 1024,

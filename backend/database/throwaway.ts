@@ -56,7 +56,10 @@ async function throwawayPglite(fingerprint: string, sources: readonly MigrationS
  * migrated and closed there before.
  * @param folder is created; must not exist
  */
-export async function layDatabase(folder: string, sources: readonly MigrationSource[]): Promise<void> {
+export async function copyMigratedDatabase(
+  folder: string,
+  sources: readonly MigrationSource[],
+): Promise<void> {
   copyFolder(await templateFolder(await fingerprintOf(sources), sources), folder);
 }
 

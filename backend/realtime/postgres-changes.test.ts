@@ -75,7 +75,7 @@ const typesAndIds = (changes: readonly Change[]) =>
 
 let topics = 0;
 /** Subscribes, and waits for the database's answer. */
-async function following(
+async function followTables(
   client: RealtimeClient,
   ...wanted: Wanted[]
 ): Promise<{ channel: RealtimeChannel; received: Collected<Change>; system: Collected<SystemMessage> }> {
@@ -142,7 +142,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   };
 
   test('sends an insert, an update and a delete with all permitted values', async () => {
-    const { received, system } = await following(service.client(), { table: 'drinks' });
+    const { received, system } = await followTables(service.client(), { table: 'drinks' });
     expect(system.all).toMatchObject([
       { extension: 'postgres_changes', status: 'ok', message: 'Subscribed to PostgreSQL' },
     ]);
@@ -219,23 +219,23 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       create table public.labels (id int primary key, image bytea);
       alter publication supabase_realtime add table public.labels;
     `);
-    const { received } = await following(service.client(), { table: 'labels' });
+    const { received } = await followTables(service.client(), { table: 'labels' });
     await database.query(`insert into public.labels values (1, '\\x0102ff')`);
     expect((await received.atLeast(1))[0]?.new).toEqual({ id: 1, image: '0102ff' });
   });
 
   test('a column list selects those columns and the key', async () => {
-    const { received } = await following(service.client(), { table: 'drinks', select: ['name'] });
+    const { received } = await followTables(service.client(), { table: 'drinks', select: ['name'] });
     await database.query(`insert into public.drinks (id, name, price) values (3, 'Kale', 2)`);
     expect((await received.atLeast(1))[0]?.new).toEqual({ id: 3, name: 'Kale' });
     await empty('public.drinks');
   });
 
   test('sends only rows that row level security shows', async () => {
-    const mine = await following(await member(anna), { table: 'notes' });
-    const theirs = await following(await member(otieno), { table: 'notes' });
-    const visitor = await following(service.client(), { table: 'notes' });
-    const all = await following(shop(), { table: 'notes' });
+    const mine = await followTables(await member(anna), { table: 'notes' });
+    const theirs = await followTables(await member(otieno), { table: 'notes' });
+    const visitor = await followTables(service.client(), { table: 'notes' });
+    const all = await followTables(shop(), { table: 'notes' });
     const { rows } = await database.query<{ id: number; owner: string }>(
       `insert into public.notes (owner, text) values ('${anna}', 'a'), ('${otieno}', 'b'), ('${anna}', 'c') returning id, owner`,
     );
@@ -263,8 +263,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a role without select receives the event without values', async () => {
-    const { received } = await following(service.client(), { table: 'secrets' });
-    const { received: inside } = await following(shop(), { table: 'secrets' });
+    const { received } = await followTables(service.client(), { table: 'secrets' });
+    const { received: inside } = await followTables(shop(), { table: 'secrets' });
     await database.query(`insert into public.secrets values (1, 'recipe')`);
     expect((await inside.atLeast(1))[0]).toMatchObject({ new: { id: 1, text: 'recipe' }, errors: null });
     expect((await received.atLeast(1))[0]).toMatchObject({ new: {}, errors: ['Error 401: Unauthorized'] });
@@ -272,7 +272,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('reports no values of a table with policies but without a primary key', async () => {
-    const { received } = await following(service.client(), { table: 'keyless' });
+    const { received } = await followTables(service.client(), { table: 'keyless' });
     await database.query(`insert into public.keyless values ('a')`);
     await database.query(`update public.keyless set text = 'b'`);
     await database.query('delete from public.keyless');
@@ -285,7 +285,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('sends the old row with full replica identity, and only its key for a table with policies', async () => {
-    const { received } = await following(service.client(), { table: 'whole' }, { table: 'whole_notes' });
+    const { received } = await followTables(service.client(), { table: 'whole' }, { table: 'whole_notes' });
     await database.query(`insert into public.whole values (1, 'a', 'h')`);
     await database.query(`update public.whole set name = 'b'`);
     await database.query('delete from public.whole');
@@ -328,7 +328,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     ['made_at=lt.2026-01-01T00:00:00Z', [2]],
     ['', [1, 2, 3]],
   ])('the filter "%s" matches %j', async (filter, expected) => {
-    const { channel, received, system } = await following(
+    const { channel, received, system } = await followTables(
       service.client(),
       { table: 'drinks', filter },
       { table: 'whole' },
@@ -347,8 +347,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a deleted row matches filters on its key only', async () => {
-    const byKey = await following(service.client(), { table: 'drinks', filter: 'id=eq.1' });
-    const byName = await following(service.client(), { table: 'drinks', filter: 'name=eq.Beet' });
+    const byKey = await followTables(service.client(), { table: 'drinks', filter: 'id=eq.1' });
+    const byName = await followTables(service.client(), { table: 'drinks', filter: 'name=eq.Beet' });
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet'), (2, 'Kale')`);
     await empty('public.drinks');
     await database.query(`insert into public.drinks (id, name) values (1, 'Beet')`);
@@ -365,9 +365,9 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('schema, table and event may be wildcards', async () => {
-    const everything = await following(service.client(), { schema: '*' });
-    const ofPublic = await following(service.client(), { schema: 'public' });
-    const updates = await following(service.client(), { event: 'UPDATE', schema: '*', table: '*' });
+    const everything = await followTables(service.client(), { schema: '*' });
+    const ofPublic = await followTables(service.client(), { schema: 'public' });
+    const updates = await followTables(service.client(), { event: 'UPDATE', schema: '*', table: '*' });
     await database.query('insert into backroom.kegs values (1)');
     await database.query('insert into public.drinks (id) values (1)');
     await database.query('update backroom.kegs set id = 2');
@@ -420,7 +420,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('hundreds of changes of several transactions arrive in order, without those that were rolled back', async () => {
-    const { received } = await following(service.client(), { table: 'drinks', event: 'INSERT' });
+    const { received } = await followTables(service.client(), { table: 'drinks', event: 'INSERT' });
     for (let from = 0; from < 500; from += 50) {
       await database.transaction(async (session) => {
         await session.query(
@@ -463,7 +463,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('sends only the small values of a change above 1 MiB', async () => {
-    const { received } = await following(service.client(), { table: 'drinks', filter: 'name=like.xx%' });
+    const { received } = await followTables(service.client(), { table: 'drinks', filter: 'name=like.xx%' });
     await database.query(`insert into public.drinks (id, name, price) values (1, repeat('x', 1100000), 5)`);
     expect((await received.atLeast(1))[0]).toMatchObject({
       errors: ['Error 413: Payload Too Large'],
@@ -503,7 +503,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       /too many values for `in` filter\. Maximum 100$/,
     ],
   ])('%j joins and receives its error', async (wanted, message) => {
-    const { system, channel } = await following(service.client(), wanted as Wanted);
+    const { system, channel } = await followTables(service.client(), wanted as Wanted);
     expect(system.all).toEqual([
       expect.objectContaining({
         extension: 'postgres_changes',
@@ -515,7 +515,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a table added to the publication serves earlier subscriptions', async () => {
-    const { received, system } = await following(service.client(), { table: 'latecomers' });
+    const { received, system } = await followTables(service.client(), { table: 'latecomers' });
     expect(system.all[0]?.status).toBe('error');
     await database.execute(`
       create table public.latecomers (id int primary key);
@@ -550,7 +550,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
 
   test('a new token changes the claims without a lost or repeated change', async () => {
     const client = await member(anna);
-    const { received, system } = await following(client, { table: 'notes' });
+    const { received, system } = await followTables(client, { table: 'notes' });
     const add = async (owner: string) =>
       (
         await database.query<{ id: number }>('insert into public.notes (owner) values ($1) returning id', [
@@ -586,7 +586,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       Array.from({ length: 50 }, async (_, n) => {
         const client = n % 3 === 0 ? shop() : service.client();
         if (n % 3 === 1) await client.setAuth(token);
-        return following(client, { table: 'tickets' });
+        return followTables(client, { table: 'tickets' });
       }),
     );
     await database.query(`insert into public.tickets values (1, '${anna}'), (2, '${otieno}'), (3, null)`);
@@ -628,7 +628,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const subscribe = async (n: number) => {
       const client = own.client();
       await client.setAuth(tokens[n % 2] ?? '');
-      subscribers.push((await following(client, { table: 'parcels' })).received);
+      subscribers.push((await followTables(client, { table: 'parcels' })).received);
     };
     let id = 0;
     const costOfOneChange = async () => {
@@ -675,8 +675,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       create policy "employees" on public.sales for select using ((select public.is_employee()));
       alter publication supabase_realtime add table public.sales;
     `);
-    const leaving = await following(await member(anna), { table: 'sales' });
-    const staying = await following(await member(otieno), { table: 'sales' });
+    const leaving = await followTables(await member(anna), { table: 'sales' });
+    const staying = await followTables(await member(otieno), { table: 'sales' });
     await database.query('insert into public.sales values (1)');
     expect(typesAndIds(await leaving.received.atLeast(1))).toEqual([['INSERT', 1]]);
     await database.query('update public.employees set is_active = false where id = $1', [anna]);
@@ -695,8 +695,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const token = await tokenOf({ role: 'authenticated', sub: anna }, Math.floor(Date.now() / 1000) + 2);
     const client = service.client();
     await client.setAuth(token);
-    const expiring = await following(client, { table: 'drinks' });
-    const lasting = await following(await member(anna), { table: 'drinks' });
+    const expiring = await followTables(client, { table: 'drinks' });
+    const lasting = await followTables(await member(anna), { table: 'drinks' });
     await database.query('insert into public.drinks (id) values (1)');
     await Promise.all([expiring.received.atLeast(1), lasting.received.atLeast(1)]);
     await vi.waitFor(() => expect(expiring.channel.state).toBe('closed'), { timeout: 8_000 });
@@ -712,7 +712,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
 
   test('a slow reader receives a burst of 5,000 changes complete and in order', async () => {
     const late = await rawFollower(service, 'bursts');
-    const { received } = await following(service.client(), { table: 'bursts', event: 'INSERT' });
+    const { received } = await followTables(service.client(), { table: 'bursts', event: 'INSERT' });
     late.socket.pause();
     for (let from = 1; from <= 5_000; from += 1_000) {
       await database.query(
@@ -731,7 +731,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   test('disconnects a reader above the timeout; the others receive everything', async () => {
     const own = await startService(database, { bufferedBytes: 1_000_000, slowReaderTimeoutMs: 300 });
     const deaf = await rawFollower(own, 'bursts');
-    const { received } = await following(own.client(), { table: 'bursts', event: 'INSERT' });
+    const { received } = await followTables(own.client(), { table: 'bursts', event: 'INSERT' });
     const closed = new Promise((done) => deaf.socket.once('close', done));
     deaf.socket.pause();
     // More than the operating system's buffer for a connection.
@@ -757,12 +757,12 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       alter publication supabase_realtime add table public.brittle;
     `);
     const own = await startService(database);
-    const visitor = await following(own.client(), { table: 'brittle' });
+    const visitor = await followTables(own.client(), { table: 'brittle' });
     const token = await tokenOf({ role: 'authenticated', sub: anna });
     const memberOf = async (filter: string) => {
       const client = own.client();
       await client.setAuth(token);
-      return following(client, { table: 'brittle', filter });
+      return followTables(client, { table: 'brittle', filter });
     };
     const bySize = await memberOf('size=eq.5');
     const byId = await memberOf('id=gt.0');
@@ -785,8 +785,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('sends nothing after a leave', async () => {
-    const { channel, received } = await following(service.client(), { table: 'drinks' });
-    const other = await following(service.client(), { table: 'drinks' });
+    const { channel, received } = await followTables(service.client(), { table: 'drinks' });
+    const other = await followTables(service.client(), { table: 'drinks' });
     await database.query('insert into public.drinks (id) values (1)');
     await received.atLeast(1);
     expect(await channel.unsubscribe()).toBe('ok');
@@ -836,8 +836,8 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
   const ids = (changes: Change[]) => changes.map(({ new: record }) => record.id);
 
   test('both send overlapping transactions in commit order', async () => {
-    const a = await following(here.client(), { table: 'drinks' });
-    const b = await following(there.client(), { table: 'drinks' });
+    const a = await followTables(here.client(), { table: 'drinks' });
+    const b = await followTables(there.client(), { table: 'drinks' });
     // The second begins and writes first, but commits last.
     await database.transaction(async (late) => {
       await late.query('insert into public.drinks (id) values (1)');
@@ -854,8 +854,8 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
   });
 
   test('both send each change of concurrent writers once', async () => {
-    const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
-    const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
+    const a = await followTables(here.client(), { table: 'drinks', event: 'INSERT' });
+    const b = await followTables(there.client(), { table: 'drinks', event: 'INSERT' });
     await Promise.all(
       Array.from({ length: 120 }, (_, n) =>
         (n % 2 ? database : otherDatabase).query('insert into public.drinks (id) values ($1)', [n]),
@@ -868,8 +868,8 @@ describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two
   });
 
   test('nothing is lost or repeated when the notification connection is lost', async () => {
-    const a = await following(here.client(), { table: 'drinks', event: 'INSERT' });
-    const b = await following(there.client(), { table: 'drinks', event: 'INSERT' });
+    const a = await followTables(here.client(), { table: 'drinks', event: 'INSERT' });
+    const b = await followTables(there.client(), { table: 'drinks', event: 'INSERT' });
     const add = (n: number) => database.query('insert into public.drinks (id) values ($1)', [n]);
     await add(1);
     await Promise.all([a.received.atLeast(1), b.received.atLeast(1)]);

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { openPglite } from '../database/pglite.ts';
-import { layDatabase } from '../database/throwaway.ts';
+import { copyMigratedDatabase } from '../database/throwaway.ts';
 import { createDiskFiles } from './disk-files.ts';
 import { FileMissing } from './file-store.ts';
 import { readInstallation, sweepOrphans } from './orphans.ts';
@@ -86,7 +86,7 @@ async function withDatabase<T>(folder: string, work: (database: Database) => Pro
 
 test('after a kill the object has its last acknowledged content or a later one, and other files are swept', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-kill-'));
-  await layDatabase(join(folder, 'database'), [{ name: 'platform', folder: platform }]);
+  await copyMigratedDatabase(join(folder, 'database'), [{ name: 'platform', folder: platform }]);
   await withDatabase(folder, async (database) => {
     await database.query(`insert into storage.buckets (id, name) values ('box', 'box')`);
   });

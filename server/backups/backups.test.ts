@@ -9,7 +9,7 @@ import { migrate } from '../../backend/database/migrate.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import {
-  layDatabase,
+  copyMigratedDatabase,
   sharedBuffers,
   testDatabases,
   throwawayDatabase,
@@ -45,7 +45,7 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 /** A shop's database with some orders, and an uploaded file beside it. */
 async function openShopData(kind: Database['kind']): Promise<Database & { url?: string }> {
-  if (kind === 'pglite') await layDatabase(join(dataDir, 'database'), shopMigrations);
+  if (kind === 'pglite') await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
   const database =
     kind === 'pglite'
       ? await openPglite(join(dataDir, 'database'), { isDurable: false, sharedBuffers })

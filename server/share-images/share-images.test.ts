@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { layDatabase } from '../../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../../backend/database/throwaway.ts';
 import { sharePicturePath } from '../../domain/share-picture.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { readConfig } from '../config.ts';
@@ -20,7 +20,7 @@ describe('a share image', () => {
   beforeAll(async () => {
     const root = fileURLToPath(new URL('../..', import.meta.url));
     dataDir = await mkdtemp(join(tmpdir(), 'jani-shop-'));
-    await layDatabase(join(dataDir, 'database'), shopMigrations);
+    await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
     shop = await startShop({
       config: readConfig({ PORT: '0', DATA_DIR: dataDir, SIMULATOR_PORT: '0' }, root),
       root,

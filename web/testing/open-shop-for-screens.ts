@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { layDatabase } from '../../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../../backend/database/throwaway.ts';
 import { freePort } from '../../scripts/free-port.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { readConfig } from '../../server/config.ts';
@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, '../..');
 
 export default async function openShopForScreens(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = await mkdtemp(join(tmpdir(), 'jani-screens-'));
-  await layDatabase(join(dataDir, 'database'), shopMigrations);
+  await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
   const problems: string[] = [];
   const shop = await startShop({
     config: readConfig({ PORT: String(await freePort()), SIMULATOR_PORT: '0', DATA_DIR: dataDir }, root),
