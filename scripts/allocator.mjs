@@ -1,9 +1,9 @@
 // Settings of glibc's allocator. By default it retains freed memory: hundreds of megabytes after a flood of uploads or sign-ins.
 
-/** Freed blocks of 128 KiB and more are returned to the system, and all threads share two arenas. */
+/** Freed blocks of 32 KiB and more, such as parts of request bodies, are returned to the system, and all threads share two arenas. */
 export const allocatorSettings = {
   MALLOC_ARENA_MAX: '2',
-  MALLOC_MMAP_THRESHOLD_: '131072',
+  MALLOC_MMAP_THRESHOLD_: '32768',
   MALLOC_TRIM_THRESHOLD_: '131072',
 };
 

@@ -1,4 +1,5 @@
 // The attacking process, separate from the measuring one.
+import { setMaxListeners } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { attacks, type Target } from './attacks.ts';
 
@@ -7,6 +8,8 @@ export type AttackerMessage = { start: string; target: Target } | { stop: true }
 // A real attacker has its own processor, so the shop and the measurement come first.
 setPriority(constants.priority.PRIORITY_LOW);
 const stop = new AbortController();
+// Each connection of an attack listens to it.
+setMaxListeners(0, stop.signal);
 
 process.on('message', async (message: AttackerMessage) => {
   if ('stop' in message) return stop.abort();
