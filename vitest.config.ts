@@ -41,7 +41,7 @@ export default defineConfig({
           include: sqlTests,
           exclude: [...exclude, ...units, ...longTests],
           pool: 'forks',
-          // One process for many files: each opens its own database and closes it.
+          // One process for many files, as in `services`: each opens its own database and closes it.
           isolate: false,
           env: { TEST_DATABASES: process.env.TEST_DATABASES ?? 'one' },
           ...timeouts,
@@ -53,6 +53,7 @@ export default defineConfig({
           include: ['**/*.test.ts', '**/*.test.tsx'],
           exclude: [...exclude, ...units, ...sqlTests, ...screenTests, ...longTests],
           pool: 'forks',
+          isolate: false,
           ...timeouts,
         },
       },

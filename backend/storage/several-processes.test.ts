@@ -131,7 +131,8 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     });
     await waiting.lock(never, () => {});
     events.push('second has it');
-    expect(events).toEqual(['asked to stop', 'second has it']);
+    // The holder is asked at each heartbeat until it stops.
+    expect([...new Set(events)]).toEqual(['asked to stop', 'second has it']);
     await waiting.unlock();
     expect(await readdir(shared)).toEqual([]);
 
