@@ -2,7 +2,7 @@
 import type { SimulatorClock } from './clock.ts';
 import type { Ledger, Transaction } from './ledger.ts';
 import { compactNairobiTime } from './nairobi-time.ts';
-import type { Notices } from './notices.ts';
+import type { OutgoingMessages } from './outgoing-messages.ts';
 import type { SimulatorSettings } from './settings.ts';
 
 type Confirmed = Omit<Transaction, 'checkoutRequestId' | 'reversal'>;
@@ -37,13 +37,18 @@ function maskPhone(phone: string): string {
  */
 export async function confirm(
   payment: Confirmed,
-  dependencies: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger; notices: Notices },
+  dependencies: {
+    settings: SimulatorSettings;
+    clock: SimulatorClock;
+    ledger: Ledger;
+    outgoing: OutgoingMessages;
+  },
   isDropped = false,
 ): Promise<void> {
-  const { settings, clock, ledger, notices } = dependencies;
+  const { settings, clock, ledger, outgoing } = dependencies;
   const urls = ledger.urls();
   if (!urls) return;
-  await notices.plan({
+  await outgoing.plan({
     purpose: 'confirmation',
     about: payment.receipt,
     url: urls.confirmationUrl,

@@ -8,12 +8,12 @@ import {
   currentDecision,
   type InitiatedRequest,
   type Ledger,
-  type Notice,
+  type OutgoingMessage,
   outstandingCallbacks,
   type Prompt,
 } from './ledger.ts';
 import type { PromptDecided } from './ledger-entries.ts';
-import type { Notices } from './notices.ts';
+import type { OutgoingMessages } from './outgoing-messages.ts';
 import { payByHand, readPaymentWithoutPrompt } from './payments-by-hand.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import type { Prompts } from './prompts.ts';
@@ -34,7 +34,7 @@ export type ControlDependencies = {
   prompts: Prompts;
   screens: Screens;
   queryCounts: QueryCounts;
-  notices: Notices;
+  outgoing: OutgoingMessages;
   messages: ShopMessages;
   tokens: Tokens;
   reset(): Promise<void>;
@@ -80,7 +80,7 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
       urls: ledger.urls(),
       statement: ledger.statement(),
       requests: [...ledger.requests()].map(viewRequest),
-      notices: [...ledger.notices()].map(viewNotice),
+      messages: [...ledger.messages()].map(viewMessage),
       requestsRefused: ledger.requestRefusals(),
       maintenance: ledger.maintenance(),
     });
@@ -242,7 +242,7 @@ function viewRequest({ taken, decided }: InitiatedRequest) {
   };
 }
 
-function viewNotice({ planned, delivered }: Notice) {
+function viewMessage({ planned, delivered }: OutgoingMessage) {
   const { kind: _, body, ...fields } = planned;
   return {
     ...fields,

@@ -23,7 +23,7 @@ test('records a payment without a message while no URL is registered', async () 
     checkoutRequestId: null,
     reversal: null,
   });
-  expect(await shop.ledger()).toMatchObject({ moneyMoved: 951, notices: [], transactions: [body] });
+  expect(await shop.ledger()).toMatchObject({ moneyMoved: 951, messages: [], transactions: [body] });
   expect(shop.shopMessages).toEqual([]);
 });
 
@@ -92,9 +92,9 @@ test('sends no confirmation for numbers with a lost or wrong callback', async ()
   await shop.registerUrls();
   for (const ending of ['9001', '9005']) await shop.accepted({ PhoneNumber: phoneEndingIn(ending) });
   await shop.settled();
-  const { notices, moneyMoved } = await shop.ledger();
+  const { messages, moneyMoved } = await shop.ledger();
   expect(moneyMoved).toBe(2 * 951);
-  expect(notices.map(({ isDropped }: { isDropped: boolean }) => isDropped)).toEqual([true, true]);
+  expect(messages.map(({ isDropped }: { isDropped: boolean }) => isDropped)).toEqual([true, true]);
 });
 
 test('drops, duplicates and delays confirmations', async () => {
@@ -140,7 +140,7 @@ test('keeps registered URLs, payments, reversals and unsent messages over a rest
   expect((await own.receivesAt('/result'))[0].Result).toMatchObject({ ResultCode: 2001 });
   // A restart before the ledger records the delivery would send the result again.
   await expect
-    .poll(async () => (await own.ledger()).notices)
+    .poll(async () => (await own.ledger()).messages)
     .toMatchObject([{ purpose: 'confirmation' }, { purpose: 'result', status: 200 }]);
   await own.restart();
   expect(own.shopMessages.map(({ path }) => path)).toEqual(['/validation', '/result']);
@@ -151,7 +151,7 @@ test('keeps registered URLs, payments, reversals and unsent messages over a rest
     moneyReturned: 0,
     urls: { responseType: 'Completed' },
     requests: [{ api: 'reversals', resultCode: 2001 }],
-    notices: [{ purpose: 'confirmation' }, { purpose: 'result', status: 200 }],
+    messages: [{ purpose: 'confirmation' }, { purpose: 'result', status: 200 }],
   });
   await own.close();
   await rm(folder, { recursive: true });

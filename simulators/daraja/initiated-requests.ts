@@ -8,8 +8,8 @@ import type { Faults } from './faults.ts';
 import type { InitiatedRequest, Ledger, Transaction } from './ledger.ts';
 import type { RequestDecided, RequestTaken } from './ledger-entries.ts';
 import { compactNairobiTime, nairobiTime } from './nairobi-time.ts';
-import type { Notices } from './notices.ts';
 import type { ResultCode } from './outcomes.ts';
+import type { OutgoingMessages } from './outgoing-messages.ts';
 import { drawReceipt } from './receipt.ts';
 import { type Fields, fieldText } from './request-fields.ts';
 import { describeInitiatedResult } from './result-codes.ts';
@@ -27,9 +27,9 @@ export function createInitiatedRequests(dependencies: {
   clock: SimulatorClock;
   ledger: Ledger;
   faults: Faults;
-  notices: Notices;
+  outgoing: OutgoingMessages;
 }): InitiatedRequests {
-  const { settings, clock, ledger, faults, notices } = dependencies;
+  const { settings, clock, ledger, faults, outgoing } = dependencies;
 
   async function decide({ taken, decided }: InitiatedRequest): Promise<void> {
     if (decided) return;
@@ -45,7 +45,7 @@ export function createInitiatedRequests(dependencies: {
       moneyReturned: isReversed ? taken.amount : 0,
     };
     const written = ledger.write(decision);
-    const planned = notices.plan({
+    const planned = outgoing.plan({
       purpose: 'result',
       about: taken.conversationId,
       url: taken.resultUrl,

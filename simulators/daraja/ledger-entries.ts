@@ -134,8 +134,8 @@ export type RequestDecided = {
 };
 
 /** A confirmation or a result to send to the shop. */
-export type NoticePlanned = {
-  kind: 'notice planned';
+export type MessagePlanned = {
+  kind: 'message planned';
   id: string;
   at: number;
   purpose: 'confirmation' | 'result';
@@ -149,8 +149,8 @@ export type NoticePlanned = {
   isDropped: boolean;
 };
 
-export type NoticeDelivered = {
-  kind: 'notice delivered';
+export type MessageDelivered = {
+  kind: 'message delivered';
   at: number;
   id: string;
   status: number | null;
@@ -200,8 +200,8 @@ export type LedgerEntry =
   | PaymentDeclined
   | RequestTaken
   | RequestDecided
-  | NoticePlanned
-  | NoticeDelivered
+  | MessagePlanned
+  | MessageDelivered
   | RequestRefused
   | MaintenanceSet
   | TokenMade
@@ -219,8 +219,8 @@ const kinds: LedgerEntry['kind'][] = [
   'payment declined',
   'request taken',
   'request decided',
-  'notice planned',
-  'notice delivered',
+  'message planned',
+  'message delivered',
   'request refused',
   'maintenance set',
   'token made',

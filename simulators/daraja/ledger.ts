@@ -4,8 +4,8 @@ import type {
   FaultStruck,
   LedgerEntry,
   MaintenanceSet,
-  NoticeDelivered,
-  NoticePlanned,
+  MessageDelivered,
+  MessagePlanned,
   PaymentDeclined,
   PaymentMade,
   PlannedCallback,
@@ -46,7 +46,7 @@ export type Transaction = {
 };
 
 export type InitiatedRequest = { taken: RequestTaken; decided: RequestDecided | null };
-export type Notice = { planned: NoticePlanned; delivered: NoticeDelivered | null };
+export type OutgoingMessage = { planned: MessagePlanned; delivered: MessageDelivered | null };
 
 export type Ledger = {
   /** Applies the entry at once; resolves when it is durable. */
@@ -66,7 +66,7 @@ export type Ledger = {
   requests(): Iterable<InitiatedRequest>;
   /** By the conversation's id or its originator's. */
   request(conversationId: string): InitiatedRequest | undefined;
-  notices(): Iterable<Notice>;
+  messages(): Iterable<OutgoingMessage>;
   requestRefusals(): readonly RequestRefused[];
   maintenance(): MaintenanceSet | null;
   faultsStruck(): readonly FaultStruck[];
@@ -87,7 +87,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
   const receipts = new Set<string>();
   const transactions = new Map<string, Transaction>();
   const requests = new Map<string, InitiatedRequest>();
-  const notices = new Map<string, Notice>();
+  const messages = new Map<string, OutgoingMessage>();
   let refusals: PushRefused[] = [];
   let payments: PaymentMade[] = [];
   let declined: PaymentDeclined[] = [];
@@ -153,12 +153,12 @@ export async function openLedger(path: string | null): Promise<Ledger> {
         moneyReturned += entry.moneyReturned;
         break;
       }
-      case 'notice planned':
-        notices.set(entry.id, { planned: entry, delivered: null });
+      case 'message planned':
+        messages.set(entry.id, { planned: entry, delivered: null });
         break;
-      case 'notice delivered': {
-        const notice = notices.get(entry.id);
-        if (notice) notice.delivered = entry;
+      case 'message delivered': {
+        const message = messages.get(entry.id);
+        if (message) message.delivered = entry;
         break;
       }
       case 'request refused':
@@ -226,7 +226,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
     requests: () => requests.values(),
     request: (id) =>
       requests.get(id) ?? [...requests.values()].find(({ taken }) => taken.originatorConversationId === id),
-    notices: () => notices.values(),
+    messages: () => messages.values(),
     requestRefusals: () => requestRefusals,
     maintenance: () => maintenance,
     faultsStruck: () => faultsStruck,
@@ -241,7 +241,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       receipts.clear();
       transactions.clear();
       requests.clear();
-      notices.clear();
+      messages.clear();
       refusals = [];
       payments = [];
       declined = [];

@@ -3,7 +3,7 @@ import type { SimulatorClock } from './clock.ts';
 import { confirm, writeConfirmation } from './confirmations.ts';
 import type { Ledger } from './ledger.ts';
 import type { PaymentMade } from './ledger-entries.ts';
-import type { Notices } from './notices.ts';
+import type { OutgoingMessages } from './outgoing-messages.ts';
 import { payerNameOf } from './payer-name.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import { drawReceipt } from './receipt.ts';
@@ -15,7 +15,7 @@ export type PaymentDependencies = {
   settings: SimulatorSettings;
   clock: SimulatorClock;
   ledger: Ledger;
-  notices: Notices;
+  outgoing: OutgoingMessages;
   messages: ShopMessages;
 };
 

@@ -29,7 +29,7 @@ async function promptOnOpenPhone(phone = anyPhone): Promise<string> {
   return checkoutRequestId;
 }
 
-const noticeFor = (checkoutRequestId: string) =>
+const callbackFor = (checkoutRequestId: string) =>
   vi.waitFor(() => {
     const found = shop.received.find(({ callback }) => callback.CheckoutRequestID === checkoutRequestId);
     if (!found) throw new Error('no callback yet');
@@ -44,19 +44,19 @@ describe('a prompt on an open phone page waits for the person', () => {
       status: 200,
       body: { state: 'decided', resultCode: 0, decisions: [{ decidedBy: 'person', moneyMoved: 951 }] },
     });
-    expect((await noticeFor(id)).ResultCode).toBe(0);
+    expect((await callbackFor(id)).ResultCode).toBe(0);
   });
 
   test('treats 0000 as a wrong PIN', async () => {
     const id = await promptOnOpenPhone();
     await shop.control(`prompts/${id}/pin`, { pin: '0000' });
-    expect((await noticeFor(id)).ResultCode).toBe(2001);
+    expect((await callbackFor(id)).ResultCode).toBe(2001);
   });
 
   test('cancels a declined prompt', async () => {
     const id = await promptOnOpenPhone();
     await shop.control(`prompts/${id}/decline`);
-    expect((await noticeFor(id)).ResultCode).toBe(1032);
+    expect((await callbackFor(id)).ResultCode).toBe(1032);
   });
 
   test('ends as unreachable without an answer in time', async () => {
@@ -64,14 +64,14 @@ describe('a prompt on an open phone page waits for the person', () => {
     await shop.control('clock', { advanceMs: 59_000 });
     expect(await look(anyPhone)).toMatchObject([{ state: 'open' }]);
     await shop.control('clock', { advanceMs: 1_000 });
-    expect((await noticeFor(id)).ResultCode).toBe(1037);
+    expect((await callbackFor(id)).ResultCode).toBe(1037);
     expect(await look(anyPhone)).toMatchObject([{ decisions: [{ decidedBy: 'timeout' }], moneyMoved: 0 }]);
   });
 
   test('follows the script of a scripted number', async () => {
     const id = await promptOnOpenPhone(phoneEndingIn('0001'));
     await shop.control(`prompts/${id}/pin`, { pin: '1234' });
-    expect((await noticeFor(id)).ResultCode).toBe(1);
+    expect((await callbackFor(id)).ResultCode).toBe(1);
   });
 });
 

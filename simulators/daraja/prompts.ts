@@ -8,8 +8,8 @@ import type { Faults } from './faults.ts';
 import { type Ledger, outstandingCallbacks, type Prompt } from './ledger.ts';
 import type { PlannedCallback, PromptDecided, PushAccepted } from './ledger-entries.ts';
 import { nairobiTime } from './nairobi-time.ts';
-import type { Notices } from './notices.ts';
 import { outcomeFor, type ResultCode } from './outcomes.ts';
+import type { OutgoingMessages } from './outgoing-messages.ts';
 import type { PushRequest } from './push-request.ts';
 import { drawReceipt } from './receipt.ts';
 import type { Screens } from './screens.ts';
@@ -48,7 +48,7 @@ export function createPrompts(dependencies: {
   faults: Faults;
   screens: Screens;
   delivery: CallbackDelivery;
-  notices: Notices;
+  outgoing: OutgoingMessages;
 }): Prompts {
   const { settings, clock, ledger, faults, screens, delivery } = dependencies;
   const scheduled = new Map<string, () => void>();

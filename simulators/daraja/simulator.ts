@@ -21,7 +21,7 @@ import { indexPage } from './index-page.ts';
 import { createInitiatedRequests } from './initiated-requests.ts';
 import { openLedger } from './ledger.ts';
 import { maintenancePage } from './maintenance.ts';
-import { createNotices } from './notices.ts';
+import { createOutgoingMessages } from './outgoing-messages.ts';
 import { phonePage } from './phone-page.ts';
 import { createPrompts } from './prompts.ts';
 import { answerPush } from './pushes.ts';
@@ -64,9 +64,9 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
   const queryCounts: QueryCounts = { ofPrompt: new Map(), turnedAway: 0 };
   const messages = shopMessages(settings.callbackTimeoutMs);
   const delivery = callbackDelivery({ clock, ledger, messages });
-  const notices = createNotices({ clock, ledger, faults, messages });
-  const prompts = createPrompts({ settings, clock, ledger, faults, screens, delivery, notices });
-  const initiatedRequests = createInitiatedRequests({ settings, clock, ledger, faults, notices });
+  const outgoing = createOutgoingMessages({ clock, ledger, faults, messages });
+  const prompts = createPrompts({ settings, clock, ledger, faults, screens, delivery, outgoing });
+  const initiatedRequests = createInitiatedRequests({ settings, clock, ledger, faults, outgoing });
 
   async function reset(): Promise<void> {
     messages.abandon();
@@ -151,7 +151,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
       prompts,
       screens,
       queryCounts,
-      notices,
+      outgoing,
       messages,
       tokens,
       reset,
@@ -178,7 +178,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     throw problem;
   }
   prompts.resume();
-  notices.resume();
+  outgoing.resume();
   initiatedRequests.resume();
 
   const { port } = server.address() as AddressInfo;

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import type { SimulatorClock } from './clock.ts';
 import type { Faults, Message } from './faults.ts';
 import type { Ledger } from './ledger.ts';
-import type { NoticePlanned } from './ledger-entries.ts';
+import type { MessagePlanned } from './ledger-entries.ts';
 import type { ShopMessages } from './shop-messages.ts';
 
-type NoticeToSend = {
-  purpose: NoticePlanned['purpose'];
+type MessageToSend = {
+  purpose: MessagePlanned['purpose'];
   /** Receipt or conversation ID. */
   about: string;
   url: string;
@@ -16,40 +16,40 @@ type NoticeToSend = {
   isDropped?: boolean;
 };
 
-export type Notices = {
+export type OutgoingMessages = {
   /** Records the message and sends it when due. Resolves when it is in the ledger. */
-  plan(notice: NoticeToSend): Promise<void>;
+  plan(message: MessageToSend): Promise<void>;
   /** After a restart: sends unsent messages. */
   resume(): void;
 };
 
-const faultsOf: Record<NoticePlanned['purpose'], Message> = {
+const faultsOf: Record<MessagePlanned['purpose'], Message> = {
   confirmation: 'confirmations',
   result: 'results',
 };
 
-export function createNotices(dependencies: {
+export function createOutgoingMessages(dependencies: {
   clock: SimulatorClock;
   ledger: Ledger;
   faults: Faults;
   messages: ShopMessages;
-}): Notices {
+}): OutgoingMessages {
   const { clock, ledger, faults, messages } = dependencies;
 
-  async function send({ id, url, body }: NoticePlanned): Promise<void> {
+  async function send({ id, url, body }: MessagePlanned): Promise<void> {
     const { status, error, isAbandoned } = await messages.post(url, body);
     if (isAbandoned) return;
-    await ledger.write({ kind: 'notice delivered', at: clock.now(), id, status, error });
+    await ledger.write({ kind: 'message delivered', at: clock.now(), id, status, error });
   }
 
   return {
     async plan({ purpose, about, url, body, dueAt, isDropped = false }) {
       const fault = faults.takeMessageFault(faultsOf[purpose]);
       const times = fault?.kind === 'duplicate' ? fault.times : 1;
-      const notices = Array.from(
+      const outgoing = Array.from(
         { length: times },
-        (): NoticePlanned => ({
-          kind: 'notice planned',
+        (): MessagePlanned => ({
+          kind: 'message planned',
           id: randomUUID(),
           at: clock.now(),
           purpose,
@@ -60,13 +60,13 @@ export function createNotices(dependencies: {
           isDropped: isDropped || fault?.kind === 'drop',
         }),
       );
-      await Promise.all(notices.map((notice) => ledger.write(notice)));
-      for (const notice of notices) {
-        if (!notice.isDropped) clock.at(notice.dueAt, () => send(notice));
+      await Promise.all(outgoing.map((message) => ledger.write(message)));
+      for (const message of outgoing) {
+        if (!message.isDropped) clock.at(message.dueAt, () => send(message));
       }
     },
     resume() {
-      for (const { planned, delivered } of ledger.notices()) {
+      for (const { planned, delivered } of ledger.messages()) {
         if (!planned.isDropped && !delivered) clock.at(planned.dueAt, () => send(planned));
       }
     },
