@@ -180,7 +180,7 @@ story.for([
       .getByRole('button', { name: /^View/ })
       .click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('Nobody knows whether it left').waitFor();
+    await dialog.getByText('It is unclear whether this message was sent').waitFor();
     await dialog.getByText('we have your order').waitFor();
     await expectAccessible(page, 'a message');
     await dialog.getByRole('button', { name: 'Send again' }).click();

@@ -206,7 +206,7 @@ story.for(sizes)('%s: staff export and erase one person', async ([where, viewpor
   await dialog.getByText('This is another phone or email').waitFor();
   await dialog.getByRole('textbox').fill(digits);
   await dialog.getByRole('button', { name: 'Erase', exact: true }).click();
-  await page.getByText('It waits for its payment. It is erased by itself once it is closed.').waitFor();
+  await page.getByText('It waits for its payment. It is erased automatically once it is closed.').waitFor();
   await page.getByText('Erased orders: 1').first().waitFor();
   const row = async (id: string) =>
     (

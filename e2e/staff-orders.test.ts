@@ -429,7 +429,7 @@ describe.each(
     await expectAccessible(page, 'an order that needs a decision');
     await page.getByRole('link', { name: order.order_number, exact: true }).click();
     const dialog = dialogOf(page, order);
-    await dialog.getByText('Paid, needs a decision').first().waitFor();
+    await dialog.getByText('Paid, needs review').first().waitFor();
     await isStill(page);
     await expectAccessible(page, 'a decision');
     await dialog.getByRole('button', { name: 'Deliver it' }).click();

@@ -132,7 +132,7 @@ story.for(
 
     // Given to the order it was for.
     await rowOf(page, lost)
-      .getByRole('button', { name: `Give to an order ${lost}` })
+      .getByRole('button', { name: `Assign to an order ${lost}` })
       .click();
     const dialog = page.getByRole('dialog', { name: lost });
     const choose = dialog.getByRole('button', { name: `Choose ${unknown.order_number}` });
@@ -143,9 +143,9 @@ story.for(
     await dialog.getByText('The order becomes paid, and the customer gets a message.').waitFor();
     await dialog.getByLabel('Note').fill('He called');
     await expectAccessible(page, 'giving money to an order');
-    await dialog.getByRole('button', { name: `Give KES 951 to ${unknown.order_number}` }).click();
+    await dialog.getByRole('button', { name: `Assign KES 951 to ${unknown.order_number}` }).click();
     await toast(page, 'The order is paid with this money').waitFor();
-    await dialog.getByText('Given to an order').waitFor();
+    await dialog.getByText('Assigned to an order').waitFor();
     await dialog.getByText('He called').waitFor();
     await dialog.getByText(account.email).waitFor();
     await dialog.getByText('Matched', { exact: true }).waitFor();
@@ -184,15 +184,15 @@ story.for(
     // After all it was sent back, from the phone of the till.
     await other.getByRole('button', { name: 'Open again' }).click();
     await other.getByRole('button', { name: 'I already refunded it' }).click();
-    await other.getByLabel('Receipt of sending it back').fill('UKL');
+    await other.getByLabel('Receipt of the refund').fill('UKL');
     await other.getByLabel('Reason').fill('Rent goes elsewhere');
     await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
     await other.getByText('ten letters and digits').waitFor();
     const back = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
-    await other.getByLabel('Receipt of sending it back').fill(back.toLowerCase());
+    await other.getByLabel('Receipt of the refund').fill(back.toLowerCase());
     await expectAccessible(page, 'money that was sent back by hand');
     await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
-    await toast(page, 'It is noted that the money was sent back').waitFor();
+    await toast(page, 'The refund is noted').waitFor();
     await other
       .getByRole('listitem')
       .filter({ hasText: `By hand, receipt ${back}: Rent goes elsewhere` })

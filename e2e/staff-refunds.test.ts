@@ -107,7 +107,7 @@ describe.each(
       const dialog = await openOrder(first, order);
       await dialog.getByRole('button', { name: 'Send back KES 1,201 by M-PESA' }).click();
       const ask = first.getByRole('dialog', { name: 'Send back KES 1,201?' });
-      await ask.getByText('Another member of staff must approve it').waitFor();
+      await ask.getByText('A colleague must approve it').waitFor();
       await isStill(first);
       await expectAccessible(first, 'asking for a refund');
       await picture(first, 'ask', viewport);
@@ -115,7 +115,7 @@ describe.each(
       await ask.getByText('Please say why').waitFor();
       await ask.getByLabel('Reason').fill('Customer changed her mind');
       await ask.getByRole('button', { name: 'Ask for approval' }).click();
-      await toast(first, 'Another member of staff must approve').waitFor();
+      await toast(first, 'A colleague must approve').waitFor();
       await dialog.getByText('You requested it, so a colleague must approve it.').waitFor();
       expect(await dialog.getByRole('button', { name: /Approve/ }).count()).toBe(0);
       expect((await orderNow(order.id)).payment_status).toBe('paid');
@@ -165,12 +165,12 @@ describe.each(
       await dialog.getByText('KES 601 were not sent back').waitFor({ timeout: 20_000 });
       await dialog.getByRole('button', { name: 'I already refunded it' }).click();
       const note = page.getByRole('dialog', { name: 'KES 601 were sent back by hand?' });
-      await note.getByLabel('Receipt of sending it back').fill('123');
+      await note.getByLabel('Receipt of the refund').fill('123');
       await note.getByLabel('Reason').fill('Sent from the till phone');
       await note.getByRole('button', { name: 'It was sent back' }).click();
       await note.getByText('ten letters and digits').waitFor();
       const receipt = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
-      await note.getByLabel('Receipt of sending it back').fill(receipt.toLowerCase());
+      await note.getByLabel('Receipt of the refund').fill(receipt.toLowerCase());
       await isStill(page);
       await expectAccessible(page, 'a refund by hand');
       await picture(page, 'by-hand', viewport);
@@ -298,7 +298,7 @@ describe.each(
     await isStill(page);
     await expectAccessible(page, 'a pause');
     await picture(page, 'pause', viewport);
-    await page.getByRole('button', { name: 'It is mended: send prompts again' }).click();
+    await page.getByRole('button', { name: 'It is fixed: send prompts again' }).click();
     await page.getByRole('region', { name: 'Prompts are paused' }).waitFor({ state: 'detached' });
     expect(await initiate()).toMatchObject({ success: true });
   });

@@ -1,4 +1,4 @@
-// Translation of row changes on a hosted project to facts of pages.
+// Translation of row changes on a hosted project to cache tags of pages.
 import { expect, test } from 'vitest';
 import { createChangeReader } from './follow-page-changes.ts';
 

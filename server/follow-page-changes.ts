@@ -3,7 +3,7 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { WebSocket } from 'ws';
 import type { Log } from './log.ts';
 import type { PageCache } from './page-cache.ts';
-import { factsChanged } from './page-changes.ts';
+import { changedTags } from './page-changes.ts';
 
 const tables = ['products', 'categories', 'store_settings', 'shop_texts', 'search_synonyms'];
 /** How long pages are cached while changes cannot be followed. */
@@ -22,14 +22,14 @@ interface RowChange {
 }
 
 /**
- * Creates the translation of row changes to the facts that pages are made from.
- * @returns for each change the changed facts, none when no page shows it, and null when that is unknown
+ * Creates the translation of row changes to the cache tags of pages.
+ * @returns for each change the changed tags, none when no page shows it, and null when that is unknown
  */
 export function createChangeReader(): (change: RowChange) => string[] | null {
   // A change does not include the former row. Every order takes units, and pages only show whether there are any.
   const known = new Map<unknown, Record<string, unknown>>();
   return ({ table, eventType, new: row, old }) => {
-    if (table !== 'products') return factsChanged(JSON.stringify({ table }));
+    if (table !== 'products') return changedTags(JSON.stringify({ table }));
     const id = eventType === 'DELETE' ? old.id : row.id;
     const before = known.get(id);
     known.delete(id);
@@ -39,7 +39,7 @@ export function createChangeReader(): (change: RowChange) => string[] | null {
       if (before && isShownAlike(before, row)) return [];
     }
     if (eventType !== 'INSERT' && !before) return null;
-    return factsChanged(
+    return changedTags(
       JSON.stringify({
         table,
         ...(before ? { old: before } : {}),
@@ -107,8 +107,8 @@ export function followPageChanges(
     const channel = client.channel('page-changes');
     for (const table of tables) {
       channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
-        const facts = change.errors ? null : readChange(change as RowChange);
-        if (facts) pages.forget(facts);
+        const tags = change.errors ? null : readChange(change as RowChange);
+        if (tags) pages.forget(tags);
         else pages.clear();
       });
     }

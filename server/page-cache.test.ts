@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { type CachedPage, finishPage, PageCache, pageKey } from './page-cache.ts';
 
 const key = (path: string) => pageKey(new URL(path, 'http://shop'));
-const page = async (text: string, status = 200, facts: string[] = []): Promise<CachedPage> =>
-  finishPage(status, {}, Buffer.from(text), facts);
+const page = async (text: string, status = 200, tags: string[] = []): Promise<CachedPage> =>
+  finishPage(status, {}, Buffer.from(text), tags);
 const textOf = (found: CachedPage | undefined) => found?.bodies.identity.toString();
 
 describe('page keys', () => {
@@ -95,7 +95,7 @@ describe('the page cache', () => {
     expect(cache.get('/')?.bodies.identity.toString()).toBe('new');
   });
 
-  test('drops only pages that depend on a changed fact', async () => {
+  test('drops only pages that depend on a changed tag', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/shop/mango?', 'identity', () =>
       page('mango', 200, ['settings', 'mango', 'passion']),
@@ -113,13 +113,13 @@ describe('the page cache', () => {
     cache.forget(['passion']);
     expect(cache.find('/shop/mango')).toBeUndefined();
     expect(textOf(cache.find('/shop/tamarind'))).toBe('tamarind');
-    // A page without facts depends on everything.
+    // A page without tags depends on everything.
     expect(cache.get('/unnamed?')).toBeUndefined();
     cache.forget(['settings']);
     expect(cache.find('/shop/tamarind')).toBeUndefined();
   });
 
-  test('neither stores nor shares a render whose facts change during it; other renders are stored', async () => {
+  test('neither stores nor shares a render whose tags change during it; other renders are stored', async () => {
     const cache = new PageCache();
     const finish = new Map<string, (page: CachedPage) => void>();
     const begin = (key: string) =>

@@ -14,8 +14,8 @@ export interface CachedPage {
   headers: Record<string, string>;
   etag: string;
   bodies: Partial<Record<Encoding, Buffer>> & { identity: Buffer };
-  /** Facts it was rendered from. Without facts it depends on everything. */
-  facts: readonly string[];
+  /** Cache tags. Without tags it depends on everything. */
+  tags: readonly string[];
 }
 
 /** Query parameters that a page depends on. Others, such as campaign tags, are ignored. */
@@ -75,16 +75,16 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
 /**
  * Creates a page from rendered content.
  * @param body the page's bytes
- * @param facts what the page was rendered from
+ * @param tags cache tags of the page
  */
 export function finishPage(
   status: number,
   headers: Record<string, string>,
   body: Buffer,
-  facts: readonly string[] = [],
+  tags: readonly string[] = [],
 ): CachedPage {
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-  return { status, headers, etag, bodies: { identity: body }, facts };
+  return { status, headers, etag, bodies: { identity: body }, tags };
 }
 
 /**
@@ -131,7 +131,7 @@ interface Render {
   isDoubtful: boolean;
 }
 
-/** Stands for the facts of a page without facts. */
+/** Stands for the tags of a page without tags. */
 const anything = '';
 /** Approximate memory of an entry besides its bodies. */
 const entryBytes = 4 * 1024;
@@ -139,13 +139,13 @@ const entryBytes = 4 * 1024;
 const maxUrls = 1000;
 
 /**
- * Caches pages by key until one of their facts changes. Bounded in bytes; the least recently used page is dropped first. Pages with
+ * Caches pages by key until one of their tags changes. Bounded in bytes; the least recently used page is dropped first. Pages with
  * parameters have a bound of their own, so that searches do not drop other pages.
  */
 export class PageCache {
   readonly #plain: Pages;
   readonly #withParameters: Pages;
-  readonly #byFact = new Map<string, Set<Entry>>();
+  readonly #byTag = new Map<string, Set<Entry>>();
   // The same pages by requested URL, so that a hit parses nothing.
   readonly #byUrl = new Map<string, Entry>();
   readonly #sharing = new Map<string, Promise<CachedPage>>();
@@ -198,7 +198,7 @@ export class PageCache {
 
   /**
    * Returns the stored page or renders it, with its body in an encoding. Concurrent callers share one render. Only pages with status 200
-   * are stored, and only if none of their facts changed since the render began. Pages without parameters are compressed better afterwards.
+   * are stored, and only if none of their tags changed since the render began. Pages without parameters are compressed better afterwards.
    */
   async getOrRender(key: string, encoding: Encoding, render: () => Promise<CachedPage>): Promise<CachedPage> {
     const page = this.get(key) ?? (await this.#render(key, render));
@@ -225,15 +225,15 @@ export class PageCache {
   }
 
   /**
-   * Drops the pages that depend on any of these facts.
-   * @param facts what has changed
+   * Drops the pages that depend on any of these tags.
+   * @param tags that have changed
    */
-  forget(facts: readonly string[]): void {
-    if (facts.length === 0) return;
-    for (const fact of [anything, ...facts]) {
-      for (const entry of this.#byFact.get(fact) ?? []) this.#drop(entry);
+  forget(tags: readonly string[]): void {
+    if (tags.length === 0) return;
+    for (const tag of [anything, ...tags]) {
+      for (const entry of this.#byTag.get(tag) ?? []) this.#drop(entry);
     }
-    for (const { changed } of this.#renders) for (const fact of facts) changed.add(fact);
+    for (const { changed } of this.#renders) for (const tag of tags) changed.add(tag);
     // A render that began before the change must not be shared with a later request.
     this.#sharing.clear();
   }
@@ -268,10 +268,10 @@ export class PageCache {
     if (entry.bytes > pages.maxBytes) return;
     pages.entries.set(key, entry);
     pages.bytes += entry.bytes;
-    for (const fact of factsOf(page)) {
-      const sharers = this.#byFact.get(fact);
+    for (const tag of tagsOf(page)) {
+      const sharers = this.#byTag.get(tag);
       if (sharers) sharers.add(entry);
-      else this.#byFact.set(fact, new Set([entry]));
+      else this.#byTag.set(tag, new Set([entry]));
     }
     this.#shrink(pages);
     if (!hasParameters(key)) this.#improving = this.#improving.then(() => this.#improve(entry));
@@ -311,10 +311,10 @@ export class PageCache {
 
   #drop(entry: Entry): void {
     if (!entry.page) return;
-    for (const fact of factsOf(entry.page)) {
-      const sharers = this.#byFact.get(fact);
+    for (const tag of tagsOf(entry.page)) {
+      const sharers = this.#byTag.get(tag);
       sharers?.delete(entry);
-      if (sharers?.size === 0) this.#byFact.delete(fact);
+      if (sharers?.size === 0) this.#byTag.delete(tag);
     }
     // `#byUrl` may still contain this entry.
     entry.page = null;
@@ -329,12 +329,12 @@ function hasParameters(key: string): boolean {
   return parameters > 0 && parameters < key.length;
 }
 
-const factsOf = ({ facts }: CachedPage) => (facts.length > 0 ? facts : [anything]);
+const tagsOf = ({ tags }: CachedPage) => (tags.length > 0 ? tags : [anything]);
 
 const bytesOf = ({ bodies: { identity, br, gzip } }: CachedPage) =>
   identity.length + (br?.length ?? 0) + (gzip?.length ?? 0) + entryBytes;
 
-function isOutdated({ facts }: CachedPage, { changed, isDoubtful }: Render): boolean {
+function isOutdated({ tags }: CachedPage, { changed, isDoubtful }: Render): boolean {
   if (isDoubtful) return true;
-  return facts.length > 0 ? facts.some((fact) => changed.has(fact)) : changed.size > 0;
+  return tags.length > 0 ? tags.some((tag) => changed.has(tag)) : changed.size > 0;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { factsChanged } from './page-changes.ts';
+import { changedTags } from './page-changes.ts';
 
 const mango = {
   slug: 'mango-can',
@@ -9,7 +9,7 @@ const mango = {
   home_position: null,
 };
 const change = (rows: { old?: object; new?: object }) =>
-  factsChanged(JSON.stringify({ table: 'products', ...rows }));
+  changedTags(JSON.stringify({ table: 'products', ...rows }));
 
 test('a changed product affects its own page and the lists of all products only', () => {
   expect(change({ old: mango, new: mango })).toEqual(['products', 'products:slug:mango-can']);
@@ -51,11 +51,11 @@ test('an inactive product affects no page', () => {
   expect(change({ new: hidden })).toEqual([]);
 });
 
-test('settings, categories, texts and synonyms are one fact each', () => {
-  expect(factsChanged('{"table":"store_settings"}')).toEqual(['store_settings']);
-  expect(factsChanged('{"table":"categories"}')).toEqual(['categories']);
-  expect(factsChanged('{"table":"shop_texts"}')).toEqual(['shop_texts']);
-  expect(factsChanged('{"table":"search_synonyms"}')).toEqual(['search_synonyms']);
+test('settings, categories, texts and synonyms are one tag each', () => {
+  expect(changedTags('{"table":"store_settings"}')).toEqual(['store_settings']);
+  expect(changedTags('{"table":"categories"}')).toEqual(['categories']);
+  expect(changedTags('{"table":"shop_texts"}')).toEqual(['shop_texts']);
+  expect(changedTags('{"table":"search_synonyms"}')).toEqual(['search_synonyms']);
 });
 
 test.each([
@@ -66,4 +66,4 @@ test.each([
   '{"table":"orders"}',
   '{"table":"products"}',
   '{"table":"products","new":{"slug":1}}',
-])('returns null for %j, whose pages are unknown', (payload) => expect(factsChanged(payload)).toBeNull());
+])('returns null for %j, whose pages are unknown', (payload) => expect(changedTags(payload)).toBeNull());

@@ -1,14 +1,14 @@
-// Translates change notifications of the database to the facts that pages are made from.
+// Translates change notifications of the database to the cache tags of pages.
 import {
-  categoriesFact,
-  categoryProductsFact,
-  homeProductsFact,
-  productFact,
-  productsFact,
-  settingsFact,
-  shopTextsFact,
-  synonymsFact,
-} from '../web/lib/page-facts.ts';
+  categoriesTag,
+  categoryProductsTag,
+  homeProductsTag,
+  productsTag,
+  productTag,
+  settingsTag,
+  shopTextsTag,
+  synonymsTag,
+} from '../web/lib/cache-tags.ts';
 
 interface ProductRow {
   slug: string;
@@ -21,9 +21,9 @@ interface ProductRow {
 /**
  * Reads one notification of the channel `page_changes`.
  * @param payload JSON as `private.announce_page_change` writes it
- * @returns the changed facts; null when they are unknown, so that every page may be out of date
+ * @returns the changed tags; null when they are unknown, so that every page may be out of date
  */
-export function factsChanged(payload: string): string[] | null {
+export function changedTags(payload: string): string[] | null {
   let change: { table?: unknown; old?: unknown; new?: unknown };
   try {
     change = JSON.parse(payload);
@@ -31,28 +31,26 @@ export function factsChanged(payload: string): string[] | null {
     return null;
   }
   if (change === null || typeof change !== 'object') return null;
-  for (const fact of [settingsFact, shopTextsFact, categoriesFact, synonymsFact]) {
-    if (change.table === fact) return [fact];
+  for (const tag of [settingsTag, shopTextsTag, categoriesTag, synonymsTag]) {
+    if (change.table === tag) return [tag];
   }
-  if (change.table !== productsFact) return null;
+  if (change.table !== productsTag) return null;
 
   const rows = [change.old, change.new].filter((row) => row !== undefined);
   if (rows.length === 0 || !rows.every(isProductRow)) return null;
   // Visitors see active products only.
   const seen = rows.filter(({ is_active }) => is_active);
   if (seen.length === 0) return [];
-  const facts = [productsFact, ...seen.map(({ slug }) => productFact(slug))];
+  const tags = [productsTag, ...seen.map(({ slug }) => productTag(slug))];
   const [before, after] = seen;
   const isElsewhere = (key: 'category' | 'home_section' | 'home_position') => before?.[key] !== after?.[key];
   const isShownElsewhere = !before || !after || isElsewhere('category');
   if (isShownElsewhere) {
-    facts.push(
-      ...seen.flatMap(({ category }) => (category === null ? [] : [categoryProductsFact(category)])),
-    );
+    tags.push(...seen.flatMap(({ category }) => (category === null ? [] : [categoryProductsTag(category)])));
   }
   if (isShownElsewhere || isElsewhere('home_section') || isElsewhere('home_position'))
-    facts.push(homeProductsFact);
-  return [...new Set(facts)];
+    tags.push(homeProductsTag);
+  return [...new Set(tags)];
 }
 
 function isProductRow(row: unknown): row is ProductRow {

@@ -45,7 +45,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   return async (request, use, callFunction = (call) => call()) => {
     const address = request.headers.get('x-forwarded-for');
     const requestId = request.headers.get(requestIdHeader);
-    const facts = new Set<string>();
+    const tags = new Set<string>();
     const tables = new Set<string>();
     let reads = 0;
     const store = createStore(
@@ -74,7 +74,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           { requestId, error: (error as Error)?.stack ?? String(error) },
           'a page could not be rendered',
         ),
-      madeFrom: (...names) => names.forEach((name) => void facts.add(name)),
+      addCacheTags: (...names) => names.forEach((name) => void tags.add(name)),
     });
     const response = await handle(request, context);
     let body = Buffer.from(await response.arrayBuffer());
@@ -89,15 +89,15 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
     }
     headers['cache-control'] ??= use === 'cached' ? 'no-cache' : 'private, no-store';
-    // A table read without a more specific fact: the page depends on all of its rows.
+    // A table read without a more specific tag: the page depends on all of its rows.
     for (const table of tables) {
-      if (![...facts].some((fact) => fact === table || fact.startsWith(`${table}:`))) facts.add(table);
+      if (![...tags].some((tag) => tag === table || tag.startsWith(`${table}:`))) tags.add(table);
     }
     if (use === 'cached') {
       const { pathname, search } = new URL(request.url);
-      log.debug({ page: pathname + search, reads, facts: [...facts] }, 'page rendered');
+      log.debug({ page: pathname + search, reads, tags: [...tags] }, 'page rendered');
     }
-    return finishPage(response.status, headers, body, [...facts]);
+    return finishPage(response.status, headers, body, [...tags]);
   };
 }
 

@@ -12,7 +12,7 @@ import { AddressTaken, closeServer, listen } from '../backend/listen.ts';
 import { createRenderedImages } from '../backend/storage/rendered-images.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Setup } from '../domain/payment-setup.ts';
-import { renderedSides } from '../domain/product-picture.ts';
+import { renderedSides } from '../domain/product-image.ts';
 import { certificate as simulatorCertificate } from '../simulators/daraja/certificate.ts';
 import { defaultCredentials, defaultMerchant } from '../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
@@ -36,7 +36,7 @@ import { createMetrics } from './metrics.ts';
 import { sendDueMessages } from './outbox.ts';
 import { emptyOutboxFolder } from './outbox-folder.ts';
 import { PageCache } from './page-cache.ts';
-import { factsChanged } from './page-changes.ts';
+import { changedTags } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
 import { paymentJobs } from './payment-jobs.ts';
@@ -188,8 +188,8 @@ async function wire(
     const stopListening = await database.listen(
       'page_changes',
       (change) => {
-        const facts = factsChanged(change);
-        if (facts) pages.forget(facts);
+        const tags = changedTags(change);
+        if (tags) pages.forget(tags);
         else pages.clear();
       },
       () => pages.resume(),

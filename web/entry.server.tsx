@@ -1,7 +1,7 @@
-// Turns a routed request into a complete document. Nothing is streamed: the server hashes the inline scripts for the
-// content security policy and keeps whole pages, so it needs all of a page at once.
-// The renderer is the one for servers without Node's request storage: once that has been used, Node follows every later
-// request through it, also those that are answered from memory.
+// Renders a matched request to a complete document. It does not stream, because the server hashes the inline scripts
+// for the content security policy and caches whole pages.
+// Uses React's edge renderer: the Node renderer enables AsyncLocalStorage, which then slows down every later request,
+// including those answered from the page cache.
 import { renderToReadableStream } from 'react-dom/server.edge';
 import {
   type EntryContext,
@@ -32,11 +32,11 @@ export default async function handleRequest(
       <ServerRouter context={routerContext} url={request.url} />,
       {
         signal: gaveUp.signal,
-        // Otherwise React moves large parts into scripts, which are to replace their fallbacks.
+        // Prevents React from moving large parts out of order into scripts that would replace their fallbacks.
         progressiveChunkSize: Number.POSITIVE_INFINITY,
         onError(error) {
           finalStatus = 500;
-          tell(error, request, context);
+          reportError(error, request, context);
         },
       },
     );
@@ -49,10 +49,10 @@ export default async function handleRequest(
 }
 
 export const handleError: HandleErrorFunction = (error, { request, context }) =>
-  tell(error, request, context);
+  reportError(error, request, context);
 
 /** Intended responses and client errors are not internal errors. */
-function tell(error: unknown, request: Request, context: Readonly<RouterContextProvider>): void {
+function reportError(error: unknown, request: Request, context: Readonly<RouterContextProvider>): void {
   if (request.signal.aborted || isRouteErrorResponse(error)) return;
   context.get(shopContext).onError(error);
 }

@@ -1,4 +1,4 @@
-// The document around every page, and the facts about the shop that every page reads.
+// The document around every page, and the settings that every page reads.
 import {
   data,
   isRouteErrorResponse,
@@ -10,9 +10,9 @@ import {
   type ShouldRevalidateFunctionArgs,
 } from 'react-router';
 import type { Route } from './+types/root.ts';
-import { settingsFact } from './lib/page-facts.ts';
-import { settingsOfANewShop, shopSettingsColumns } from './lib/settings-of-a-new-shop.ts';
+import { settingsTag } from './lib/cache-tags.ts';
 import { shopContext } from './lib/shop-context.ts';
+import { defaultShopSettings, shopSettingsColumns } from './lib/shop-settings.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
 import { DialogHistory } from './ui/dialog-history.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
@@ -32,17 +32,17 @@ export const links: Route.LinksFunction = () => [
 ];
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, config, madeFrom } = context.get(shopContext);
-  madeFrom(settingsFact);
+  const { store, config, addCacheTags } = context.get(shopContext);
+  addCacheTags(settingsTag);
   const { data: settings, error } = await store.tables
     .from('store_settings')
     .select(shopSettingsColumns)
     .single();
   const year = new Date().getFullYear();
-  // Without a database each page shows what is unavailable. Such a page is never cached.
-  // A gateway before them may answer well with nothing in it.
+  // Without a database each page shows what is unavailable; such a page is never cached. A gateway in front of the
+  // services may answer 200 with an empty body.
   return error || typeof settings?.store_name !== 'string'
-    ? data({ settings: settingsOfANewShop, config, year }, { status: 503 })
+    ? data({ settings: defaultShopSettings, config, year }, { status: 503 })
     : { settings, config, year };
 }
 

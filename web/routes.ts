@@ -1,4 +1,4 @@
-// Every URL of the shop, on one page.
+// All routes of the shop.
 import { index, layout, type RouteConfig, route } from '@react-router/dev/routes';
 
 export default [

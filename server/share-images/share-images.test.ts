@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { copyMigratedDatabase } from '../../backend/database/throwaway.ts';
-import { sharePicturePath } from '../../domain/share-picture.ts';
+import { shareImagePath } from '../../domain/share-image.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
@@ -55,7 +55,7 @@ describe('a share image', () => {
 
   test('is a JPEG of 1200 x 630, immutable under its versioned URL', async () => {
     const product = await change('mango-can', { tagline: 'Sun in a can' });
-    const path = sharePicturePath(product, 'Jani Juice');
+    const path = shareImagePath(product, 'Jani Juice');
     const answer = await ask(path);
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toBe('image/jpeg');

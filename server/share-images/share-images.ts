@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Client, FairQueue } from '../../backend/fair-queue.ts';
 import type { RenderedImages } from '../../backend/storage/rendered-images.ts';
 import { formatKsh } from '../../domain/money.ts';
-import { type SharedProduct, sharePictureSize, sharePictureVersion } from '../../domain/share-picture.ts';
-import { largestPicture } from '../../domain/uploaded-picture.ts';
+import { type SharedProduct, shareImageSize, shareImageVersion } from '../../domain/share-image.ts';
+import { maxImageBytes } from '../../domain/uploaded-image.ts';
 import type { Store } from '../../web/lib/store.ts';
 import { shareDrawing } from './share-drawing.ts';
 
@@ -67,16 +67,16 @@ export function createShareImages({
     const answer = await serviceFetch(new URL(own, servicesUrl), { signal: AbortSignal.timeout(5000) }).catch(
       () => null,
     );
-    if (!answer?.ok || Number(answer.headers.get('content-length') ?? 0) > largestPicture) return null;
+    if (!answer?.ok || Number(answer.headers.get('content-length') ?? 0) > maxImageBytes) return null;
     const body = new Uint8Array(await answer.arrayBuffer());
-    return body.length > 0 && body.length <= largestPicture ? body : null;
+    return body.length > 0 && body.length <= maxImageBytes ? body : null;
   }
 
   /** @throws NoArt */
   async function draw(product: SharedProduct, storeName: string): Promise<Buffer> {
     const art = product.image_url ? await readArt(product.image_url) : null;
     if (!art) throw new NoArt();
-    const { width, height } = sharePictureSize;
+    const { width, height } = shareImageSize;
     const { default: sharp } = await import('sharp');
     try {
       const scene = await sharp(art, { limitInputPixels: largestArt })
@@ -120,7 +120,7 @@ export function createShareImages({
       const [product, settings] = await inShare(read);
       if (product.error || settings.error) return nothing(503, { 'retry-after': '10' });
       if (!product.data) return nothing(404);
-      const version = sharePictureVersion(product.data, settings.data.store_name);
+      const version = shareImageVersion(product.data, settings.data.store_name);
       const { data } = product;
       const { store_name } = settings.data;
       let image: Buffer;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole } from '../../backend/database/as-role.ts';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
-import { isPictureAddress } from '../../domain/product-picture.ts';
+import { isAllowedImageUrl } from '../../domain/product-image.ts';
 import { makeProduct, openShopDatabase, people } from './shop-database.ts';
 
 const accepted = [
@@ -50,12 +50,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
 
   test.each(accepted)('accepts %s', async (address) => {
-    expect(isPictureAddress(address)).toBe(true);
+    expect(isAllowedImageUrl(address)).toBe(true);
     expect((await setAsStaff(address)).rowCount).toBe(1);
   });
 
   test.each(refused)('rejects %j', async (address) => {
-    expect(isPictureAddress(address)).toBe(false);
+    expect(isAllowedImageUrl(address)).toBe(false);
     await expect(setAsStaff(address)).rejects.toMatchObject({
       code: '23514',
       constraint: 'an image is at an https URL or a path of this site',

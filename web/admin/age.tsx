@@ -24,12 +24,12 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The time, in steps of some seconds: the same for everything on the screen. */
+/** The time in steps of some seconds, the same for all components on the screen. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => now);
 
 interface AgeProps {
   at: string;
-  /** Whether it has waited too long. */
+  /** Whether it waits too long. */
   isLate?: boolean;
 }
 

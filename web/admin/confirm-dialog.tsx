@@ -1,4 +1,4 @@
-// Asks before something is lost.
+// A confirmation before a destructive action.
 import type { ReactNode } from 'react';
 import { Button } from '../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../ui/dialog-or-drawer.tsx';
@@ -6,19 +6,19 @@ import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../ui/d
 interface ConfirmDialogProps {
   open: boolean;
   title: string;
-  /** What will happen. */
+  /** The consequence. */
   text: ReactNode;
-  /** More to read before deciding. */
+  /** Further content. */
   children?: ReactNode;
-  /** On the button that does it, such as 'Delete product'. */
+  /** Label of the confirming button, such as 'Delete product'. */
   confirm: string;
-  /** On the button that does nothing. Default: 'Cancel'. */
+  /** Label of the cancelling button. Default: 'Cancel'. */
   dismiss?: string;
   tone?: 'danger' | 'leaf';
   isBusy?: boolean;
-  /** As of a `DialogOrDrawer`. */
+  /** As in `DialogOrDrawer`. */
   hasOwnEntry?: boolean;
-  /** A milder way out, beside the two. */
+  /** An alternative action besides the two. */
   alternative?: ReactNode;
   onConfirm(): void;
   onCancel(): void;

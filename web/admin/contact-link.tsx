@@ -3,11 +3,11 @@ import { normalisePhone } from '../../domain/phone.ts';
 import { buttonStyle } from '../ui/button.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
 
-/** Where a phone number leads, however it was written. */
+/** The `tel:` link of a phone number in any format. */
 export const callTo = (phone: string): string =>
   `tel:${normalisePhone(phone) ?? phone.replace(/[^\d+]/g, '')}`;
 
-/** A mailto link, encoded so that it has one recipient and no other fields. */
+/** A `mailto:` link, encoded so that it has one recipient and no other fields. */
 export const mailTo = (email: string, subject?: string): string =>
   `mailto:${encodeURIComponent(email).replace('%40', '@')}${subject ? `?subject=${encodeURIComponent(subject)}` : ''}`;
 

@@ -23,12 +23,12 @@ describe('an age', () => {
   });
 });
 
-test('a file has the date and time in Nairobi, also where that is another day than in UTC', () => {
+test('files have date and time in Nairobi, also if that is another day than in UTC', () => {
   expect(formatForFile('2026-11-21T22:30:00Z')).toBe('2026-11-22 01:30');
   expect(formatForFile(null)).toBeNull();
 });
 
-test('a time of today has no date', () => {
+test('omits the date of today', () => {
   expect(formatClock(ago(60), now)).not.toMatch(/22/);
   expect(formatClock(ago(24 * 60), now)).toMatch(/21/);
 });

@@ -1,4 +1,4 @@
-// Dates as staff read them: the browser's own way of writing, the shop's own clock.
+// Dates for staff: in the browser's format and the shop's time zone.
 
 const timeZone = 'Africa/Nairobi';
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone });
@@ -6,7 +6,7 @@ const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeS
 const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', timeZone });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'short', timeZone });
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone });
-// Swedish writes dates as ISO 8601 does.
+// The Swedish locale formats dates as ISO 8601.
 const iso = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'short', timeZone });
 const isoDay = new Intl.DateTimeFormat('sv-SE', { timeZone });
 
@@ -18,14 +18,14 @@ export const formatDateTime = (at: string): string => dateTime.format(new Date(a
 export const formatForFile = (at: string | null): string | null =>
   at === null ? null : iso.format(new Date(at));
 
-/** The time alone today, with the day before that. */
+/** The time of day for today; with the date for earlier days. */
 export function formatClock(at: string, now: number): string {
   const moment = new Date(at);
   const isToday = isoDay.format(moment) === isoDay.format(now);
   return isToday ? clock.format(moment) : `${day.format(moment)}, ${clock.format(moment)}`;
 }
 
-/** How long ago, as one reads it at a glance: `12 min`, `3 h`, the date when it is more than a day. */
+/** A short age: `12 min`, `3 h`, or the date after more than a day. */
 export function formatAge(at: string, now: number): string {
   const minutes = Math.floor((now - Date.parse(at)) / 60_000);
   if (minutes < 1) return 'now';

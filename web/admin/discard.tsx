@@ -1,4 +1,4 @@
-// Confirms at the foot of a dialog that unsaved changes are discarded.
+// Asks in the footer of a dialog before unsaved changes are discarded.
 import { useEffect, useId, useRef } from 'react';
 import { Button } from '../ui/button.tsx';
 

@@ -1,8 +1,8 @@
-// A figure in one line that shrinks to the width of its `@container`.
+// A single-line figure that shrinks to the width of its `@container`.
 
 interface FittingFigureProps {
   children: string;
-  /** Its size where there is room, as a CSS length. */
+  /** Maximum font size, as a CSS length. */
   size: string;
   className?: string;
 }

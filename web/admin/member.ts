@@ -1,10 +1,10 @@
-// The member of staff whose screens are shown, as the guard established it for every loader behind it.
+// The staff member whose screens are shown. The guard sets it for all loaders behind it.
 import { createContext } from 'react-router';
 import type { Staff, StaffStatus } from '../lib/staff.ts';
 
 interface EndedSession {
   status: StaffStatus;
-  /** Something on the screen is not saved. */
+  /** The screen has unsaved changes. */
   hasUnsaved: boolean;
 }
 
@@ -12,7 +12,7 @@ export interface Member {
   staff: Staff;
   id: string;
   email: string;
-  /** The session has ended under the open screen. */
+  /** The session has ended while the screen is open. */
   ended?: EndedSession;
 }
 

@@ -4,7 +4,7 @@ import { TextField } from '../ui/field.tsx';
 const shortestPassword = 8;
 
 interface NewPasswordFieldsProps {
-  /** Whose it is, for password managers. */
+  /** The account's e-mail, for password managers. */
   email: string;
   problem: string | null;
 }

@@ -1,12 +1,12 @@
-// The placeholders of a text that staff edit: what each stands for, and a button that inserts it.
+// The placeholders of a text that staff edit: their meaning, and buttons that insert them.
 import type { RefObject } from 'react';
 
 interface PlaceholdersProps<Name extends string> {
-  /** What each placeholder stands for, by its name without braces. */
+  /** Meaning of each placeholder, by its name without braces. */
   words: Readonly<Partial<Record<Name, string>>>;
   /** The form whose field `body` they are inserted into. */
   form: RefObject<HTMLFormElement | null>;
-  /** Takes the text of the field with the placeholder inserted. */
+  /** Called with the text of the field including the placeholder. */
   onInsert(body: string): void;
 }
 

@@ -1,8 +1,8 @@
-// The query cache of the staff screens: fresh for half a minute, and invalidated by the live channel.
+// The query cache of the staff screens: data is fresh for half a minute, and invalidated by the live channel.
 import { QueryClient } from '@tanstack/react-query';
 import { TableProblem } from './table-answer.ts';
 
-/** A refusal will be the same next time; a broken connection or a busy server may not. */
+/** Refusals are not retried; broken connections and busy servers are. */
 const isWorthAnotherTry = (error: Error): boolean =>
   !(error instanceof TableProblem) || error.status === 0 || error.status >= 500;
 

@@ -1,4 +1,4 @@
-// What each page of the staff area has in common: its title, that it is no search engine's, and where the services are.
+// Shared by all pages of the staff area: title, exclusion from search engines, and the origin of the services.
 import { redirectDocument } from 'react-router';
 import { openStaff, type Staff } from '../lib/staff.ts';
 import type { StoreAddress } from '../lib/store.ts';
@@ -26,8 +26,9 @@ export function describeStaffPage(matches: readonly unknown[], title: string) {
 }
 
 /**
- * The staff area, for what runs before a page is shown. To be called in the browser only.
- * @throws a redirect that loads the page anew when the visit did not begin in the staff area, where the services are named
+ * The staff client, for loaders. Browser only.
+ * @throws a redirect that reloads the page if the visit began outside of the staff area, whose document contains the
+ * origin of the services
  */
 export function staffFor(request: Request): Staff {
   const named = document.querySelector<HTMLMetaElement>(`meta[name="${services}"]`)?.content;

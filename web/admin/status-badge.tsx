@@ -1,4 +1,4 @@
-// A status as staff see it (specification §4, Admin-managed statuses).
+// A status as a badge for staff (specification §4, Admin-managed statuses).
 import { Badge, type BadgeTone } from '../ui/badge.tsx';
 
 const tones: Record<string, BadgeTone> = {
@@ -14,8 +14,8 @@ const tones: Record<string, BadgeTone> = {
   failed: 'red',
 };
 
-/** A status as words: `picked_up` is 'Picked Up'. */
-export const statusWords = (status: string): string =>
+/** A status as text: `picked_up` is 'Picked Up'. */
+export const statusLabel = (status: string): string =>
   status
     .split('_')
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
@@ -31,7 +31,7 @@ export function StatusBadge({ status, isSmall = false }: StatusBadgeProps) {
   const shown = status || 'pending';
   return (
     <Badge tone={tones[shown] ?? 'grey'} isSmall={isSmall}>
-      {statusWords(shown)}
+      {statusLabel(shown)}
     </Badge>
   );
 }

@@ -41,7 +41,7 @@ describe('an order', () => {
     });
   });
 
-  test('asks before it is cancelled, and says what becomes of money and drinks', () => {
+  test('asks before it is cancelled, and shows what happens to money and drinks', () => {
     expect(confirmOrderStatus(order('processing'), 'cancelled')?.text).toBe(
       'KES 1,901 was paid: a refund becomes due. The drinks go back into stock.',
     );
@@ -61,7 +61,7 @@ describe('an order', () => {
     );
   });
 
-  test('asks before a cancelled one is taken up again', () => {
+  test('asks before a cancelled one is reopened', () => {
     expect(confirmOrderStatus(order('cancelled'), 'processing')?.title).toBe('Take order ORD-1001 up again?');
   });
 

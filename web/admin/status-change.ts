@@ -1,6 +1,6 @@
 // Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
 import { chargeCents, formatKes } from '../../domain/money.ts';
-import { statusWords } from './status-badge.tsx';
+import { statusLabel } from './status-badge.tsx';
 
 /** What a change of an order's status depends on. */
 export interface OrderState {
@@ -12,7 +12,7 @@ export interface OrderState {
   payments?: readonly { status: string }[];
 }
 
-/** The same of a delivery. */
+/** The same for a delivery. */
 export interface DeliveryState {
   delivery_status: string;
   order: OrderState;
@@ -22,7 +22,7 @@ export interface DeliveryState {
 export interface Confirmation {
   title: string;
   text: string;
-  /** On the button that saves. */
+  /** Label of the button that saves. */
   confirm: string;
   tone: 'danger' | 'leaf';
 }
@@ -50,7 +50,7 @@ const orderStatusOf: Record<string, string> = {
 const isBackward = (rank: Record<string, number>, from: string, to: string): boolean =>
   (rank[to] ?? 0) < (rank[from] ?? 0);
 
-/** Whether M-PESA reported a payment in another amount, which staff have not decided about. */
+/** Whether M-PESA reported a payment of another amount that staff have not resolved. */
 const isInReview = ({ payments = [] }: OrderState): boolean =>
   payments.some(({ status }) => status === 'review');
 
@@ -65,7 +65,7 @@ export const needsConsent = ({ status, payment_status }: OrderState, to: string)
 export const deliveryNeedsConsent = ({ order }: DeliveryState, to: string): boolean =>
   needsConsent(order, orderStatusOf[to] ?? '');
 
-/** Why a status cannot be chosen for an order, in two or three words; null when it can. */
+/** Why a status cannot be chosen for an order, in two or three words; null if it can. */
 export const orderStatusBlock = ({ status, payment_status }: OrderState, to: string): string | null =>
   payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
 
@@ -78,7 +78,7 @@ export function deliveryStatusBlock({ order }: DeliveryState, to: string): strin
 /** The confirmation of a status; null if it is saved at once. */
 export function confirmOrderStatus(order: OrderState, to: string): Confirmation | null {
   const { order_number, status, payment_status } = order;
-  const words = statusWords(to);
+  const words = statusLabel(to);
   if (to === 'cancelled') {
     const comesBack = (orderRank[status] ?? 0) < 2;
     return {
@@ -107,7 +107,7 @@ export function confirmOrderStatus(order: OrderState, to: string): Confirmation 
   if (!isBackward(orderRank, status, to)) return null;
   return {
     title: `Set order ${order_number} back to ${words}?`,
-    text: `It is ${statusWords(status)} now. The customer gets no message about this step back.`,
+    text: `It is ${statusLabel(status)} now. The customer gets no message about this step back.`,
     confirm: `Set back to ${words}`,
     tone: 'danger',
   };
@@ -119,7 +119,7 @@ export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Conf
   if (deliveryNeedsConsent(delivery, to)) {
     return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
   }
-  const words = statusWords(to);
+  const words = statusLabel(to);
   const hasLeft = (deliveryRank[from] ?? 0) >= 2;
   if (to === 'failed') {
     if (!hasLeft || order.status === 'cancelled') return null;
@@ -133,7 +133,7 @@ export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Conf
   if (!isBackward(deliveryRank, from, to)) return null;
   return {
     title: `Set the delivery of ${order.order_number} back to ${words}?`,
-    text: `It is ${statusWords(from)} now. The order follows, and the customer gets no message.`,
+    text: `It is ${statusLabel(from)} now. The order follows, and the customer gets no message.`,
     confirm: `Set back to ${words}`,
     tone: 'danger',
   };

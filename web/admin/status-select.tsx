@@ -1,14 +1,14 @@
-// A status that is changed where it is shown: chosen from a menu, saved by choosing and not by moving through it, and confirmed
-// first where the change is hard to take back (WAI-ARIA, menu button pattern).
+// A menu that changes a status: saves on choice, not while moving through the options, with a confirmation if the
+// change is hard to undo (WAI-ARIA, menu button pattern).
 import { DropdownMenu } from 'radix-ui';
 import { useRef, useState } from 'react';
 import { Icon } from '../ui/icons.tsx';
 import { ConfirmDialog } from './confirm-dialog.tsx';
-import { StatusBadge, statusWords } from './status-badge.tsx';
+import { StatusBadge, statusLabel } from './status-badge.tsx';
 import type { Confirmation } from './status-change.ts';
 
 interface StatusSelectProps {
-  /** Names the status for screen readers: 'Status of ORD-1001'. */
+  /** Labels the status for screen readers: 'Status of ORD-1001'. */
   label: string;
   value: string;
   options: readonly string[];
@@ -16,7 +16,7 @@ interface StatusSelectProps {
   saving?: string | undefined;
   /** The confirmation of this status; null if none. */
   confirmation(status: string): Confirmation | null;
-  /** Why a status cannot be chosen; null when it can. */
+  /** Why a status cannot be chosen; null if it can. */
   block(status: string): string | null;
   onChoose(status: string): void;
 }
@@ -31,15 +31,17 @@ export function StatusSelect({
   onChoose,
 }: StatusSelectProps) {
   const [isOpen, setOpen] = useState(false);
-  // Kept while the dialog closes.
-  const [asked, setAsked] = useState<(Confirmation & { to: string }) | null>(null);
-  const [isAsking, setAsking] = useState(false);
+  // Stays set while the dialog closes.
+  const [pendingConfirmation, setPendingConfirmation] = useState<(Confirmation & { to: string }) | null>(
+    null,
+  );
+  const [isConfirming, setConfirming] = useState(false);
   const chosen = useRef<string | null>(null);
   const trigger = useRef<HTMLButtonElement>(null);
   const shown = saving ?? value;
   const isSaving = saving !== undefined;
 
-  /** Once the menu is closed and the focus back on its button, where it returns after the question. */
+  /** After the menu has closed and focus is back on its button, where it returns after the confirmation. */
   function decide() {
     const to = chosen.current;
     chosen.current = null;
@@ -49,16 +51,16 @@ export function StatusSelect({
       onChoose(to);
       return;
     }
-    setAsked({ ...question, to });
-    setAsking(true);
+    setPendingConfirmation({ ...question, to });
+    setConfirming(true);
   }
   return (
     <>
       <DropdownMenu.Root modal={false} open={isOpen} onOpenChange={(open) => setOpen(open && !isSaving)}>
         <DropdownMenu.Trigger
           ref={trigger}
-          aria-label={`${label}: ${statusWords(shown)}`}
-          // Not disabled while it is saved, which would throw the keyboard's focus away.
+          aria-label={`${label}: ${statusLabel(shown)}`}
+          // Not disabled while saving, which would lose the keyboard's focus.
           aria-busy={isSaving || undefined}
           aria-disabled={isSaving || undefined}
           className="inline-flex min-h-11 max-w-full items-center justify-self-start gap-1 rounded-md border border-line-strong bg-card px-1.5 transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:opacity-70"
@@ -103,18 +105,18 @@ export function StatusSelect({
           </DropdownMenu.Content>
         </DropdownMenu.Portal>
       </DropdownMenu.Root>
-      {asked ? (
+      {pendingConfirmation ? (
         <ConfirmDialog
-          open={isAsking}
-          title={asked.title}
-          text={asked.text}
-          confirm={asked.confirm}
-          tone={asked.tone}
+          open={isConfirming}
+          title={pendingConfirmation.title}
+          text={pendingConfirmation.text}
+          confirm={pendingConfirmation.confirm}
+          tone={pendingConfirmation.tone}
           dismiss="Keep it as it is"
-          onCancel={() => setAsking(false)}
+          onCancel={() => setConfirming(false)}
           onConfirm={() => {
-            setAsking(false);
-            onChoose(asked.to);
+            setConfirming(false);
+            onChoose(pendingConfirmation.to);
           }}
         />
       ) : null}

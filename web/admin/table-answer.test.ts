@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ConflictError, isUnanswered, TableProblem, wordsOf } from './table-answer.ts';
+import { ConflictError, isUnanswered, messageForUser, TableProblem } from './table-answer.ts';
 
 test.each([
   [
@@ -18,10 +18,10 @@ test.each([
   ['only the browser has said', new TableProblem({ message: 'TypeError: Failed to fetch' }, 0), ''],
   ['a gateway or a hotel has put in between', new TableProblem({ message: '<!doctype html>…' }, 200), ''],
 ])('shows what is written for people only: %s', (_, error, words) => {
-  expect(wordsOf(error)).toBe(words);
+  expect(messageForUser(error)).toBe(words);
 });
 
-test('knows a call without an answer from a refused one', () => {
+test('distinguishes a call without a response from a refused one', () => {
   expect([0, 503, 409, 500].map((status) => isUnanswered(new TableProblem({ message: '' }, status)))).toEqual(
     [true, true, false, false],
   );

@@ -6,7 +6,7 @@ interface Answer<Data> {
   error: { message: string } | null;
 }
 
-/** What the table service refused, with its status and its word for programs. */
+/** An error response of the table service, with its status and code. */
 export class TableProblem extends Error {
   readonly status: number;
   readonly code: string;
@@ -32,8 +32,8 @@ export class ConflictError extends ShownError {
 }
 
 /**
- * The data of an answer.
- * @throws TableProblem with the service's own message when it refused
+ * The data of a response.
+ * @throws TableProblem with the service's own message
  */
 export function dataOf<Data>(answer: Answer<Data> & { status?: number }): NonNullable<Data> {
   if (answer.error) throw new TableProblem(answer.error, answer.status ?? 0);
@@ -41,16 +41,16 @@ export function dataOf<Data>(answer: Answer<Data> & { status?: number }): NonNul
 }
 
 /**
- * The row of an answer to `maybeSingle()`; null when there is none, which is an answer like any other.
- * @throws TableProblem with the service's own message when it refused
+ * The row of a response to `maybeSingle()`; null if there is none.
+ * @throws TableProblem with the service's own message
  */
 export function rowOrNull<Row>(answer: Answer<Row | null> & { status?: number }): Row | null {
   return answer.error === null && answer.data === null ? null : (dataOf(answer) as Row);
 }
 
 /**
- * The one row that a conditional update gave back: `.update(…).eq('id', id).eq(<what was seen>).select()`.
- * @throws ConflictError when there is none, since the row no longer is what the member saw
+ * The one row that a conditional update returned: `.update(…).eq('id', id).eq(<seen values>).select()`.
+ * @throws ConflictError without a row, because it has changed since the member saw it
  */
 export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number }, message?: string): Row {
   const [row] = dataOf(answer);
@@ -59,15 +59,16 @@ export function changedRow<Row>(answer: Answer<Row[] | null> & { status?: number
 }
 
 /**
- * The message of a failure, where it is written for people: by the shop's own code, or by `private.refuse` in its procedures.
- * @returns '' for anything that the database, a library, the browser or a gateway said
+ * The message of an error if it is for users: thrown by the shop's own code, or by `private.refuse` in its
+ * procedures.
+ * @returns '' for messages of the database, a library, the browser or a gateway
  */
-export function wordsOf(error: Error): string {
+export function messageForUser(error: Error): string {
   const isOurs =
     error instanceof ShownError || (error instanceof TableProblem && /^PT\d{3}$/.test(error.code));
   return isOurs ? error.message.trim() : '';
 }
 
-/** Whether a call had no answer, so that it may have been carried out all the same. */
+/** Whether a call had no response, so that it may have been executed. */
 export const isUnanswered = (error: Error): boolean =>
   error instanceof TableProblem && [0, 502, 503, 504].includes(error.status);

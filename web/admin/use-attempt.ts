@@ -1,18 +1,18 @@
 // One user action: whether it is running, and why it failed.
 import { useCallback, useRef, useState } from 'react';
-import { describeAuthProblem } from '../lib/auth-words.ts';
+import { describeAuthProblem } from '../lib/auth-error-texts.ts';
 
-/** @param fallback shown for a failure that has no words of its own */
+/** @param fallback message for errors without a message for users */
 export function useAttempt(fallback: string) {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
-  const isUnderWay = useRef(false);
+  const isRunning = useRef(false);
 
   /** Runs the action unless one is running. Returns true on success. The action returns or throws its error. */
   const attempt = useCallback(
     async (work: () => Promise<Error | null | undefined>): Promise<boolean> => {
-      if (isUnderWay.current) return false;
-      isUnderWay.current = true;
+      if (isRunning.current) return false;
+      isRunning.current = true;
       setBusy(true);
       setProblem(null);
       try {
@@ -24,7 +24,7 @@ export function useAttempt(fallback: string) {
         setProblem(describeAuthProblem(thrown, fallback));
         return false;
       } finally {
-        isUnderWay.current = false;
+        isRunning.current = false;
         setBusy(false);
       }
     },

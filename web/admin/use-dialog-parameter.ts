@@ -1,10 +1,10 @@
-// A dialog over a list that is open while the address names a row: reloaded, shared and left by the way back.
+// A dialog over a list that is open while the URL names a row: it can be reloaded, shared and closed with Back.
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 import { fromThisPage, useAddressDialogClose } from '../ui/dialog-history.ts';
 
 export interface DialogParameter {
-  /** The row the dialog is open for, or null. */
+  /** The id of the row, or null. */
   id: string | null;
   close(): void;
 }
@@ -30,7 +30,7 @@ export function useDialogParameter(name: string): DialogParameter {
 }
 
 /**
- * Opens such a dialog over the list as it is.
+ * Opens such a dialog without changing the list.
  * @param name of the search parameter
  */
 export function useDialogOpener(name: string): (id: string) => void {

@@ -1,9 +1,9 @@
-// The facts of this installation that the document came with.
+// Configuration of this installation that the document contains.
 import { useRouteLoaderData } from 'react-router';
 import type { PublicConfig } from '../lib/shop-context.ts';
 
 export function useInstallation(): PublicConfig {
   const facts = useRouteLoaderData<{ config: PublicConfig }>('root');
-  if (!facts) throw new Error('A staff screen is shown without the facts of the shop');
+  if (!facts) throw new Error('The document has no loader data of the root');
   return facts.config;
 }

@@ -1,4 +1,4 @@
-// The member of staff in front of the screens, for whatever is shown behind the guard.
+// The signed-in staff member, for components behind the guard.
 import { createContext, useContext } from 'react';
 import type { Member } from './member.ts';
 
@@ -7,6 +7,6 @@ export const MemberScope = createContext<Member | null>(null);
 /** @throws if used outside the staff layout */
 export function useMember(): Member {
   const member = useContext(MemberScope);
-  if (!member) throw new Error('There is no member of staff here');
+  if (!member) throw new Error('useMember is called outside of the staff layout');
   return member;
 }

@@ -1,17 +1,19 @@
-// One write of a staff screen: reports success or failure, and refetches the changed data.
+// A write of a staff screen: reports success or failure, and refetches the changed data.
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
-import { ConflictError, isUnanswered, wordsOf } from './table-answer.ts';
+import { ConflictError, isUnanswered, messageForUser } from './table-answer.ts';
 
 interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
   write(input: Input): Promise<Output>;
-  /** The success toast's text (specification §8). Default: no toast, for what `onSuccess` reports. */
+  /** Text of the success toast (specification §8). Default: no toast, for callers with `onSuccess`. */
   success?: string | ((output: Output, input: Input) => string);
-  /** The failure toast's text if the error has none. */
+  /** Text of the failure toast if the error has none. */
   failure: string;
-  /** Whether repeating it could move money or send a message twice. Without an answer it is not reported as failed. */
+  /**
+   * Whether repeating it could move money or send a message twice. Without a response it is not reported as failed.
+   */
   isUnsafeToRepeat?: boolean;
   /** First parts of the query keys to refetch. */
   refresh: readonly string[];
@@ -34,13 +36,13 @@ export function useSave<Input = void, Output = unknown>({
   const queries = useQueryClient();
   const refetch = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
   // Ignores a second press while the first write runs: a button is shown as busy only after the next render.
-  const underWay = useRef(new Set<string>());
+  const runningKeys = useRef(new Set<string>());
   const save = useMutation<Output, Error, Input>({
     async mutationFn(input) {
       try {
         return await write(input);
       } finally {
-        underWay.current.delete(keyOf(input));
+        runningKeys.current.delete(keyOf(input));
       }
     },
     onSuccess(output, input) {
@@ -61,7 +63,7 @@ export function useSave<Input = void, Output = unknown>({
               : hasNoAnswer
                 ? 'No answer'
                 : 'Error',
-          text: hasNoAnswer ? noAnswer : wordsOf(error) || failure,
+          text: hasNoAnswer ? noAnswer : messageForUser(error) || failure,
         });
       }
       // After a failure the current state is unknown: refetch without waiting, so that the member can retry.
@@ -72,16 +74,16 @@ export function useSave<Input = void, Output = unknown>({
   return {
     ...save,
     mutate: useCallback<typeof mutate>(
-      (...asked) => {
-        const key = keyOf(asked[0]);
-        if (underWay.current.has(key)) return;
-        underWay.current.add(key);
-        mutate(...asked);
+      (...parameters) => {
+        const key = keyOf(parameters[0]);
+        if (runningKeys.current.has(key)) return;
+        runningKeys.current.add(key);
+        mutate(...parameters);
       },
       [mutate],
     ),
   };
 }
 
-/** The same for what asks for the same. */
+/** Requests for the same thing have the same key. */
 const keyOf = (input: unknown): string => JSON.stringify(input) ?? '';

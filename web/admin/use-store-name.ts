@@ -1,4 +1,4 @@
-// What the shop is called.
+// The shop's name.
 import { useRouteLoaderData } from 'react-router';
 
 export function useStoreName(): string {

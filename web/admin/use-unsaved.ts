@@ -4,20 +4,20 @@ import { type Location, useBlocker } from 'react-router';
 
 export interface Unsaved {
   /** Whether the confirmation is shown. */
-  isAsked: boolean;
+  isBlocked: boolean;
   stay(): void;
   leave(): void;
   /** Sets whether there are unsaved changes, effective before the next render. Stable. */
   note(isUnsaved: boolean): void;
 }
 
-/** For a dialog that is open while the URL says so. */
+/** Whether it is a dialog that is open while the URL says so. */
 const anyAddress = (from: Location, to: Location): boolean =>
   from.pathname !== to.pathname || from.search !== to.search;
 
 /**
  * @param isUnsaved whether there are unsaved changes; false for callers that set it later
- * @param isAway whether a step would lose it
+ * @param isAway whether a navigation would lose them
  */
 export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
   const isThere = useRef(isUnsaved);
@@ -38,7 +38,7 @@ export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
     isThere.current = has;
   }, []);
   return {
-    isAsked: leaving.state === 'blocked',
+    isBlocked: leaving.state === 'blocked',
     stay: () => leaving.reset?.(),
     leave() {
       note(false);

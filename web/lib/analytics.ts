@@ -9,7 +9,7 @@ export interface Analytics {
 
 /**
  * Reports a page view after the page has loaded, so that it delays nothing.
- * @param pathname of the page; a tracking number in it is left out, and so is whatever follows a question mark
+ * @param pathname of the page; a tracking number in it and the query string are left out
  */
 export function reportPageView(url: string, domain: string, pathname: string): void {
   const { origin } = window.location;

@@ -1,4 +1,4 @@
-// Checks a list of products: a proxy in front of the tables may answer 200 with something else.
+// Validates a list of products: a proxy in front of the tables may answer 200 with another body.
 
 /** @param answer result of a query of products, of any type */
 export const areProducts = (answer: unknown): boolean =>

@@ -12,6 +12,6 @@ test('reads the known fields of an order change', () =>
   expect(readOrderChange({ ...change, tracking_number: 'JJ-20261121-1234' })).toEqual(change));
 
 test.each([null, undefined, 'text', {}, { ...change, status: 5 }, { ...change, id: undefined }])(
-  '%j is no news of an order',
+  'ignores %j',
   (payload) => expect(readOrderChange(payload)).toBeNull(),
 );

@@ -1,4 +1,4 @@
-// Live changes of one order through the realtime service. Loaded only by pages that subscribe to an order.
+// Realtime changes of one order. Loaded only by pages that subscribe to an order.
 import { RealtimeClient } from '@supabase/realtime-js';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
@@ -13,7 +13,7 @@ export interface OrderChange {
 
 interface Follower {
   onChange(change: OrderChange): void;
-  /** Changes may have been missed, as the channel has just opened or closed: load the order again. */
+  /** Changes may have been missed because the channel has just opened or closed: reload the order. */
   onGap(isOpen: boolean): void;
 }
 

@@ -4,7 +4,7 @@ import {
   type DeviceStorage,
   forgetOrders,
   interruptedOrderOf,
-  ordersToAskAbout,
+  ordersToLoad,
   type RememberedOrder,
   rememberedOrder,
   rememberedOrders,
@@ -13,14 +13,14 @@ import {
   setPaymentAside,
 } from './remembered-orders.ts';
 
-let kept: Map<string, string>;
+let stored: Map<string, string>;
 let storage: DeviceStorage;
 beforeEach(() => {
-  kept = new Map();
+  stored = new Map();
   storage = {
-    getItem: (key) => kept.get(key) ?? null,
-    setItem: (key, value) => void kept.set(key, value),
-    removeItem: (key) => void kept.delete(key),
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, value) => void stored.set(key, value),
+    removeItem: (key) => void stored.delete(key),
   };
 });
 
@@ -89,24 +89,24 @@ test('a payment that the customer closed does not resume by itself, but its stat
   closePayment('order-3', storage);
   expect(interruptedOrderOf('mango', storage)).toBeNull();
   // The newest is always loaded.
-  expect(ordersToAskAbout(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-1']);
+  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-1']);
 });
 
 test('reads the format of earlier versions', () => {
-  kept.set('jani.orders', JSON.stringify([{ ...order(1), reservedUntil: placedAt, expiresAt: placedAt }]));
+  stored.set('jani.orders', JSON.stringify([{ ...order(1), reservedUntil: placedAt, expiresAt: placedAt }]));
   expect(rememberedOrders(storage)).toHaveLength(1);
 });
 
 test('a change of an unknown order does nothing', () => {
   rememberPrompt('order-1', { paymentReference: 'ws_CO_1', phone: '0112345678' }, storage);
   closePayment('order-1', storage);
-  expect(kept.size).toBe(0);
+  expect(stored.size).toBe(0);
 });
 
 test.each(['', 'no json', '{"orderId":"x"}', '[null, 1, {"orderId":"x"}]'])(
   'unreadable storage (%j) counts as empty',
   (text) => {
-    kept.set('jani.orders', text);
+    stored.set('jani.orders', text);
     expect(rememberedOrders(storage)).toEqual([]);
   },
 );
@@ -114,7 +114,7 @@ test.each(['', 'no json', '{"orderId":"x"}', '[null, 1, {"orderId":"x"}]'])(
 test('deleting leaves no data', () => {
   rememberOrder(order(1), storage);
   forgetOrders(storage);
-  expect(kept.size).toBe(0);
+  expect(stored.size).toBe(0);
 });
 
 test('works without storage', () => {

@@ -27,7 +27,7 @@ export interface RememberedOrder {
 /** The used part of the Storage interface. */
 export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
-const keptOrders = 20;
+const maxOrders = 20;
 
 /** `localStorage`; null on the server and where it is disabled. */
 export function deviceStorage(): DeviceStorage | null {
@@ -50,8 +50,8 @@ export function onStoredOrdersChange(callback: () => void): () => void {
 /** All stored orders, newest first. Unreadable data counts as none. */
 export function rememberedOrders(storage = deviceStorage()): RememberedOrder[] {
   try {
-    const kept: unknown = JSON.parse(storage?.getItem(ordersKey) ?? '[]');
-    return Array.isArray(kept) ? kept.filter(isRememberedOrder) : [];
+    const stored: unknown = JSON.parse(storage?.getItem(ordersKey) ?? '[]');
+    return Array.isArray(stored) ? stored.filter(isRememberedOrder) : [];
   } catch {
     return [];
   }
@@ -60,7 +60,7 @@ export function rememberedOrders(storage = deviceStorage()): RememberedOrder[] {
 /** Stores an order, replacing its earlier entry. */
 export function rememberOrder(order: RememberedOrder, storage = deviceStorage()): void {
   const others = rememberedOrders(storage).filter(({ orderId }) => orderId !== order.orderId);
-  keep([order, ...others], storage);
+  writeOrders([order, ...others], storage);
 }
 
 /**
@@ -91,11 +91,14 @@ export function setPaymentAside(orderId: string, storage = deviceStorage()): voi
 }
 
 /** The orders whose state is loaded: the newest one, and those that may be unpaid. At most 20. */
-export function ordersToAskAbout(storage = deviceStorage()): RememberedOrder[] {
+export function ordersToLoad(storage = deviceStorage()): RememberedOrder[] {
   return rememberedOrders(storage).filter((order, index) => index === 0 || order.isPaymentOpen);
 }
 
-/** The newest order of a product whose payment was interrupted, for example by a reload. It may have ended since. */
+/**
+ * The newest order of a product whose payment was interrupted, for example by a reload. The payment may have ended
+ * since.
+ */
 export function interruptedOrderOf(productId: string, storage = deviceStorage()): RememberedOrder | null {
   return (
     rememberedOrders(storage).find(
@@ -110,25 +113,25 @@ export function forgetOrders(storage = deviceStorage()): void {
     storage?.removeItem(ordersKey);
     announce();
   } catch {
-    // Storage that cannot be written contains no orders.
+    // Storage that cannot be written counts as empty.
   }
 }
 
 function change(orderId: string, changes: Partial<RememberedOrder>, storage: DeviceStorage | null): void {
   const orders = rememberedOrders(storage);
   if (!orders.some((order) => order.orderId === orderId)) return;
-  keep(
+  writeOrders(
     orders.map((order) => (order.orderId === orderId ? { ...order, ...changes } : order)),
     storage,
   );
 }
 
-function keep(orders: RememberedOrder[], storage: DeviceStorage | null): void {
+function writeOrders(orders: RememberedOrder[], storage: DeviceStorage | null): void {
   try {
-    storage?.setItem(ordersKey, JSON.stringify(orders.slice(0, keptOrders)));
+    storage?.setItem(ordersKey, JSON.stringify(orders.slice(0, maxOrders)));
     announce();
   } catch {
-    // Full or disabled storage must not fail an order: it is only not stored.
+    // Full or disabled storage must not fail an order: the order is then not stored.
   }
 }
 

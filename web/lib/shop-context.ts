@@ -21,8 +21,8 @@ export interface ShopContext {
   /** Queries as the anonymous visitor of the request. */
   store: Store;
   config: PublicConfig;
-  /** Declares what a page depends on (`page-facts.ts`), so that it is cached until one of these changes. */
-  madeFrom(...facts: string[]): void;
+  /** Adds cache tags (`cache-tags.ts`) to the page, which is cached until one of them changes. */
+  addCacheTags(...tags: string[]): void;
   /** Called with internal errors during the request. */
   onError(error: unknown): void;
 }

@@ -1,10 +1,10 @@
 import { SignJWT } from 'jose';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { createStaff, onStaffStatusMayHaveChanged, type Staff } from './staff.ts';
+import { createStaff, onStaffStatusChange, type Staff } from './staff.ts';
 
 // Answers of the services by path; a number is a status without a body.
 let answers: Record<string, unknown>;
-let asked: Request[];
+let requests: Request[];
 let staff: Staff;
 
 const userId = '5a000000-0000-4000-8000-000000000001';
@@ -36,10 +36,10 @@ function failUserRequest(): void {
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => {});
   answers = { '/auth/v1/user': user(), '/rest/v1/admin_profiles': [{ is_active: true }] };
-  asked = [];
+  requests = [];
   staff = createStaff({ url: 'http://services.example', key: 'sb_publishable_x' }, async (input, init) => {
     const request = new Request(input, init);
-    asked.push(request);
+    requests.push(request);
     const answer = answers[new URL(request.url).pathname];
     if (answer instanceof Error) throw answer;
     return typeof answer === 'number'
@@ -52,13 +52,13 @@ beforeEach(() => {
 describe('the staff status', () => {
   test('makes no request without a session', async () => {
     expect(await staff.status()).toEqual({ is: 'signed out' });
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
   test('is staff with an active profile, queried with the session token', async () => {
     await signIn('aal1');
     expect(await staff.status()).toEqual({ is: 'staff', id: userId, email: 'amina@jani.example' });
-    const profile = asked.find(({ url }) => url.includes('admin_profiles'));
+    const profile = requests.find(({ url }) => url.includes('admin_profiles'));
     expect(new URL(profile?.url ?? '').search).toBe(
       `?select=is_active&user_id=eq.${userId}&is_active=eq.true`,
     );
@@ -123,13 +123,13 @@ test.each([
   [new TypeError('offline'), false],
 ])('when the settings are %j, passkeys are taken: %s', async (settings, takes) => {
   answers['/auth/v1/settings'] = settings;
-  expect(await staff.takesPasskeys()).toBe(takes);
+  expect(await staff.arePasskeysEnabled()).toBe(takes);
 });
 
 describe('a refused call', () => {
   const setStatus = () =>
     staff.tables.from('products').update({ is_active: false }).eq('id', userId).select('id');
-  const callsOf = (path: string) => asked.filter(({ url }) => new URL(url).pathname === path).length;
+  const callsOf = (path: string) => requests.filter(({ url }) => new URL(url).pathname === path).length;
 
   test('returns its answer if the session is valid, after one check', async () => {
     await signIn('aal1');
@@ -145,7 +145,7 @@ describe('a refused call', () => {
   ])('waits for a new session of the same person: %s', async (_, refusal) => {
     await signIn('aal1');
     let reports = 0;
-    onStaffStatusMayHaveChanged(staff, () => {
+    onStaffStatusChange(staff, () => {
       reports += 1;
     });
     answers['/rest/v1/products'] = refusal;

@@ -27,15 +27,15 @@ export interface Staff {
   auth: GoTrueClient;
   /**
    * Queries with the session's access token. If the services refuse a call because the session has ended, the call waits
-   * for the same user to sign in again and is then repeated; so do `storage` and `askPayments`.
+   * for the same user to sign in again and is then repeated; so do `storage` and `callPayments`.
    */
   tables: PostgrestClient<Database>;
   /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
   status(): Promise<StaffStatus>;
-  /** Checks the session and notifies `onStaffStatusMayHaveChanged` if it has ended. */
+  /** Checks the session and notifies `onStaffStatusChange` if it has ended. */
   checkSession(): Promise<void>;
   /** Whether the auth service has passkeys enabled. */
-  takesPasskeys(): Promise<boolean>;
+  arePasskeysEnabled(): Promise<boolean>;
   /**
    * The storage client of this staff member, loaded on first use. `send` is a `fetch` for calls
    * that report their progress.
@@ -46,7 +46,7 @@ export interface Staff {
    * @returns its answer
    * @throws ShownError with the function's message, or if there was no answer
    */
-  askPayments<Answer>(question: { action: string } & Record<string, unknown>): Promise<Answer>;
+  callPayments<Answer>(body: { action: string } & Record<string, unknown>): Promise<Answer>;
   /** The realtime client of this staff member, loaded on first use. */
   live(): Promise<RealtimeClient>;
 }
@@ -57,7 +57,7 @@ const timeoutMs = 30_000;
 export const passwordResetPath = '/admin/reset-password';
 
 /** Events after which the staff status is checked again (specification §4, Admin access). */
-const standingEvents: AuthChangeEvent[] = [
+const statusEvents: AuthChangeEvent[] = [
   'SIGNED_IN',
   'SIGNED_OUT',
   'TOKEN_REFRESHED',
@@ -102,7 +102,7 @@ export function createStaff(
       return send(input, { ...init, headers });
     };
   const withTimeout: typeof fetch = (input, init) =>
-    // A stalled request fails, and typed text is retained.
+    // A stalled request fails, so that typed text is not lost in a form that never answers.
     transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(timeoutMs) });
   const openTables = (send: typeof fetch) =>
     new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
@@ -114,7 +114,7 @@ export function createStaff(
     tables: openTables(asMemberWithToken(withTimeout)),
     status,
     checkSession,
-    async takesPasskeys() {
+    async arePasskeysEnabled() {
       try {
         const answer = await transport(`${origin}/auth/v1/settings`, { headers: { apikey: address.key } });
         const settings: unknown = answer.ok ? await answer.json() : null;
@@ -127,21 +127,21 @@ export function createStaff(
       const { StorageClient } = await import('@supabase/storage-js');
       return new StorageClient(`${origin}/storage/v1`, { apikey: address.key }, asMemberWithToken(send));
     },
-    async askPayments<Answer>(question: { action: string } & Record<string, unknown>) {
+    async callPayments<Answer>(body: { action: string } & Record<string, unknown>) {
       const answer = await asMemberWithToken(transport)(`${origin}/functions/v1/mobile-money`, {
         method: 'POST',
         headers: { apikey: address.key, 'content-type': 'application/json' },
-        body: JSON.stringify(question),
+        body: JSON.stringify(body),
       }).catch(() => null);
-      const said = (await answer?.json().catch(() => null)) as (Answer & { error?: unknown }) | null;
-      if (!answer?.ok || !said) {
+      const result = (await answer?.json().catch(() => null)) as (Answer & { error?: unknown }) | null;
+      if (!answer?.ok || !result) {
         throw new ShownError(
-          typeof said?.error === 'string'
-            ? said.error
+          typeof result?.error === 'string'
+            ? result.error
             : 'The payment service did not answer. Please try again.',
         );
       }
-      return said;
+      return result;
     },
     async live() {
       const { RealtimeClient } = await import('@supabase/realtime-js');
@@ -154,7 +154,7 @@ export function createStaff(
 }
 
 /** An unanswered check does not change the status. */
-const isOver = (status: StaffStatus): boolean =>
+const isNoLongerStaff = (status: StaffStatus): boolean =>
   status.is !== 'staff' && !(status.is === 'not staff' && status.isUnanswered);
 
 /** Listeners for what the auth client has no event for: an account that is no longer staff. */
@@ -164,34 +164,34 @@ const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
 function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
   const listeners = new Set<() => void>();
   sessionListeners.set(auth, listeners);
-  let asked: Promise<StaffStatus> | null = null;
+  let pendingCheck: Promise<StaffStatus> | null = null;
   /** Concurrent refused calls share one check. */
-  const ask = () => {
-    asked ??= status().finally(() => {
-      asked = null;
+  const check = () => {
+    pendingCheck ??= status().finally(() => {
+      pendingCheck = null;
     });
-    return asked;
+    return pendingCheck;
   };
   const hasEnded = async (): Promise<boolean> => {
-    const now = await ask();
-    if (!isOver(now)) return false;
+    const now = await check();
+    if (!isNoLongerStaff(now)) return false;
     for (const listener of listeners) listener();
     return true;
   };
-  const untilSignedInAgain = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
+  const waitForSignIn = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
     new Promise<void>((resolve, reject) => {
       const end = (settle: () => void) => {
         data.subscription.unsubscribe();
         settle();
       };
-      const lookAgain = async () => {
-        const now = await ask();
+      const checkAgain = async () => {
+        const now = await check();
         if (now.is !== 'staff') return;
         end(now.id === userId ? resolve : () => reject(new Error('Another account signed in')));
       };
       const { data } = auth.onAuthStateChange((event) => {
         // The auth client awaits its listeners and must not be called before they return.
-        if (event !== 'SIGNED_OUT' && standingEvents.includes(event)) setTimeout(() => void lookAgain());
+        if (event !== 'SIGNED_OUT' && statusEvents.includes(event)) setTimeout(() => void checkAgain());
       });
       signal?.addEventListener('abort', () => end(() => reject(signal.reason)));
     });
@@ -205,7 +205,7 @@ function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
         const userId = (await auth.getSession()).data.session?.user.id;
         let answer = await send(input, init);
         while ((await mayMeanSessionEnded(answer, init?.method)) && (await hasEnded())) {
-          await untilSignedInAgain(userId, init?.signal);
+          await waitForSignIn(userId, init?.signal);
           answer = await send(input, init);
         }
         return answer;
@@ -228,7 +228,7 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
   const { data } = await auth.getSession();
   const { session } = data;
   if (!session) return { is: 'signed out' };
-  const [{ data: asked, error: userError }, profile, assurance] = await Promise.all([
+  const [{ data: userData, error: userError }, profile, assurance] = await Promise.all([
     // From the service, not from storage: another device may have ended the session or added a factor.
     auth.getUser(),
     tables
@@ -240,7 +240,7 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
     auth.mfa.getAuthenticatorAssuranceLevel(),
   ]);
   if (isAuthSessionMissingError(userError)) return { is: 'signed out' };
-  const { user } = asked;
+  const { user } = userData;
   const email = user?.email ?? session.user.email ?? '';
   if (userError || profile.error || !user) {
     console.warn('The admin check failed', userError ?? profile.error);
@@ -261,9 +261,9 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
  * Calls back after every event that can change the staff status, in this tab or others.
  * @returns a function that stops it
  */
-export function onStaffStatusMayHaveChanged({ auth }: Staff, listener: () => void): () => void {
+export function onStaffStatusChange({ auth }: Staff, listener: () => void): () => void {
   const { data } = auth.onAuthStateChange((event) => {
-    if (standingEvents.includes(event)) listener();
+    if (statusEvents.includes(event)) listener();
   });
   const listeners = sessionListeners.get(auth);
   listeners?.add(listener);

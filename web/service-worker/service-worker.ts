@@ -1,60 +1,60 @@
-// The shop's service worker: the catalogue and the order one follows stay readable without a network. With one, every page
-// comes from the network: a kept price is never shown while a fresh one can be had.
+// The shop's service worker: caches the catalogue and the tracked order for offline reading. Online, pages always
+// come from the network, so that a cached price is never shown while a current one is available.
 import { clientsClaim } from 'workbox-core';
 import type { WorkboxPlugin } from 'workbox-core/types.js';
 import { ExpirationPlugin, type ExpirationPluginOptions } from 'workbox-expiration';
 import { registerRoute } from 'workbox-routing';
 import { CacheFirst, NetworkFirst, type Strategy } from 'workbox-strategies';
-import { filesOf, keptAs, otherSizesOf, smallPicturesOf } from './what-is-kept.ts';
+import { buildFilesIn, cacheKindOf, otherRenderingsOf, smallImagesIn } from './cacheable-urls.ts';
 
-interface Lasting extends Event {
+interface ExtendableEvent extends Event {
   waitUntil(work: Promise<unknown>): void;
 }
-interface Navigation extends Lasting {
+interface FetchIds extends ExtendableEvent {
   clientId: string;
   resultingClientId: string;
 }
-interface Message extends Lasting {
+interface ClientMessage extends ExtendableEvent {
   data: unknown;
   source: { id: string } | null;
   ports: readonly MessagePort[];
 }
-/** The part of a worker's global scope that is used; the project's types are those of windows. */
+/** The used part of the worker's global scope; the project's types are those of windows. */
 interface WorkerScope {
   skipWaiting(): Promise<void>;
   clients: { get(id: string): Promise<{ url: string } | undefined> };
-  addEventListener(type: 'install' | 'activate', listener: (event: Lasting) => void): void;
-  addEventListener(type: 'message', listener: (event: Message) => void): void;
+  addEventListener(type: 'install' | 'activate', listener: (event: ExtendableEvent) => void): void;
+  addEventListener(type: 'message', listener: (event: ClientMessage) => void): void;
 }
 const worker = self as unknown as WorkerScope;
 const { origin } = self.location;
 
-// A new number discards caches of another format.
-const names = {
+// Increment the number to discard caches of an older format.
+const cacheNames = {
   shell: 'jani-shell-1',
   page: 'jani-pages-1',
   order: 'jani-order-1',
   file: 'jani-files-1',
-  picture: 'jani-pictures-1',
+  image: 'jani-pictures-1',
 };
 const offlinePage = '/offline.html';
-const keptSince = 'x-kept-since';
-const mostPages = 30;
-const week = 7 * 24 * 60 * 60;
-/** When an offline page was cached, by the window that received it. */
-const answeredFromKept = new Map<string, string>();
+const cachedAtHeader = 'x-kept-since';
+const maxPages = 30;
+const weekSeconds = 7 * 24 * 60 * 60;
+/** Time at which the page shown in a window was cached, by the window's client id. */
+const cachedAtByClient = new Map<string, string>();
 
 worker.addEventListener('install', (event) => {
   event.waitUntil(
     caches
-      .open(names.shell)
+      .open(cacheNames.shell)
       .then((shell) => shell.addAll([offlinePage, '/favicon.svg']))
-      // Whoever has a page open under the last version loses nothing: its files stay in the cache.
+      // Safe for pages that are open under the previous version: their files stay cached.
       .then(() => worker.skipWaiting()),
   );
 });
 worker.addEventListener('activate', (event) => {
-  const current = new Set<string>(Object.values(names));
+  const current = new Set<string>(Object.values(cacheNames));
   event.waitUntil(
     caches
       .keys()
@@ -64,13 +64,13 @@ worker.addEventListener('activate', (event) => {
 });
 clientsClaim();
 
-/** Only complete pages, dated, by their path without the query string, which filters them. */
-const asPage = {
+/** Caches only complete pages, with the time, by their path without the query string. */
+const pagePlugin = {
   async cacheWillUpdate({ response }: { response: Response }) {
     if (response.status !== 200 || response.redirected) return null;
     if (!response.headers.get('content-type')?.startsWith('text/html')) return null;
     const headers = new Headers(response.headers);
-    headers.set(keptSince, new Date().toISOString());
+    headers.set(cachedAtHeader, new Date().toISOString());
     // The cached body is not compressed.
     headers.delete('content-encoding');
     headers.delete('content-length');
@@ -80,38 +80,38 @@ const asPage = {
     return origin + new URL(request.url).pathname;
   },
   async cachedResponseWillBeUsed({ cachedResponse, event }: { cachedResponse?: Response; event: unknown }) {
-    const window = (event as Navigation | undefined)?.resultingClientId;
-    const since = cachedResponse?.headers.get(keptSince);
-    if (window && since) answeredFromKept.set(window, since);
+    const window = (event as FetchIds | undefined)?.resultingClientId;
+    const since = cachedResponse?.headers.get(cachedAtHeader);
+    if (window && since) cachedAtByClient.set(window, since);
     return cachedResponse ?? null;
   },
 };
 
-const bounded = (bounds: ExpirationPluginOptions) => new ExpirationPlugin(bounds) as WorkboxPlugin;
+const limited = (bounds: ExpirationPluginOptions) => new ExpirationPlugin(bounds) as WorkboxPlugin;
 
-const strategies: Record<'page' | 'order' | 'file' | 'picture', Strategy> = {
+const strategies: Record<'page' | 'order' | 'file' | 'image', Strategy> = {
   page: new NetworkFirst({
-    cacheName: names.page,
-    plugins: [asPage, bounded({ maxEntries: mostPages, maxAgeSeconds: 4 * week })],
+    cacheName: cacheNames.page,
+    plugins: [pagePlugin, limited({ maxEntries: maxPages, maxAgeSeconds: 4 * weekSeconds })],
   }),
   // Only the currently tracked order stays cached.
   order: new NetworkFirst({
-    cacheName: names.order,
-    plugins: [asPage, bounded({ maxEntries: 1, maxAgeSeconds: week })],
+    cacheName: cacheNames.order,
+    plugins: [pagePlugin, limited({ maxEntries: 1, maxAgeSeconds: weekSeconds })],
   }),
   file: new CacheFirst({
-    cacheName: names.file,
-    plugins: [bounded({ maxEntries: 150, maxAgeSeconds: 8 * week })],
+    cacheName: cacheNames.file,
+    plugins: [limited({ maxEntries: 150, maxAgeSeconds: 8 * weekSeconds })],
   }),
-  picture: new CacheFirst({
-    cacheName: names.picture,
-    plugins: [bounded({ maxEntries: 160, maxAgeSeconds: week, purgeOnQuotaError: true })],
+  image: new CacheFirst({
+    cacheName: cacheNames.image,
+    plugins: [limited({ maxEntries: 160, maxAgeSeconds: weekSeconds, purgeOnQuotaError: true })],
   }),
 };
 
 registerRoute(
   ({ url, request }) => {
-    const kind = keptAs(url, origin);
+    const kind = cacheKindOf(url, origin);
     return (
       request.mode === 'navigate' &&
       url.origin === origin &&
@@ -119,14 +119,14 @@ registerRoute(
     );
   },
   async ({ url, request, event }) => {
-    const kind = keptAs(url, origin);
+    const kind = cacheKindOf(url, origin);
     try {
       if (kind === 'page' || kind === 'order') {
         return await strategies[kind].handle({ request, event });
       }
       return await fetch(request);
     } catch {
-      return offlineAnswer();
+      return offlineResponse();
     }
   },
 );
@@ -137,21 +137,21 @@ const isPublic = ({ pathname }: URL): boolean =>
 
 registerRoute(
   ({ url, request }) => {
-    const kind = keptAs(url, origin);
-    return request.method === 'GET' && (kind === 'file' || kind === 'picture');
+    const kind = cacheKindOf(url, origin);
+    return request.method === 'GET' && (kind === 'file' || kind === 'image');
   },
   async ({ url, request, event }) => {
     // The files of staff screens are not cached.
-    const { clientId } = event as unknown as Navigation;
+    const { clientId } = event as unknown as FetchIds;
     const window = clientId ? await worker.clients.get(clientId) : undefined;
     if (window && new URL(window.url).pathname.startsWith('/admin')) return fetch(request);
-    const kind = keptAs(url, origin) === 'file' ? 'file' : 'picture';
+    const kind = cacheKindOf(url, origin) === 'file' ? 'file' : 'image';
     try {
       return await strategies[kind].handle({ request, event });
     } catch (error) {
-      const pictures = await caches.open(names.picture);
-      for (const other of otherSizesOf(url.pathname)) {
-        const found = await pictures.match(other);
+      const images = await caches.open(cacheNames.image);
+      for (const other of otherRenderingsOf(url.pathname)) {
+        const found = await images.match(other);
         if (found) return found;
       }
       throw error;
@@ -159,19 +159,19 @@ registerRoute(
   },
 );
 
-async function offlineAnswer(): Promise<Response> {
+async function offlineResponse(): Promise<Response> {
   const page = await caches.match(offlinePage);
   if (!page) return Response.error();
   const readable = [
-    ...(await (await caches.open(names.order)).keys()),
-    ...(await (await caches.open(names.page)).keys()),
+    ...(await (await caches.open(cacheNames.order)).keys()),
+    ...(await (await caches.open(cacheNames.page)).keys()),
   ].map(({ url }) => new URL(url).pathname);
   const links = readable
     .filter((path) => path !== '/track-order')
     .slice(0, 12)
     .map((path) => `<li><a href="${path}">${titleOf(path)}</a></li>`);
   const html = (await page.text()).replace(
-    '<!-- kept -->',
+    '<!-- cached pages -->',
     links.length > 0 ? `<h2>Still here to read</h2><ul>${links.join('')}</ul>` : '',
   );
   const headers = new Headers(page.headers);
@@ -179,7 +179,7 @@ async function offlineAnswer(): Promise<Response> {
   return new Response(html, { status: 503, headers });
 }
 
-// Only paths that `keptAs` accepts: letters, digits and hyphens.
+// Only receives paths that `cacheKindOf` accepts: letters, digits and hyphens.
 function titleOf(path: string): string {
   if (path === '/') return 'Home';
   const last = path.split('/').at(-1) ?? '';
@@ -189,45 +189,52 @@ function titleOf(path: string): string {
 }
 
 worker.addEventListener('message', (event) => {
-  const told = event.data as {
+  const message = event.data as {
     type?: unknown;
     pages?: unknown;
     files?: unknown;
     withPictures?: unknown;
   } | null;
-  if (told?.type === 'since') {
-    event.ports[0]?.postMessage((event.source && answeredFromKept.get(event.source.id)) ?? null);
+  if (message?.type === 'since') {
+    event.ports[0]?.postMessage((event.source && cachedAtByClient.get(event.source.id)) ?? null);
   }
-  if (told?.type === 'keep') {
-    event.waitUntil(keep(event, paths(told.pages), paths(told.files), told.withPictures === true));
+  if (message?.type === 'keep') {
+    event.waitUntil(
+      cacheUrls(event, paths(message.pages), paths(message.files), message.withPictures === true),
+    );
   }
 });
 
 const paths = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((path): path is string => typeof path === 'string').slice(0, 100) : [];
 
-/** Keeps pages that were reached without loading them as a whole, with all they need to be shown. */
-async function keep(event: Message, pages: string[], files: string[], withPictures: boolean): Promise<void> {
-  const wanted = new Set(files);
+/** Caches pages that were reached by client-side navigation, with the files that they need. */
+async function cacheUrls(
+  event: ClientMessage,
+  pages: string[],
+  files: string[],
+  withPictures: boolean,
+): Promise<void> {
+  const wantedFiles = new Set(files);
   for (const path of pages) {
     const url = new URL(path, origin);
-    const kind = keptAs(url, origin);
+    const kind = cacheKindOf(url, origin);
     if (kind !== 'page' && kind !== 'order') continue;
-    const answer = await strategies[kind]
+    const response = await strategies[kind]
       .handle({ request: new Request(url.href, { credentials: 'same-origin' }), event })
       .catch(() => null);
-    const html = (await answer?.text()) ?? '';
-    for (const file of filesOf(html)) wanted.add(file);
+    const html = (await response?.text()) ?? '';
+    for (const file of buildFilesIn(html)) wantedFiles.add(file);
     if (url.pathname.startsWith('/shop/') || kind === 'order') {
-      for (const file of smallPicturesOf(html, 4)) wanted.add(file);
+      for (const file of smallImagesIn(html, 4)) wantedFiles.add(file);
     }
     if (withPictures && url.pathname === '/shop')
-      for (const file of smallPicturesOf(html, 60)) wanted.add(file);
+      for (const file of smallImagesIn(html, 60)) wantedFiles.add(file);
   }
-  for (const file of wanted) {
+  for (const file of wantedFiles) {
     const url = new URL(file, origin);
-    const kind = keptAs(url, origin);
-    if (kind !== 'file' && kind !== 'picture') continue;
+    const kind = cacheKindOf(url, origin);
+    if (kind !== 'file' && kind !== 'image') continue;
     await strategies[kind].handle({ request: new Request(url.href), event }).catch(() => null);
   }
 }

@@ -1,4 +1,4 @@
-// What the pages of the catalogue make of a gateway that answers in the place of the tables.
+// Catalogue pages when a gateway answers instead of the table service.
 import { RouterContextProvider } from 'react-router';
 import { expect, test } from 'vitest';
 import { shopContext } from '../lib/shop-context.ts';
@@ -19,13 +19,13 @@ test.each([
   ['rows of another table', '[{"id":1},2]'],
   ['half of an answer', '[{"slug":'],
   ['a page', '<!doctype html><p>Welcome to the hotel'],
-])('%s, told with 200, is no catalogue: every page says so with 503', async (_, body) => {
+])('%s with status 200 results in 503 on every catalogue page', async (_, body) => {
   const context = new RouterContextProvider();
   const store = createStore(
     { url: 'http://shop.test', key: 'key' },
     { fetch: async () => new Response(body) },
   );
-  context.set(shopContext, { store, config: {}, madeFrom() {}, onError() {} } as never);
+  context.set(shopContext, { store, config: {}, addCacheTags() {}, onError() {} } as never);
   const request = new Request('http://shop.test/shop');
   const of = { context, request, params: { slug: 'mango-can' } } as never;
   for (const loader of [root, home, shop, product, sitemap] as Loader[]) {

@@ -1,4 +1,4 @@
-// What the screens need of a browser and the DOM of the component tests lacks.
+// What the screens need from a browser and happy-dom lacks.
 import { configure } from '@testing-library/dom';
 import { inject } from 'vitest';
 import { WebSocket } from 'ws';
@@ -8,25 +8,25 @@ const { happyDOM } = window as unknown as { happyDOM: { setURL(url: string): voi
 happyDOM.setURL(`${url}/admin`);
 Object.assign(globalThis, { WebSocket });
 
-// There is no layout: the content is as wide as the window, which decides between tables and compact rows.
+// happy-dom has no layout: the content is as wide as the window, which decides between tables and compact rows.
 Object.defineProperty(HTMLElement.prototype, 'clientWidth', {
   configurable: true,
   get: () => window.innerWidth,
 });
 
-// Every staff page names the services in its head.
+// The head of every staff page contains the origin of the services.
 const services = document.createElement('meta');
 services.name = 'shop-services';
 services.content = JSON.stringify({ url: '', key: publishable });
 document.head.append(services);
 
-// Nothing moves, so that nothing waits for the end of an animation.
+// Disables animations, so that no test waits for one.
 const still = document.createElement('style');
 still.textContent = '* { animation-name: none !important }';
 document.head.append(still);
 
 configure({
   asyncUtilTimeout: 20_000,
-  // The beginning of the message says what was not found; the whole document follows it.
+  // Testing Library appends the whole document to the first lines of the message.
   getElementError: (message) => new Error((message ?? 'not found').slice(0, 400)),
 });

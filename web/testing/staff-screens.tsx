@@ -1,4 +1,4 @@
-// Component tests of staff screens: the genuine routes, modules and query client in a DOM without layout, before a genuine shop.
+// Component tests of staff screens: the real routes, modules and query client in happy-dom, against a running shop.
 import { screen, waitFor } from '@testing-library/dom';
 import { type UserEvent, userEvent } from '@testing-library/user-event';
 import type { ComponentType } from 'react';
@@ -23,7 +23,7 @@ import routes from '../routes.ts';
 
 const given = inject('shop');
 
-/** The shop of the component tests, as the stories' helpers take it. */
+/** The shop of the component tests, in the shape that the helpers of the stories expect. */
 export const shop = { ...given, keys: async () => given };
 
 /** Reads rows with the secret key. */
@@ -32,8 +32,8 @@ export async function readRows<Row>(query: string): Promise<Row[]> {
 }
 
 /**
- * Replaces the next request whose URL contains a text.
- * @param answer gets what sends it after all
+ * Replaces the response to the next request whose URL contains `part`.
+ * @param answer receives a function that sends the request
  */
 export function interceptNext(
   part: string,
@@ -58,10 +58,10 @@ type RouteModule = Record<string, unknown> & { default: ComponentType<Record<str
 
 const modules = import.meta.glob<RouteModule>('../admin/**/*.{ts,tsx}');
 
-/** happy-dom does not know the element `search`, which browsers do. */
+/** happy-dom does not support the element `search`. */
 const unknownToDom = /^The tag <%s> is unrecognized in this browser.* search$/;
 
-/** Gives a route's component its props, as React Router's build does. */
+/** Passes a route component its props, as React Router's build does. */
 function withProps(Screen: ComponentType<Record<string, unknown>>): ComponentType {
   return function ScreenWithProps() {
     return (
@@ -108,7 +108,7 @@ function makeContext(): RouterContextProvider {
   context.set(shopContext, {
     store: createStore({ url: '', key: given.publishable }),
     config: {} as never,
-    madeFrom() {},
+    addCacheTags() {},
     onError(error) {
       throw error;
     },
@@ -118,7 +118,7 @@ function makeContext(): RouterContextProvider {
 
 export interface OpenScreen {
   user: UserEvent;
-  /** Presses a button once it accepts that: one that is busy ignores presses. */
+  /** Presses a button once it accepts presses: a busy button ignores them. */
   press(button: HTMLElement): Promise<void>;
   account: Account;
   /** The path and the parameters in the address bar. */
@@ -126,8 +126,8 @@ export interface OpenScreen {
 }
 
 /**
- * Opens a staff screen as a new member of staff, until the end of the test. Fails it at complaints of the console, and at toasts and
- * alerts with technical words.
+ * Opens a staff screen as a new staff member until the end of the test. Fails the test on console errors, and on
+ * toasts and alerts with technical messages.
  */
 export async function openScreen(
   path: string,
@@ -141,11 +141,11 @@ export async function openScreen(
   happyDOM.setViewport({ width: widths[on], height: 900 });
   window.history.replaceState(null, '', path);
 
-  const complaints: string[] = [];
+  const consoleMessages: string[] = [];
   const { error, warn } = console;
   console.error = console.warn = (...parts: unknown[]) => {
     const text = parts.map(String).join(' ');
-    if (!unknownToDom.test(text) && !expected?.test(text)) complaints.push(text);
+    if (!unknownToDom.test(text) && !expected?.test(text)) consoleMessages.push(text);
   };
   const messages = new Set<string>();
   const observer = new MutationObserver(() => {
@@ -159,19 +159,19 @@ export async function openScreen(
 
   staffRoutes ??= readRoutes();
   const router = createBrowserRouter(await staffRoutes, { getContext: makeContext });
-  const place = document.createElement('div');
-  document.body.append(place);
-  const root = createRoot(place);
+  const container = document.createElement('div');
+  document.body.append(container);
+  const root = createRoot(container);
   root.render(<RouterProvider router={router} />);
   onTestFinished(() => {
     root.unmount();
     router.dispose();
-    place.remove();
+    container.remove();
     observer.disconnect();
     Object.assign(console, { error, warn });
     localStorage.clear();
     sessionStorage.clear();
-    expect(complaints, 'the console').toEqual([]);
+    expect(consoleMessages, 'the console').toEqual([]);
     expect(technicalMessages([...messages]), 'toasts and alerts').toEqual([]);
   });
   await screen.findByText(`Welcome, ${account.email}`);

@@ -47,7 +47,8 @@ export function Button({
   onClick,
   ...rest
 }: ButtonProps) {
-  // The second click of a double-click would press what replaced the button: Pay, after Place Order.
+  // Ignores the second click of a double-click: it would press the button that replaced this one, such as Pay after
+  // Place Order.
   const isIgnored = (clicks: number) => isBusy || (type === 'submit' && clicks > 1);
   return (
     <button

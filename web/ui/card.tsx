@@ -1,4 +1,4 @@
-// A titled part of a screen, lying on the page.
+// A titled section of a screen.
 import { useId } from 'react';
 
 interface CardProps {

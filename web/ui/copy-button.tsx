@@ -4,7 +4,7 @@ import { Icon } from './icons.tsx';
 
 interface CopyButtonProps {
   text: string;
-  /** What is copied, in words: "tracking number". */
+  /** What is copied, for screen readers: "tracking number". */
   what: string;
 }
 

@@ -1,7 +1,8 @@
-// Dialogs in the browser's history: opening one adds an entry, closing it removes the entry, and Back closes the topmost one.
-//
-// An entry says in its state how many dialogs are open above the page. Its URL is that of the page. Inside the router both have
-// the hash `#_`, which a mask keeps out of the address bar: between entries that differ in nothing else the router loads nothing.
+// Dialogs in the browser's history: opening one adds an entry, closing it removes the entry, and Back closes the
+// topmost one.
+// The state of an entry contains the number of dialogs that are open above the page. Its URL is the URL of the page.
+// Inside the router both locations have the hash `#_`, masked in the address bar: the router loads no data when only
+// the entry's state differs.
 import { useCallback, useEffect, useLayoutEffect, useRef } from 'react';
 import {
   type Location,
@@ -13,9 +14,9 @@ import {
 } from 'react-router';
 
 const innerHash = '#_';
-/** How long a dialog may take to close after Back, or to stay open with a question. In ms. */
+/** Maximum time in ms that a dialog may take to close after Back, or to stay open to confirm. */
 const closingMs = 300;
-/** So long a step in the history, or leaving the page, may take. In ms. */
+/** Maximum time in ms that a step in the history, or leaving the page, may take. */
 const travellingMs = 1000;
 
 interface OpenDialog {
@@ -31,12 +32,12 @@ interface Steps {
   write(depth: number, isNew: boolean): void;
 }
 
-// One document has one history, so this is the state of the module. On the server none of it is used.
+// Module state, because a document has one history. Not used on the server.
 const dialogs: OpenDialog[] = [];
 let steps: Steps | null = null;
 /** Number of open dialogs of the current entry. */
 let depth = 0;
-/** Entries to remove besides those of closed dialogs. */
+/** Entries to remove in addition to those of closed dialogs. */
 let entriesToLeave = 0;
 /** Key of the entry that is being left; the next location has another. */
 let leaving: string | null = null;
@@ -48,7 +49,7 @@ const readDepth = ({ state }: Location): number => {
   return typeof stored === 'number' && stored > 0 ? stored : 0;
 };
 
-/** Key of the browser's current entry, as the router names it. It may be ahead of the location that is rendered. */
+/** Key of the browser's current entry, as used by the router. It may be newer than the rendered location. */
 const currentKey = (): string => window.history.state?.key ?? 'default';
 
 function settleSoon(): void {
@@ -74,12 +75,12 @@ function settle(): void {
   }
 }
 
-/** Waits for the next location before anything else is done to the history. */
+/** Waits for the next location before the history is changed again. */
 function travel(start: () => void): void {
   leaving = currentKey();
   window.clearTimeout(travelTimer);
   travelTimer = window.setTimeout(() => {
-    // There was no entry to go back to, or unsaved changes are being confirmed.
+    // There was no entry to go back to, or the user is confirming unsaved changes.
     leaving = null;
     if (depth > dialogs.length && steps?.isIdle()) {
       depth = dialogs.length;
@@ -90,9 +91,9 @@ function travel(start: () => void): void {
   start();
 }
 
-/** Back, or forward, has led to an entry with fewer dialogs than are open. */
-function closeDownTo(wanted: number): void {
-  for (const dialog of dialogs.slice(wanted).reverse()) {
+/** Closes dialogs after Back or Forward led to an entry with fewer dialogs than are open. */
+function closeDownTo(newDepth: number): void {
+  for (const dialog of dialogs.slice(newDepth).reverse()) {
     if (!dialog.close()) break;
     dialog.isClosing = true;
     window.setTimeout(() => {
@@ -103,7 +104,9 @@ function closeDownTo(wanted: number): void {
   settleSoon();
 }
 
-/** The next navigation leaves the page from a dialog: it replaces the dialog's entry instead of going back first. */
+/**
+ * Prepares a navigation from a dialog to another page: it replaces the dialog's entry instead of going back first.
+ */
 function leaveDialogs(): void {
   if (depth > 0) travel(() => {});
 }
@@ -117,7 +120,7 @@ export function useDialogEntry(isOpen: boolean, close: () => boolean): void {
   useLayoutEffect(() => {
     latest.current = close;
   });
-  // Before anything else reacts to the opening: the entry below keeps the scroll position of this moment.
+  // A layout effect, so that the entry below stores the scroll position of this moment.
   useLayoutEffect(() => {
     if (!isOpen) return;
     const dialog: OpenDialog = { close: () => latest.current(), isClosing: false };
@@ -139,9 +142,10 @@ export function useLeaveDialog(): { replace: boolean; leave(): void } {
 }
 
 /**
- * For dialogs that are open while the URL says so.
- * @param replace leads to the URL without it
- * @returns closes it: by going back where it was opened from this page (`fromThisPage`), so that the page has one entry, else by `replace`
+ * For dialogs that are open while the URL contains them.
+ * @param replace navigates to the URL without the dialog
+ * @returns closes the dialog: by going back if it was opened from this page (`fromThisPage`), so that the page has
+ * one entry, else by `replace`
  */
 export function useAddressDialogClose(replace: () => void): () => void {
   const isFromList = (useLocation().state as { isFromList?: boolean } | null)?.isFromList === true;
@@ -155,7 +159,7 @@ export function useAddressDialogClose(replace: () => void): () => void {
 /** State of a navigation that opens such a dialog. */
 export const fromThisPage = { isFromList: true };
 
-/** Does the work; once in the document, around or before every dialog. */
+/** Synchronises the history with the open dialogs. Render it once per document, before or around every dialog. */
 export function DialogHistory() {
   const location = useLocation();
   const type = useNavigationType();
@@ -178,7 +182,7 @@ export function DialogHistory() {
         const shown: Partial<Path> = mask ?? { pathname, search, hash };
         const inside = { pathname, search, hash: innerHash };
         const options = { mask: shown, preventScrollReset: true };
-        // Of the entry itself: a page may have used up what it was opened with (`orderAgain`).
+        // Read from the entry itself: the page may have removed parts of its state (`orderAgain`).
         const page = { ...window.history.state?.usr, dialogs: newDepth - 1 };
         if (isNew && newDepth === 1 && hash === '')
           void go(inside, { ...options, state: page, replace: true });
@@ -191,13 +195,13 @@ export function DialogHistory() {
   }, []);
 
   useEffect(() => {
-    // Rendered late: the browser is at another entry by now, or on its way from this one.
+    // Outdated render: the browser is already at another entry, or on the way there.
     if (location.key !== currentKey() || location.key === leaving) return;
     const isOwnStep = leaving !== null;
     leaving = null;
     window.clearTimeout(travelTimer);
     depth = readDepth(location);
-    // A step of its own closes nothing: a dialog that opened during it gets an entry.
+    // The module's own steps close nothing: a dialog that opened during one gets an entry.
     if (type === 'POP' && !isOwnStep && depth < dialogs.length) closeDownTo(depth);
     else settleSoon();
   }, [location, type]);

@@ -1,4 +1,4 @@
-// One dialog in two shapes: a drawer from the bottom of a phone, a centred dialog on larger screens.
+// A dialog with two layouts: a drawer from the bottom on phones, a centred dialog on larger screens.
 import { Dialog } from 'radix-ui';
 import {
   type ComponentProps,
@@ -14,7 +14,7 @@ import { useDialogEntry } from './dialog-history.ts';
 import { Icon } from './icons.tsx';
 import './dialog-or-drawer.css';
 
-/** From this width on it is a centred dialog (specification §9). */
+/** Width from which it is a centred dialog (specification §9). */
 const wide = '(min-width: 768px)';
 
 interface Surface {
@@ -33,11 +33,14 @@ const widths = {
 interface DialogOrDrawerProps {
   open: boolean;
   onOpenChange(open: boolean): void;
-  /** False where it opens without a step of its own: while the URL says so, or to ask about a navigation that waits. Default: true. */
+  /**
+   * Whether opening adds a history entry. False if the URL already contains the dialog, or if it confirms a blocked
+   * navigation. Default: true.
+   */
   hasOwnEntry?: boolean;
-  /** How wide it may get where it is a dialog: 36, 42 or 60 rem. */
+  /** Maximum width as a centred dialog: 36, 42 or 60 rem. */
   size?: keyof typeof widths;
-  /** Holds a DialogHeading, which labels the dialog. */
+  /** Contains a DialogHeading, which labels the dialog. */
   children: ReactNode;
 }
 
@@ -70,14 +73,14 @@ export function DialogOrDrawer({
     onOpenAutoFocus(event: Event) {
       const focused = document.activeElement;
       opener.current = focused instanceof HTMLElement ? focused : null;
-      // The dialog itself, so that its name is read first and no phone keyboard jumps up.
+      // Focuses the dialog itself: screen readers then read its name first, and no phone keyboard opens.
       event.preventDefault();
       if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
     },
     onCloseAutoFocus(event: Event) {
-      // It is opened by state, not by a trigger the library knows of, so focus is brought back here.
+      // The library restores focus only to its own triggers, and this dialog is opened by state.
       event.preventDefault();
-      // What opened it may be gone by its doing: then one goes on at what lies beneath, a dialog or the page.
+      // If the opener no longer exists, focus moves to the dialog or page beneath.
       if (opener.current?.isConnected) opener.current.focus();
       else {
         const beneath = document.querySelector<HTMLElement>('[role=dialog][data-state=open]');
@@ -85,12 +88,12 @@ export function DialogOrDrawer({
       }
     },
     onEscapeKeyDown(event: Event) {
-      // Inside, something smaller may be what is left: `data-own-escape`.
+      // An element inside may handle Escape itself: `data-own-escape`.
       const isOwn = event.target instanceof Element && event.target.closest('[data-own-escape]');
       if (isBusy || isOwn) event.preventDefault();
     },
     onInteractOutside(event: Event) {
-      // A toast lies above the dialog and is no part of it; touching one is no wish to leave.
+      // A press on a toast above the dialog does not close the dialog.
       const isToast = event.target instanceof Element && event.target.closest('[data-sonner-toaster]');
       if (isBusy || isToast) event.preventDefault();
     },
@@ -113,7 +116,7 @@ export function DialogOrDrawer({
     );
   }
   return (
-    // Only the handle drags: a swipe through a long form must not throw it away.
+    // Only the handle drags: a swipe through a long form must not close it.
     <Drawer.Root open={open} onOpenChange={close} dismissible={!isBusy} handleOnly>
       <Drawer.Portal>
         <Drawer.Overlay className="drawer-veil fixed inset-0 z-50 bg-dusk-950/55" />
@@ -130,10 +133,10 @@ export function DialogOrDrawer({
   );
 }
 
-/** How long a page may take to close it on request. */
+/** Time in ms after which a dialog that was asked to close counts as staying open. */
 const settlingMs = 150;
 
-/** Moves a drawer up again that was dragged down but stays open, for example to confirm unsaved changes. */
+/** Moves a drawer back up that was dragged down but stays open, for example to confirm unsaved changes. */
 function raise(sheet: HTMLElement | null): void {
   if (!sheet) return;
   sheet.style.transition = '';
@@ -195,12 +198,12 @@ export function DialogHeading({ title, description, isTerse = false, ...heading 
   );
 }
 
-/** The part that scrolls. */
+/** The scrolling part. */
 export function DialogBody({ children }: { children: ReactNode }) {
   const { isBusy } = useContext(SurfaceContext);
   return (
     <div
-      // While its fields are disabled nothing else in it takes the focus that scrolls it by keyboard.
+      // While its fields are disabled, the body itself takes focus, so that the keyboard can scroll it.
       tabIndex={isBusy ? 0 : undefined}
       className="dialog-body min-h-0 flex-1 scroll-py-3 overflow-y-auto overscroll-contain px-5 pt-1 pb-6 md:px-7"
     >
@@ -209,12 +212,12 @@ export function DialogBody({ children }: { children: ReactNode }) {
   );
 }
 
-/** The part with the main action, always in reach of the thumb. */
+/** The part with the main action, always visible. */
 export function DialogFooter({
   isSticky = false,
   children,
 }: {
-  /** Stays in view where all of the dialog scrolls as one, on a phone lying on its side. */
+  /** Stays visible when the whole dialog scrolls, on a phone in landscape. */
   isSticky?: boolean;
   children: ReactNode;
 }) {

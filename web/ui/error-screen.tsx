@@ -1,10 +1,10 @@
-// What is shown instead of a page that is not there or that failed.
+// Shown instead of a page that does not exist or failed.
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from './button.tsx';
 
 interface ErrorScreenProps {
   isMissing: boolean;
-  /** The shop answered that it cannot show the page now. */
+  /** The server answered that it cannot show the page now. */
   isUnavailable?: boolean;
   /** Offline, and the page is not cached on the device. */
   isOffline?: boolean;
@@ -34,7 +34,7 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
           <>
             <h1 className="text-4xl">No network, no juice. Yet.</h1>
             <p className="max-w-[40ch] text-dusk-100">
-              You are offline, and this page is not kept on this device. Nothing is lost; it is one tap away
+              You are offline, and this page is not stored on this device. Nothing is lost; it is one tap away
               once you are back.
             </p>
           </>
@@ -75,14 +75,14 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
   );
 }
 
-/** Filled in by the server, for staff to find the request in the log (`server/request-id.ts`). */
+/** Filled in by the server, so that staff can find the request in the log (`server/request-id.ts`). */
 function RequestId() {
   return (
     <p
       data-request-id=""
       suppressHydrationWarning
       className="text-sm text-dusk-100 empty:hidden"
-      // React keeps what the server wrote only in such an element.
+      // React keeps the server's markup only in an element with this prop.
       dangerouslySetInnerHTML={{ __html: '' }}
     />
   );

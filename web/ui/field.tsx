@@ -1,8 +1,8 @@
 // A labelled form field with a hint and an error.
 import { type ComponentProps, useId } from 'react';
-import { useOwnWords } from './use-own-words.ts';
+import { useValidationText } from './use-validation-text.ts';
 
-/** Classes of anything typed into. */
+/** Classes of inputs, selects and text areas. */
 export const inputStyle =
   'block w-full min-h-12 rounded-md border border-line-strong bg-card px-4 py-2.5 text-base text-ink ' +
   'placeholder:text-ink-faint transition-[border-color,box-shadow] hover:border-dusk-500 ' +
@@ -52,11 +52,16 @@ function Frame({
   );
 }
 
-export function TextField({ label, hint, problem: told, ...input }: Described & ComponentProps<'input'>) {
+export function TextField({
+  label,
+  hint,
+  problem: ownProblem,
+  ...input
+}: Described & ComponentProps<'input'>) {
   const ownId = useId();
   const id = input.id ?? ownId;
-  const { found, onInvalid, onInput } = useOwnWords(label);
-  const problem = found ?? told;
+  const { found, onInvalid, onInput } = useValidationText(label);
+  const problem = found ?? ownProblem;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
       <input
@@ -72,11 +77,16 @@ export function TextField({ label, hint, problem: told, ...input }: Described & 
   );
 }
 
-export function SelectField({ label, hint, problem: told, ...select }: Described & ComponentProps<'select'>) {
+export function SelectField({
+  label,
+  hint,
+  problem: ownProblem,
+  ...select
+}: Described & ComponentProps<'select'>) {
   const ownId = useId();
   const id = select.id ?? ownId;
-  const { found, onInvalid, onInput } = useOwnWords(label);
-  const problem = found ?? told;
+  const { found, onInvalid, onInput } = useValidationText(label);
+  const problem = found ?? ownProblem;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={select.required}>
       <select
@@ -92,11 +102,16 @@ export function SelectField({ label, hint, problem: told, ...select }: Described
   );
 }
 
-export function TextArea({ label, hint, problem: told, ...input }: Described & ComponentProps<'textarea'>) {
+export function TextArea({
+  label,
+  hint,
+  problem: ownProblem,
+  ...input
+}: Described & ComponentProps<'textarea'>) {
   const ownId = useId();
   const id = input.id ?? ownId;
-  const { found, onInvalid, onInput } = useOwnWords(label);
-  const problem = found ?? told;
+  const { found, onInvalid, onInput } = useValidationText(label);
+  const problem = found ?? ownProblem;
   return (
     <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
       <textarea

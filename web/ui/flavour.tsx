@@ -1,6 +1,6 @@
 // A flavour's name and colour.
 
-/** The slug that picks a flavour's colour from the palette: put it in `data-flavour`, then `var(--flavour)` is set. */
+/** The slug that selects a flavour's colour from the palette. As `data-flavour` it sets `var(--flavour)`. */
 export function flavourSlug(category: string | null): string | undefined {
   return category?.trim().toLowerCase().replaceAll(/\s+/g, '-');
 }

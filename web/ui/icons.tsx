@@ -1,4 +1,4 @@
-// The shop's icons: 24 x 24, drawn with one line.
+// The storefront's icons: 24 x 24, one stroke width.
 
 const drawings = {
   search: 'M10.5 17.5a7 7 0 1 0 0-14 7 7 0 0 0 0 14ZM15.6 15.6 20.5 20.5',

@@ -1,4 +1,4 @@
-// A notice about an event or state, beside its cause.
+// A message about an event or state, shown next to its cause.
 
 const tones = {
   success: 'border-leaf-300 bg-success-soft text-success',

@@ -1,4 +1,4 @@
-// An amount as shoppers read it: the currency small, the figure large.
+// A price: small currency, large amount.
 import { formatKsh } from '../../domain/money.ts';
 
 /** The price before an offer, crossed out. */
@@ -11,7 +11,7 @@ export function PreviousPrice({ cents, className = '' }: { cents: number; classN
   );
 }
 
-/** A sentence in which no line ends between a currency and its figure. */
+/** A sentence in which no line breaks between a currency and its amount. */
 export function TextWithAmounts({ children }: { children: string }) {
   return children.split(/(KSh [\d,]+\.\d\d)/).map((part, index) =>
     index % 2 === 1 ? (

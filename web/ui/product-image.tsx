@@ -1,6 +1,6 @@
-// A product's picture in the size shown, or a glass of juice when there is none.
+// A product's image, or a placeholder with a glass of juice.
 import { useCallback, useState } from 'react';
-import { isPictureAddress, renderedPicture, renderedSides } from '../../domain/product-picture.ts';
+import { isAllowedImageUrl, renderedImageUrl, renderedSides } from '../../domain/product-image.ts';
 
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
 const drawnWidths = [240, 360, 480, 720, 960];
@@ -8,9 +8,9 @@ const drawnWidths = [240, 360, 480, 720, 960];
 interface ProductImageProps {
   src: string | null;
   alt: string;
-  /** How wide it is shown, as in the `sizes` attribute. */
+  /** Displayed width, as in the `sizes` attribute. */
   sizes: string;
-  /** The largest picture of the first screen: fetched at once instead of lazily. */
+  /** The largest image of the first screen: loads eagerly instead of lazily. */
   isFirst?: boolean;
   className?: string;
 }
@@ -21,7 +21,7 @@ interface Source {
   avif?: string;
 }
 
-/** What to try, one after the other, to show a picture. */
+/** URLs to try one after the other until an image loads. */
 function sourcesOf(src: string): Source[] {
   const set = (widths: readonly number[], address: (width: number) => string | null) =>
     widths.map((width) => `${address(width)} ${width}w`).join(', ');
@@ -30,10 +30,10 @@ function sourcesOf(src: string): Source[] {
     const of = (format: string) => set(drawnWidths, (width) => `${stem}-${width}.${format}`);
     return [{ src, srcSet: of('webp'), avif: of('avif') }];
   }
-  const rendered = renderedPicture(src, 960);
+  const rendered = renderedImageUrl(src, 960);
   // Projects without image rendering serve the uploaded image.
   return rendered
-    ? [{ src: rendered, srcSet: set(renderedSides, (width) => renderedPicture(src, width)) }, { src }]
+    ? [{ src: rendered, srcSet: set(renderedSides, (width) => renderedImageUrl(src, width)) }, { src }]
     : [{ src }];
 }
 
@@ -41,7 +41,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
   const [failed, setFailed] = useState<{ src: string | null; times: number }>({ src, times: 0 });
   const times = failed.src === src ? failed.times : 0;
   const fail = useCallback(() => setFailed({ src, times: times + 1 }), [src, times]);
-  // The error event is lost before hydration, so a broken image is detected when it is attached.
+  // The error event is lost before hydration, so a broken image is detected when the element is attached.
   const inspect = useCallback(
     (image: HTMLImageElement | null) => {
       if (image?.complete && image.naturalWidth === 0) fail();
@@ -49,7 +49,7 @@ export function ProductImage({ src, alt, sizes, isFirst = false, className = '' 
     [fail],
   );
 
-  const source = src && isPictureAddress(src) ? sourcesOf(src)[times] : undefined;
+  const source = src && isAllowedImageUrl(src) ? sourcesOf(src)[times] : undefined;
   if (!source) {
     return (
       <span

@@ -1,4 +1,4 @@
-// A progress indicator without a known end, with its text.
+// An indeterminate progress indicator with its text.
 
 export function Spinner({ label }: { label: string }) {
   return (

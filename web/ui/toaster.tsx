@@ -1,4 +1,4 @@
-// The place where toasts appear: made once, outside the page's own tree, above every dialog.
+// The region of the toasts, mounted once outside the page's React tree, above every dialog.
 import { type ReactNode, useLayoutEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { toast as sonner, Toaster } from 'sonner';
@@ -8,98 +8,98 @@ export interface Toast {
   title: string;
   text: string;
   kind?: 'success' | 'error' | 'info';
-  /** Something to do about it. */
+  /** A button of the toast. */
   action?: { label: string; run(): void };
-  /** A newer message on the same topic takes the older one's place. */
+  /** A newer toast with the same topic replaces the older one. */
   topic?: string;
-  /** Below the text. The message then stays until `dismissToast` is called for its topic or its reader dismisses it. */
+  /** Below the text. The toast then stays until `dismissToast` is called for its topic or the user dismisses it. */
   content?: ReactNode;
-  /** Called when a message with content ends. */
+  /** Called when a toast with content is dismissed. */
   onDismiss?(): void;
 }
 
 const host = document.createElement('div');
 document.body.append(host);
 
-/** Gap between toasts, and around them. */
+/** Gap between toasts, and to the edges, in px. */
 const gap = 10;
-const toTheEdge = { wide: 20, narrow: 12 };
-/** As wide as a message is where it is not as wide as the screen. */
+const edgeGap = { wide: 20, narrow: 12 };
+/** Width of a toast on large screens, in px. */
 const width = 356;
-const narrowest = 768;
+const smallestWideScreen = 768;
 
-type Place = 'top-center' | 'bottom-right';
+type Position = 'top-center' | 'bottom-right';
 
 const openDialog = () =>
   document.querySelector('[role=dialog][data-state=open], [role=alertdialog][data-state=open]');
 
-/** Where a message covers nothing of use: beside a dialog or above it, which then makes room; on a phone under the header. */
-function place(): Place {
+/** Position that covers least: beside or above a dialog, which then makes room; on a phone below the header. */
+function choosePosition(): Position {
   const dialog = openDialog();
-  if (!dialog) return window.innerWidth < narrowest ? 'top-center' : 'bottom-right';
+  if (!dialog) return window.innerWidth < smallestWideScreen ? 'top-center' : 'bottom-right';
   const beside = (window.innerWidth - dialog.clientWidth) / 2;
-  return beside >= width + 2 * toTheEdge.wide ? 'bottom-right' : 'top-center';
+  return beside >= width + 2 * edgeGap.wide ? 'bottom-right' : 'top-center';
 }
 
-/** Tells the style sheet where messages at the top begin. */
-function tellTop(): void {
+/** Sets where toasts at the top begin, for the style sheet. */
+function setToastTop(): void {
   const header = openDialog() ? null : document.querySelector('header');
-  const top = Math.max(toTheEdge.narrow, (header?.getBoundingClientRect().bottom ?? 0) + gap);
+  const top = Math.max(edgeGap.narrow, (header?.getBoundingClientRect().bottom ?? 0) + gap);
   document.documentElement.style.setProperty('--toast-top', `${top}px`);
 }
 
-/** Tells it how much of the top of the screen they take from a dialog. */
-function tellRoom(): void {
+/** Sets the height that toasts at the top take from a dialog, for the style sheet. */
+function setToastRoom(): void {
   const messages = host.querySelectorAll<HTMLElement>(
     '[data-sonner-toast][data-y-position=top][data-visible=true]:not([data-removed=true])',
   );
   let room = 0;
   for (const message of messages) room += message.offsetHeight + gap;
   const { style } = document.documentElement;
-  if (room > 0) style.setProperty('--toast-room', `${room + toTheEdge.narrow}px`);
+  if (room > 0) style.setProperty('--toast-room', `${room + edgeGap.narrow}px`);
   else style.removeProperty('--toast-room');
 }
 
 const around = (edge: number) => ({
-  top: `var(--toast-top, ${toTheEdge.narrow}px)`,
+  top: `var(--toast-top, ${edgeGap.narrow}px)`,
   right: edge,
   bottom: edge,
   left: edge,
 });
 
-new MutationObserver(tellRoom).observe(host, {
+new MutationObserver(setToastRoom).observe(host, {
   subtree: true,
   childList: true,
   attributeFilter: ['data-removed', 'data-visible', 'data-y-position', 'style'],
 });
 
-// Dialogs trap focus. Alt+T moves it to a toast, and it returns by itself.
-const isHere = (target: EventTarget | null) => target instanceof Node && host.contains(target);
+// Dialogs trap focus. Alt+T moves it to a toast, and Sonner returns it.
+const isInToaster = (target: EventTarget | null) => target instanceof Node && host.contains(target);
 window.addEventListener(
   'focusout',
   (event) => {
-    if (isHere(event.relatedTarget)) event.stopPropagation();
+    if (isInToaster(event.relatedTarget)) event.stopPropagation();
   },
   { capture: true },
 );
 host.addEventListener('focusin', (event) => event.stopPropagation());
 
-let findPlace = () => {};
+let updatePosition = () => {};
 
 function Messages() {
-  const [position, setPosition] = useState(place);
-  // Before the first message, which comes as soon as this is on the page.
+  const [position, setPosition] = useState(choosePosition);
+  // A layout effect: the first toast is shown as soon as this component is mounted.
   useLayoutEffect(() => {
-    findPlace = () => {
-      const now = place();
-      // Nothing that is being read jumps, unless it would cover a dialog.
-      const isNothingShown = host.querySelector('[data-sonner-toast]') === null;
-      if (!isNothingShown && !openDialog()) return;
-      tellTop();
-      if (isNothingShown || now === 'top-center') setPosition(now);
+    updatePosition = () => {
+      const now = choosePosition();
+      // A visible toast does not move, unless it would cover a dialog.
+      const isEmpty = host.querySelector('[data-sonner-toast]') === null;
+      if (!isEmpty && !openDialog()) return;
+      setToastTop();
+      if (isEmpty || now === 'top-center') setPosition(now);
     };
-    const follow = () => findPlace();
-    // A dialog that opens under a message takes the focus.
+    const follow = () => updatePosition();
+    // A dialog that opens while a toast is shown moves the focus.
     document.addEventListener('focusin', follow);
     return () => document.removeEventListener('focusin', follow);
   }, []);
@@ -111,10 +111,10 @@ function Messages() {
       expand
       closeButton
       gap={gap}
-      offset={around(toTheEdge.wide)}
-      mobileOffset={around(toTheEdge.narrow)}
+      offset={around(edgeGap.wide)}
+      mobileOffset={around(edgeGap.narrow)}
       containerAriaLabel="Messages"
-      // An open dialog makes the page around it deaf to the pointer; a message stays dismissable.
+      // An open dialog disables pointer events outside of it; toasts stay dismissable.
       style={{ pointerEvents: 'auto', fontFamily: 'inherit' }}
       toastOptions={{
         unstyled: true,
@@ -153,21 +153,20 @@ const ready = new Promise<void>((resolve) => {
   );
 });
 
-const lastOn = new Map<string, string | number>();
+const lastByTopic = new Map<string, string | number>();
 
-/** Ends the one on this topic. */
+/** Dismisses the toast of a topic. */
 export function endToast(topic: string): void {
-  const shown = lastOn.get(topic);
-  lastOn.delete(topic);
+  const shown = lastByTopic.get(topic);
+  lastByTopic.delete(topic);
   if (shown !== undefined) sonner.dismiss(shown);
 }
 
 export function endAllToasts(): void {
-  lastOn.clear();
+  lastByTopic.clear();
   sonner.dismiss();
 }
 
-/** Shows one. */
 export function raiseToast({
   title,
   text,
@@ -177,10 +176,10 @@ export function raiseToast({
   content,
   onDismiss,
 }: Toast): void {
-  // The region must be in the page before its first message, or a screen reader does not notice it.
+  // The live region must be in the page before its first message, or screen readers do not announce it.
   void ready.then(() => {
-    findPlace();
-    const before = topic ? lastOn.get(topic) : undefined;
+    updatePosition();
+    const before = topic ? lastByTopic.get(topic) : undefined;
     if (before !== undefined && !content) sonner.dismiss(before);
     const id = sonner[kind](title, {
       description: content ? (
@@ -193,15 +192,15 @@ export function raiseToast({
       ),
       ...(content && {
         duration: Number.POSITIVE_INFINITY,
-        // In its place: dismissing the one before would report that its reader did so.
+        // Updates the toast in place: dismissing the previous one would call its `onDismiss`.
         ...(before !== undefined && { id: before }),
         onDismiss() {
-          if (topic) lastOn.delete(topic);
+          if (topic) lastByTopic.delete(topic);
           onDismiss?.();
         },
       }),
       ...(action && { action: { label: action.label, onClick: () => action.run() } }),
     });
-    if (topic) lastOn.set(topic, id);
+    if (topic) lastByTopic.set(topic, id);
   });
 }

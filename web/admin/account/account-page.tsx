@@ -1,4 +1,4 @@
-// A staff member's own account: password, second factor, passkeys, and where else they are signed in.
+// A staff member's own account: password, second factor, passkeys and other sessions.
 import { useRevalidator } from 'react-router';
 import { CardColumns } from '../card-columns.tsx';
 import { memberContext } from '../member.ts';
@@ -13,14 +13,14 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export async function clientLoader({ context }: Route.ClientLoaderArgs) {
   const { staff, email } = context.get(memberContext);
-  const [factors, takesPasskeys, sessions] = await Promise.all([
+  const [factors, arePasskeysEnabled, sessions] = await Promise.all([
     staff.auth.mfa.listFactors(),
-    staff.takesPasskeys(),
+    staff.arePasskeysEnabled(),
     staff.tables.rpc('list_own_sessions'),
   ]);
   if (factors.error) throw factors.error;
   if (sessions.error) throw sessions.error;
-  const passkeys = takesPasskeys ? await staff.auth.passkey.list() : null;
+  const passkeys = arePasskeysEnabled ? await staff.auth.passkey.list() : null;
   if (passkeys?.error) throw passkeys.error;
   return {
     staff,

@@ -1,4 +1,4 @@
-// Authenticator apps as the second factor: added with a picture or a secret and a first code, and removed.
+// Authenticator apps as the second factor: enrolled with a QR code or a secret and a first code, and removed.
 import type { Factor } from '@supabase/auth-js';
 import { useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
@@ -12,7 +12,7 @@ import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { useStoreName } from '../use-store-name.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
-import { useWayBack } from './use-way-back.ts';
+import { useReturnFocus } from './use-return-focus.ts';
 
 interface AuthenticatorAppsProps {
   staff: Staff;
@@ -22,7 +22,7 @@ interface AuthenticatorAppsProps {
 
 interface Enrolment {
   id: string;
-  picture: string;
+  image: string;
   secret: string;
 }
 
@@ -33,7 +33,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
 
   // Focus returns to where the finished step began.
   const addButton = useRef<HTMLButtonElement>(null);
-  useWayBack(enrolment, () => addButton.current?.focus({ preventScroll: true }));
+  useReturnFocus(enrolment, () => addButton.current?.focus({ preventScroll: true }));
 
   const begin = (form: FormData) =>
     attempt(async () => {
@@ -43,8 +43,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
         friendlyName: String(form.get('name')).trim(),
         issuer: `${storeName} Admin`,
       });
-      if (data)
-        setEnrolment({ id: data.id, picture: asPicture(data.totp.qr_code), secret: data.totp.secret });
+      if (data) setEnrolment({ id: data.id, image: toImageUrl(data.totp.qr_code), secret: data.totp.secret });
       return error;
     });
   const confirm = (form: FormData) =>
@@ -128,7 +127,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
   );
 }
 
-/** What was begun before a reload would still hold its name. */
+/** Removes unfinished enrolments: one from before a reload would still occupy its name. */
 async function dropUnfinished({ auth }: Staff): Promise<void> {
   const { data } = await auth.mfa.listFactors();
   for (const { id, factor_type, status } of data?.all ?? []) {
@@ -155,7 +154,7 @@ function Confirm({ enrolment, isBusy, onConfirm, onGiveUp }: ConfirmProps) {
       <p className="text-sm">Scan this with your authenticator app, or type the secret into it.</p>
       <div className="flex flex-wrap items-center gap-4">
         <img
-          src={enrolment.picture}
+          src={enrolment.image}
           alt="QR code for the authenticator app"
           width={176}
           height={176}
@@ -192,8 +191,8 @@ function Confirm({ enrolment, isBusy, onConfirm, onGiveUp }: ConfirmProps) {
   );
 }
 
-/** The client library puts the drawing into an address as it is, where a `#` in it would end the address. */
-function asPicture(qrCode: string): string {
+/** The client library puts the SVG into a data URL unescaped, where a `#` would end the URL. */
+function toImageUrl(qrCode: string): string {
   const drawing = qrCode.slice(qrCode.indexOf('<'));
   return drawing.startsWith('<') ? `data:image/svg+xml,${encodeURIComponent(drawing)}` : qrCode;
 }

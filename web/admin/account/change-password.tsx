@@ -27,7 +27,7 @@ export function ChangePassword({ staff, email, onChanged }: ChangePasswordProps)
     setChanged(false);
     if (wrong) return;
     const code = String(fields.get('code') ?? '').trim();
-    let isAskedForCode = false;
+    let isCodeRequired = false;
     const isDone = await attempt(async () => {
       const { error } = await staff.auth.updateUser({
         password,
@@ -35,12 +35,12 @@ export function ChangePassword({ staff, email, onChanged }: ChangePasswordProps)
         ...(code ? { nonce: code } : {}),
       });
       if (error?.code !== 'reauthentication_needed') return error;
-      isAskedForCode = true;
+      isCodeRequired = true;
       return (await staff.auth.reauthenticate()).error;
     });
     if (!isDone) return;
-    setNeedsCode(isAskedForCode);
-    if (isAskedForCode) return;
+    setNeedsCode(isCodeRequired);
+    if (isCodeRequired) return;
     setChanged(true);
     form.current?.reset();
     onChanged();

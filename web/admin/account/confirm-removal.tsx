@@ -1,21 +1,21 @@
-// Removing takes two presses; the second button names what is removed.
+// Removal in two presses; the second button names what is removed.
 import { useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { useWayBack } from './use-way-back.ts';
+import { useReturnFocus } from './use-return-focus.ts';
 
 interface ConfirmRemovalProps {
-  /** What is removed, in words. */
+  /** Name of what is removed. */
   what: string;
   isBusy: boolean;
   onConfirm(): void;
 }
 
 export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps) {
-  const [isAsking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const frame = useRef<HTMLSpanElement>(null);
 
   // Focus returns to the first button, or to the page if that is removed, too.
-  useWayBack(isAsking || null, () => frame.current?.querySelector('button')?.focus());
+  useReturnFocus(isConfirming || null, () => frame.current?.querySelector('button')?.focus());
   useLayoutEffect(() => {
     const own = frame.current;
     return () => {
@@ -27,26 +27,31 @@ export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps)
 
   return (
     <span ref={frame} className="flex min-w-0 flex-wrap gap-2">
-      {isAsking ? (
+      {isConfirming ? (
         <>
           <Button
             tone="danger"
             isBusy={isBusy}
             autoFocus
             onClick={() => {
-              setAsking(false);
+              setConfirming(false);
               onConfirm();
             }}
             className="min-w-0 wrap-anywhere"
           >
             Remove {what}
           </Button>
-          <Button tone="quiet" onClick={() => setAsking(false)}>
+          <Button tone="quiet" onClick={() => setConfirming(false)}>
             Keep
           </Button>
         </>
       ) : (
-        <Button tone="quiet" isBusy={isBusy} aria-label={`Remove ${what}...`} onClick={() => setAsking(true)}>
+        <Button
+          tone="quiet"
+          isBusy={isBusy}
+          aria-label={`Remove ${what}...`}
+          onClick={() => setConfirming(true)}
+        >
           Remove
         </Button>
       )}

@@ -1,4 +1,4 @@
-// A device's name for people, from the browser's user agent.
+// A readable device name from the browser's user agent.
 
 const browsers: [RegExp, string][] = [
   [/\bEdg(A|iOS)?\//, 'Edge'],

@@ -1,4 +1,4 @@
-// Where this account is signed in, and the way to end all of it but here.
+// The sessions of this account, and a button to end all others.
 import { useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Badge } from '../../ui/badge.tsx';

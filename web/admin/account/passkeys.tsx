@@ -1,4 +1,4 @@
-// Passkeys: signing in with a finger, a face or a key instead of the password.
+// Passkeys: sign-in with a fingerprint, a face or a security key instead of the password.
 import type { PasskeyListItem } from '@supabase/auth-js';
 import { useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
@@ -10,7 +10,7 @@ import { showToast } from '../../ui/toasts.tsx';
 import { formatDate } from '../dates.ts';
 import { useAttempt } from '../use-attempt.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
-import { useWayBack } from './use-way-back.ts';
+import { useReturnFocus } from './use-return-focus.ts';
 
 interface PasskeysProps {
   staff: Staff;
@@ -24,15 +24,15 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
 
   // Focus returns to the button that showed the removed field.
   const list = useRef<HTMLUListElement>(null);
-  useWayBack(renamed, (passkeyId) =>
+  useReturnFocus(renamed, (passkeyId) =>
     list.current?.querySelector<HTMLElement>(`[data-rename="${passkeyId}"]`)?.focus(),
   );
 
-  const change = (told: string, work: () => Promise<{ error: Error | null }>) =>
+  const change = (successText: string, work: () => Promise<{ error: Error | null }>) =>
     attempt(async () => {
       const { error } = await work();
       if (!error) {
-        showToast({ title: 'Success', text: told });
+        showToast({ title: 'Success', text: successText });
         setRenamed(null);
         onChanged();
       }

@@ -9,7 +9,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
 import { describeStaffPage } from '../staff-page.ts';
-import { wordsOf } from '../table-answer.ts';
+import { messageForUser } from '../table-answer.ts';
 import type { Route } from './+types/customer-data-page.ts';
 import { type ErasedData, identifierOf, useFind, useRequests } from './customer-data-queries.ts';
 import { EraseDialog } from './erase-dialog.tsx';
@@ -21,7 +21,7 @@ export default function CustomerDataPage() {
   const find = useFind();
   const [typed, setTyped] = useState('');
   const [problem, setProblem] = useState<string>();
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const [outcome, setOutcome] = useState<ErasedData | null>(null);
   const field = useRef<HTMLFormElement>(null);
 
@@ -82,18 +82,18 @@ export default function CustomerDataPage() {
       </form>
       {find.error ? (
         <Notice tone="danger" title="The search did not work">
-          {wordsOf(find.error) || 'Please check the connection and try again.'}
+          {messageForUser(find.error) || 'Please check the connection and try again.'}
         </Notice>
       ) : null}
       {outcome ? <Outcome outcome={outcome} /> : null}
       {find.data && !outcome ? (
-        <HeldData held={find.data} onFind={look} onErase={() => setAsked(true)} />
+        <HeldData held={find.data} onFind={look} onErase={() => setConfirming(true)} />
       ) : null}
       <EraseDialog
-        held={isAsked && find.data ? find.data : null}
-        onClose={() => setAsked(false)}
+        held={isConfirming && find.data ? find.data : null}
+        onClose={() => setConfirming(false)}
         onErased={(erased) => {
-          setAsked(false);
+          setConfirming(false);
           setTyped('');
           setOutcome(erased);
           find.reset();
@@ -129,7 +129,7 @@ function Outcome({ outcome: { erased, postponed } }: { outcome: ErasedData }) {
                   </Link>
                   : {reason}.{' '}
                   {is_own
-                    ? 'It is erased by itself once it is closed.'
+                    ? 'It is erased automatically once it is closed.'
                     : 'It is the order of another customer that this phone paid: repeat the request later.'}
                 </li>
               ))}
@@ -149,7 +149,7 @@ function Log() {
   return (
     <Card
       title="Last requests"
-      description="Without the person: only the database can tell whether two are the same."
+      description="Without names: only the database knows which requests are about the same person."
     >
       <ul className="grid gap-2 text-sm">
         {requests.map(({ id, kind, counts, requested_by_email, requested_at }) => (

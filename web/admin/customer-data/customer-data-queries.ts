@@ -1,4 +1,4 @@
-// Export and erasure of one person's data, as the database answers (`export_person`, `erase_person`), and the log of both.
+// Export and erasure of one person's data, by the procedures `export_person` and `erase_person`, and the log of both.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { dataOf } from '../table-answer.ts';
@@ -32,14 +32,14 @@ export interface HeldData {
 
 export interface ErasedData {
   erased: { orders: number; payments_for_others: number; inquiries: number; newsletter: number };
-  /** Orders that stay for now; own ones are anonymised by themselves once they are closed. */
+  /** Orders that remain for now; they are anonymised automatically once they are closed. */
   postponed: { id: string; order_number: string; reason: string; is_own: boolean }[];
 }
 
-/** A phone in its one spelling; anything else as it was typed. */
+/** A phone in its normalised format; any other text unchanged. */
 export const identifierOf = (typed: string): string => normalisePhone(typed) ?? typed.trim();
 
-/** Not a query: those refetch by themselves, and every lookup is logged. */
+/** A mutation, because queries refetch by themselves and every lookup is logged. */
 export function useFind() {
   const { tables } = useMember().staff;
   const queries = useQueryClient();

@@ -1,4 +1,4 @@
-// Confirms an erasure: its consequences, and the phone or e-mail once more.
+// Confirms an erasure: shows the consequences and asks for the phone or e-mail again.
 import { useId, useState } from 'react';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -57,7 +57,7 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
             </li>
             <li className="mt-1">Inquiries and the newsletter subscription are deleted.</li>
             <li className="mt-1">
-              M-PESA's own messages stay as long as the settings say: tax law asks for them.
+              M-PESA's own messages stay as long as the settings say: tax law requires them.
             </li>
             {open > 0 ? (
               <li className="mt-1 font-semibold">

@@ -1,4 +1,4 @@
-// What the shop holds about one person, in figures and orders, with the way to a copy and to erasure.
+// The stored data of one person as numbers and orders, with buttons to export and erase it.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';

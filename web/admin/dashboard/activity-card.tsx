@@ -1,4 +1,4 @@
-// Page views and orders of the last 30 days: a chart for the eye, a table for everybody.
+// Page views and orders of the last 30 days: a chart, and a table for screen readers and details.
 import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -35,7 +35,7 @@ export function ActivityCard() {
   );
 }
 
-/** @param countedAt where page views are counted instead; '' when it is here */
+/** @param countedAt where page views are counted instead; '' if they are counted here */
 function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string }) {
   const [views, orders] = [total(days, 'page_views'), total(days, 'orders')];
   const hasViews = countedAt === '' || views > 0;

@@ -1,4 +1,4 @@
-// The chart itself: page views as an area, orders as bars with a scale of their own. Loaded when there is one to draw.
+// The chart: page views as an area, orders as bars with their own scale. Loaded when there is data.
 import {
   Area,
   Bar,
@@ -14,10 +14,10 @@ import { type Day, formatDay } from './dashboard-queries.ts';
 const text = { fill: 'var(--color-ink-faint)', fontSize: 13 };
 const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: text } as const;
 
-// Nothing moves: figures are to be read, and live changes would set it off again and again.
+// No animation: live changes would restart it again and again.
 const still = { isAnimationActive: false } as const;
 
-/** A young shop's chart begins with its first day, and shows a week at least. */
+/** A new shop's chart begins with its first day, and shows at least a week. */
 function sinceFirst(days: readonly Day[]): Day[] {
   const first = days.findIndex(({ page_views, orders }) => page_views + orders > 0);
   return days.slice(Math.max(0, Math.min(first - 1, days.length - 7)));

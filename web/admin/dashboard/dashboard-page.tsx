@@ -1,5 +1,5 @@
-// The dashboard: four figures, the ways to what is done most, how the machinery is, and the last 30 days
-// (specification §2, Admin dashboard).
+// The dashboard: four statistics, quick actions, the system status and the last 30 days (specification §2, Admin
+// dashboard).
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';

@@ -5,10 +5,10 @@ import { dataOf } from '../table-answer.ts';
 import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 
-/** How long the figures of the machinery are taken for current. */
+/** Polling interval of the system status, in ms. */
 const minute = 60_000;
 
-/** The four figures (specification §7, Admin dashboard stats). */
+/** The four statistics (specification §7, Admin dashboard stats). */
 export function useFigures() {
   const { tables } = useMember().staff;
   return useQuery({

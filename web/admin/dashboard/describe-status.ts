@@ -26,7 +26,7 @@ export interface SystemStatus {
 }
 
 const [minute, hour] = [60_000, 3_600_000];
-/** A day, and time to make the backup. */
+/** A day, plus the time that a backup takes. */
 const backupAge = 26 * hour;
 const slowMs = 1500;
 
@@ -36,10 +36,10 @@ const slowMs = 1500;
  */
 export function ago(ms: number): string {
   if (ms < minute) return 'just now';
-  const inWords = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'} ago`;
-  if (ms < hour) return inWords(Math.floor(ms / minute), 'minute');
-  if (ms < 48 * hour) return inWords(Math.floor(ms / hour), 'hour');
-  return inWords(Math.floor(ms / (24 * hour)), 'day');
+  const formatAgeInWords = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'} ago`;
+  if (ms < hour) return formatAgeInWords(Math.floor(ms / minute), 'minute');
+  if (ms < 48 * hour) return formatAgeInWords(Math.floor(ms / hour), 'hour');
+  return formatAgeInWords(Math.floor(ms / (24 * hour)), 'day');
 }
 
 /** @param tookMs response time in this browser; null without a response */

@@ -1,4 +1,4 @@
-// The four figures (specification §2, Admin dashboard) and the money that arrived; skeletons until they are there.
+// The four statistics (specification §2, Admin dashboard) and the received money; skeletons while loading.
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { FittingFigure } from '../fitting-figure.tsx';
@@ -92,7 +92,7 @@ const money: readonly { label: string; figure(figures: Figures): number }[] = [
   { label: 'In all', figure: ({ received }) => received },
 ];
 
-/** What one can rely on: payments that arrived, less refunds. Nothing where the cards above report the failure. */
+/** The reliable figure: received payments less refunds. Empty if the cards above report the failure. */
 export function MoneyReceived() {
   const { data, error } = useFigures();
   if (error && !data) return null;

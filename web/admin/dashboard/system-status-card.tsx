@@ -1,4 +1,4 @@
-// The system status, in words besides colours.
+// The system status, as text besides colours.
 import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';

@@ -20,7 +20,7 @@ import {
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
-import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { DialogLoadState } from '../dialog-load-state.tsx';
 import { Discard } from '../discard.tsx';
 import { drinksOf } from '../orders/place.ts';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
@@ -47,7 +47,7 @@ function Opened({ id, onClose }: { id: string; onClose(): void }) {
   const { data: delivery, error, isFetching, refetch } = useDelivery(id);
   if (delivery) return <AssignForm delivery={delivery} onClose={onClose} />;
   return (
-    <DialogWithoutRow
+    <DialogLoadState
       title="Assign Delivery"
       noun="delivery"
       row={delivery}
@@ -78,7 +78,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   useKeepOpen(save.isPending);
 
   const isFirst = seen.delivery_person === null;
-  // After one's own save the list may be refreshed before the dialog is closed.
+  // After this member's own save the list may be refreshed before the dialog closes.
   const isChanged = !save.isPending && !save.isSuccess && !isSameAssignment(current, seen);
 
   function submit(from: ListedDelivery) {
@@ -86,7 +86,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
     setProblems(found ?? {});
     const first = fields.find((field) => found?.[field]);
     if (first) {
-      // After the error is announced, so that screen readers read it with the field.
+      // After the error is rendered, so that screen readers read it with the field.
       requestAnimationFrame(() =>
         formElement.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus(),
       );
@@ -97,7 +97,7 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   function choose({ name, phone, vehicle }: Rider) {
     setForm((now) => ({ ...now, person: name, phone: phone ?? '', vehicle: vehicle ?? '' }));
     setProblems(({ notes }) => (notes ? { notes } : {}));
-    // The next step by keyboard: Enter assigns.
+    // The next action by keyboard: Enter assigns.
     assignButton.current?.focus();
   }
   const field = (name: keyof DeliveryForm) => ({
@@ -168,8 +168,10 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
         </form>
       </DialogBody>
       <DialogFooter>
-        {unsaved.isAsked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-        <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isAsked ? 'hidden' : ''}`}>
+        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+        <div
+          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
+        >
           <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
             Cancel
           </Button>
@@ -262,17 +264,17 @@ interface ChangedNoticeProps {
   onWriteMine(): void;
 }
 
-/** Another staff member has assigned it: shows both, to choose one. */
+/** Another staff member has assigned it: shows both assignments to choose one. */
 function ChangedNotice({ current, onTakeTheirs, onWriteMine }: ChangedNoticeProps) {
   const { tables } = useMember().staff;
   const [by, setBy] = useState('');
   useEffect(() => {
-    let isGone = false;
+    let isStopped = false;
     void lastDeliveryChange(tables, current.order_id).then((last) => {
-      if (!isGone && last?.details.person) setBy(`Assigned by ${last.actor}, ${formatDateTime(last.at)}.`);
+      if (!isStopped && last?.details.person) setBy(`Assigned by ${last.actor}, ${formatDateTime(last.at)}.`);
     });
     return () => {
-      isGone = true;
+      isStopped = true;
     };
   }, [tables, current.order_id]);
   return (

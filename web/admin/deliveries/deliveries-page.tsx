@@ -1,4 +1,4 @@
-// The deliveries: searched, filtered, exported, assigned, and their status set where it is shown.
+// The deliveries: search, filters, export, assignment and status changes.
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { useNow } from '../age.tsx';
@@ -16,7 +16,7 @@ import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
@@ -31,9 +31,9 @@ export default function DeliveriesPage() {
   const { tables } = useMember().staff;
   const filters = useListFilters(['search', 'status', 'day', 'from', 'until', 'rider', 'due']);
   const { search, status, rider, due } = filters.values;
-  const asked = { search, status, rider, due, ...readDays(filters.values, useNow()) };
-  const deliveries = useDeliveries(asked);
-  const count = useDeliveryCount(asked);
+  const query = { search, status, rider, due, ...readDays(filters.values, useNow()) };
+  const deliveries = useDeliveries(query);
+  const count = useDeliveryCount(query);
   const riders = useRecentRiders() ?? [];
   const work = useWork();
   const deliveryStatus = useDeliveryStatus();
@@ -61,7 +61,7 @@ export default function DeliveriesPage() {
                 value={status}
                 options={[
                   { value: '', label: 'All Status' },
-                  ...deliveryStatuses.map((value) => ({ value, label: statusWords(value) })),
+                  ...deliveryStatuses.map((value) => ({ value, label: statusLabel(value) })),
                 ]}
                 onChoose={(value) => filters.set('status', value)}
               />
@@ -74,10 +74,10 @@ export default function DeliveriesPage() {
                 />
                 <ExportButton
                   name="deliveries"
-                  read={readDeliveries(tables, asked)}
+                  read={readDeliveries(tables, query)}
                   columns={exportColumns}
                 />
-                <PrintList heading="Deliveries" read={readDeliveries(tables, asked)} columns={printColumns} />
+                <PrintList heading="Deliveries" read={readDeliveries(tables, query)} columns={printColumns} />
               </MoreFilters>
             </ListToolbar>
             <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">

@@ -1,4 +1,4 @@
-// A delivery in the list (specification §2, Admin Deliveries), as a line of a table and as a compact row, and in the exported file.
+// A delivery in the list (specification §2, Admin Deliveries): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -12,7 +12,7 @@ import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
-import { StatusBadge, statusWords } from '../status-badge.tsx';
+import { StatusBadge, statusLabel } from '../status-badge.tsx';
 import { confirmDeliveryStatus, deliveryStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
@@ -88,7 +88,7 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
   ];
 }
 
-/** On a phone: short lines beside what is pressed. */
+/** On phones: short lines next to the controls. */
 export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; status: DeliveryStatus }) {
   const { order, delivery_person } = delivery;
   const place = order.anonymised_at ? null : (
@@ -100,7 +100,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_7.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_14rem]">
       <div className="grid min-w-0 gap-x-4 text-sm leading-5 sm:grid-cols-2">
-        {/* With a rider these two lines hold more than half the width. */}
+        {/* With a rider these two lines take more than half of the width. */}
         <p className={`flex items-center gap-2 whitespace-nowrap ${delivery_person ? 'sm:col-span-2' : ''}`}>
           <OrderLink delivery={delivery} className="py-0.5" />
           <DeliveryAge delivery={delivery} />
@@ -112,7 +112,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
           </span>
           {delivery_person ? place : null}
         </p>
-        {/* A row as high without a rider: the address that decides who goes has a line of its own. */}
+        {/* Same height without a rider: the address has its own line. */}
         {delivery_person || !place ? null : <p className="flex min-w-0 gap-1.5">{place}</p>}
         <p className="truncate" title={order.delivery_notes ?? undefined}>
           {drinksOf(order.order_items)}
@@ -270,7 +270,7 @@ function LastTime({ delivery: { pickup_time, delivery_time } }: { delivery: List
   const at = delivery_time ?? pickup_time;
   if (!at) return null;
   const word = delivery_time ? 'Delivered' : 'Picked';
-  // Its word would reach the status on a narrow phone.
+  // Its label would overlap the status on a narrow phone.
   return (
     <span title={word} className="flex min-w-0 items-center gap-1 text-xs">
       <Icon name={delivery_time ? 'check' : 'truck'} className="size-3.5 text-ink-soft" />
@@ -326,7 +326,7 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   },
   { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
   { title: 'Total (KES)', value: ({ order }) => order.total_amount / 100 },
-  { title: 'Status', value: ({ delivery_status }) => statusWords(delivery_status) },
+  { title: 'Status', value: ({ delivery_status }) => statusLabel(delivery_status) },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
   { title: 'Phone', value: ({ delivery_phone }) => delivery_phone },
   { title: 'Vehicle', value: ({ delivery_vehicle }) => delivery_vehicle },
@@ -347,5 +347,5 @@ export const printColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Items', value: ({ order }) => drinksOf(order.order_items) },
   { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
-  { title: 'Status', value: ({ delivery_status }) => statusWords(delivery_status) },
+  { title: 'Status', value: ({ delivery_status }) => statusLabel(delivery_status) },
 ];

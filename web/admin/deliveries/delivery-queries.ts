@@ -7,7 +7,7 @@ import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
-/** '' or null where nothing is filtered. */
+/** '' or null without a filter. */
 export interface DeliveryFilters extends Days {
   search: string;
   status: string;
@@ -15,7 +15,7 @@ export interface DeliveryFilters extends Days {
   due: string;
 }
 
-const asked = ({ search, status, rider, due, from_day, until_day }: DeliveryFilters) => ({
+const parametersOf = ({ search, status, rider, due, from_day, until_day }: DeliveryFilters) => ({
   search,
   status: status || null,
   rider: rider || null,
@@ -32,7 +32,7 @@ export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters
   return (({ after, limit, signal }) =>
     tables
       .rpc('search_deliveries', {
-        ...asked(filters),
+        ...parametersOf(filters),
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
@@ -43,7 +43,7 @@ export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters
       .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readDeliveries>>>;
-/** A delivery with its order, as the list shows it. */
+/** A delivery with its order, as in the list. */
 export type ListedDelivery = NonNullable<Answer['data']>[number];
 
 export function useDeliveries(filters: DeliveryFilters) {
@@ -51,25 +51,25 @@ export function useDeliveries(filters: DeliveryFilters) {
   return useRows<ListedDelivery>(['deliveries', 'list', filters], readDeliveries(tables, filters));
 }
 
-/** How many deliveries the filters leave; undefined until it is known. */
+/** Number of deliveries that match the filters; undefined until loaded. */
 export function useDeliveryCount(filters: DeliveryFilters): number | undefined {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['deliveries', 'count', filters],
     queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('count_deliveries', asked(filters)).abortSignal(signal)),
+      dataOf(await tables.rpc('count_deliveries', parametersOf(filters)).abortSignal(signal)),
   }).data;
 }
 
-/** One delivery as it is now; null when there is none. */
+/** The current state of one delivery; null if it does not exist. */
 export async function readDelivery(
   tables: Staff['tables'],
   id: string,
   signal?: AbortSignal,
 ): Promise<ListedDelivery | null> {
   if (!isUuid(id)) return null;
-  const asked = tables.from('deliveries').select(listed).eq('id', id);
-  const answer = await (signal ? asked.abortSignal(signal) : asked).maybeSingle();
+  const query = tables.from('deliveries').select(listed).eq('id', id);
+  const answer = await (signal ? query.abortSignal(signal) : query).maybeSingle();
   return rowOrNull(answer);
 }
 
@@ -79,7 +79,7 @@ export function useDelivery(id: string) {
     queryKey: ['deliveries', 'one', id],
     queryFn: ({ signal }) => readDelivery(tables, id, signal),
     staleTime: 0,
-    // A dialog opens with the current data: older data would look like another member's change.
+    // A dialog opens with current data: outdated data would look like another member's change.
     gcTime: 0,
   });
 }

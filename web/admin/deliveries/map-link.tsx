@@ -1,14 +1,14 @@
-// An order's address, as a link that shows it on a map.
+// An order's address as a link to a map.
 import { placeOf } from '../orders/place.ts';
 import type { ListedDelivery } from './delivery-queries.ts';
 
 type Place = Pick<ListedDelivery['order'], 'shipping_address' | 'city'>;
 
 export function MapLink({ order, className = 'tap underline' }: { order: Place; className?: string }) {
-  const wanted = encodeURIComponent(`${placeOf(order)}, ${order.city}, Kenya`);
+  const query = encodeURIComponent(`${placeOf(order)}, ${order.city}, Kenya`);
   return (
     <a
-      href={`https://www.google.com/maps/search/?api=1&query=${wanted}`}
+      href={`https://www.google.com/maps/search/?api=1&query=${query}`}
       target="_blank"
       rel="noreferrer"
       title={order.shipping_address}

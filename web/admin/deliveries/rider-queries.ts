@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
-/** Riders of the last 60 days, the latest first; undefined until they are known. */
+/** Riders of the last 60 days, newest first; undefined until loaded. */
 export function useRecentRiders() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -13,13 +13,13 @@ export function useRecentRiders() {
 }
 export type Rider = NonNullable<ReturnType<typeof useRecentRiders>>[number];
 
-/** How many orders and deliveries wait for staff. */
+/** Number of orders and deliveries that wait for staff. */
 export function useWork() {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['orders', 'work'],
     queryFn: async ({ signal }) => dataOf(await tables.rpc('count_work').abortSignal(signal))[0] ?? null,
-    // An order becomes late without any change of its row.
+    // Polled, because an order becomes late without a change of its row.
     refetchInterval: 60_000,
   }).data;
 }

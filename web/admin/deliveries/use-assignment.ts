@@ -6,13 +6,13 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
 
-/** Someone else was faster; how the delivery is now. */
-class AssignedMeanwhile extends ShownError {
+/** Another member was faster; contains the current delivery. */
+class AssignmentConflict extends ShownError {
   readonly current: ListedDelivery;
 
   constructor(message: string, current: ListedDelivery) {
     super(message);
-    this.name = 'AssignedMeanwhile';
+    this.name = 'AssignmentConflict';
     this.current = current;
   }
 }
@@ -48,7 +48,7 @@ export function useAssignment(onSaved: () => void) {
       if (answer.error && (code === 'delivery_already_assigned' || code === 'delivery_changed')) {
         const current = await readDelivery(tables, seen.id);
         if (!current) throw new TableProblem(answer.error, answer.status);
-        if (!isSameAssignment(current, seen)) throw new AssignedMeanwhile(answer.error.message, current);
+        if (!isSameAssignment(current, seen)) throw new AssignmentConflict(answer.error.message, current);
         // Only the status has changed, which needs no confirmation.
         answer = await assign(form, current);
       }
@@ -61,6 +61,6 @@ export function useAssignment(onSaved: () => void) {
     failure: 'Failed to assign delivery',
     refresh: ['deliveries', 'orders'],
     onSuccess: onSaved,
-    isShownElsewhere: (error) => error instanceof AssignedMeanwhile,
+    isShownElsewhere: (error) => error instanceof AssignmentConflict,
   });
 }

@@ -1,6 +1,6 @@
-// Setting a delivery's status where it is shown.
+// Sets a delivery's status from the list.
 import { formatDateTime } from '../dates.ts';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import { deliveryNeedsConsent } from '../status-change.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
@@ -18,7 +18,7 @@ export const useDeliveryStatus = () =>
     async whatHappened(tables, { order }) {
       const last = await lastDeliveryChange(tables, order.id);
       return last?.details.to
-        ? `${last.actor} set the delivery of ${order.order_number} to ${statusWords(last.details.to)} (${formatDateTime(last.at)}). That stays; nothing of yours was saved.`
+        ? `${last.actor} set the delivery of ${order.order_number} to ${statusLabel(last.details.to)} (${formatDateTime(last.at)}). That stays; nothing of yours was saved.`
         : `The delivery of ${order.order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
     },
     orderNumber: ({ order }) => order.order_number,

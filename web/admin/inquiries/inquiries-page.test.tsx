@@ -8,7 +8,7 @@ import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../.
 const send = (path: string, body: unknown) => asOwner(shop, `/rest/v1/${path}`, 'POST', body);
 const makeInquiry = (name: string, more: Record<string, unknown> = {}) =>
   send('inquiries', { name, email: 'somebody@mail.example', message: 'Hello', ...more });
-// A test that is tried again finds only its own.
+// Unique, so that a retried test finds only its own.
 beforeEach(async () => {
   const cleared = await asOwner(shop, '/rest/v1/inquiries?id=not.is.null', 'DELETE');
   expect(cleared.ok).toBe(true);
@@ -16,7 +16,7 @@ beforeEach(async () => {
 const countUnread = async () => (await readRows('inquiries?is_read=is.false&select=id')).length;
 
 const viewButton = (name: string) => screen.findByRole('button', { name: `View inquiry from ${name}` });
-/** The row of a person who wrote. */
+/** The row of a sender. */
 async function rowOf(name: string) {
   const row = (await viewButton(name)).closest<HTMLElement>('tr, li');
   if (!row) throw new Error(`no row of ${name}`);
@@ -67,7 +67,7 @@ test('an inquiry that another member has marked as read is reported so', async (
   await (await rowOf('Njoroge')).findByText('Read');
 });
 
-test('Mark All Read leaves an inquiry unread that arrives at that moment', async () => {
+test('Mark All Read leaves an inquiry unread that arrives at the same time', async () => {
   await makeInquiry('Achieng');
   const { press } = await openScreen('/admin/inquiries');
   await viewButton('Achieng');
@@ -94,7 +94,7 @@ test('a failure is reported, and the inquiry stays unread', async () => {
   expect(await readRows('inquiries?name=eq.Chebet&select=is_read')).toEqual([{ is_read: false }]);
 });
 
-test.each(['nonsense', randomUUID()])('an address of no inquiry says so: %s', async (id) => {
+test.each(['nonsense', randomUUID()])('shows that no inquiry has the id of the URL: %s', async (id) => {
   await openScreen(`/admin/inquiries?view=${id}`);
   const dialog = within(await screen.findByRole('dialog'));
   await dialog.findByText('There is no such inquiry. The address may be mistyped.');

@@ -1,4 +1,4 @@
-// The inquiries: searched, exported, opened whole, and marked as read, one or all.
+// The inquiries: search, export, details, and marking one or all as read.
 import { Button } from '../../ui/button.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { ListToolbar, SearchBox } from '../list/list-toolbar.tsx';

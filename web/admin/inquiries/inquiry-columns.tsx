@@ -1,4 +1,4 @@
-// An inquiry in the list (specification §2, Admin Inquiries), and in the exported file.
+// An inquiry in the list (specification §2, Admin Inquiries), and in the export.
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Age } from '../age.tsx';
@@ -82,7 +82,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
   ];
 }
 
-/** On a phone: what is asked, beside what is pressed. */
+/** On phones: the question next to the controls. */
 export function InquiryRow({
   inquiry,
   marking,

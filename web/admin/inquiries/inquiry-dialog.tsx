@@ -1,12 +1,12 @@
-// An inquiry opened whole, with the ways to answer it. It is open while the address says so: `?view=<id>`. Opening marks
-// nothing as read: there is no way back, and who only looks may leave it to somebody else.
+// The details of an inquiry, with links to answer it. Open while the URL has `?view=<id>`. Opening does not mark it
+// as read, because that cannot be undone and a colleague may still have to answer.
 import { type ReactNode, useRef } from 'react';
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
-import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { DialogLoadState } from '../dialog-load-state.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { ReadBadge, subjectOf } from './inquiry-columns.tsx';
 import { type Inquiry, useInquiry } from './inquiry-queries.ts';
@@ -32,7 +32,7 @@ function Opened({ id, marking, onClose }: { id: string; marking: Marking; onClos
   const { data: inquiry, error, isFetching, refetch } = useInquiry(id);
   if (inquiry) return <Whole inquiry={inquiry} marking={marking} onClose={onClose} />;
   return (
-    <DialogWithoutRow
+    <DialogLoadState
       title="Inquiry"
       noun="inquiry"
       row={inquiry}

@@ -6,7 +6,7 @@ export interface Entry {
   label: string;
   to: string;
   icon: StaffIconName;
-  /** What of it waits for staff, shown as a number. */
+  /** Key of the number of items that wait for staff. */
   waiting?: { count: keyof Waiting; words: string };
 }
 

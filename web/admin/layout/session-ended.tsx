@@ -1,4 +1,4 @@
-// Sign-in dialog over the screen of an ended session, which retains typed text.
+// Sign-in dialog over the screen of an ended session, so that typed text is not lost.
 import { Dialog } from 'radix-ui';
 import type { Staff, StaffStatus } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
@@ -7,8 +7,8 @@ import { Notice } from '../../ui/notice.tsx';
 import { SecondStep } from '../sign-in/second-step.tsx';
 import { useAttempt } from '../use-attempt.ts';
 
-/** Whether something on the screen is not saved: as reported to a browser that is about to leave, or typed into a dialog. */
-export function isSomethingUnsaved(): boolean {
+/** Whether the screen has unsaved changes: reported to a `beforeunload` event, or typed into a dialog. */
+export function hasUnsavedChanges(): boolean {
   return (
     !window.dispatchEvent(new Event('beforeunload', { cancelable: true })) ||
     document.querySelector('[role=dialog][data-state=open] form') !== null
@@ -22,7 +22,7 @@ interface SessionEndedProps {
   hasUnsaved: boolean;
 }
 
-/** Hides the screen beneath. Goes once this tab or another one has a session again. */
+/** Hides the screen beneath. Closes once this tab or another one has a session again. */
 export function SessionEnded({ staff, email, status, hasUnsaved }: SessionEndedProps) {
   const stay = (event: Event) => event.preventDefault();
   return (

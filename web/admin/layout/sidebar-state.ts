@@ -5,7 +5,7 @@ const week = 7 * 24 * 60 * 60;
 
 /**
  * @param cookies as in `document.cookie`
- * @param hasRoom whether the screen has room for it beside a table: decides where there is no cookie of ours
+ * @param hasRoom whether the screen has space for it next to a table: the default without a cookie
  */
 export function isSidebarExpanded(cookies: string, hasRoom = true): boolean {
   const stored = cookies.split(/;\s*/).find((cookie) => cookie.startsWith(`${name}=`));

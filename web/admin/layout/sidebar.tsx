@@ -1,4 +1,4 @@
-// The sidebar: beside the page from 768 px on, a drawer before that. 16rem, 3rem collapsed, 18rem as a drawer.
+// The sidebar: next to the page from 768 px on, otherwise a drawer. 16rem, 3rem collapsed, 18rem as a drawer.
 import type { RefObject } from 'react';
 import { NavLink } from 'react-router';
 import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
@@ -95,7 +95,7 @@ function Title({ storeName }: { storeName: string }) {
 
 interface EntriesProps {
   waiting: Waiting;
-  /** Whether a link takes the place of the current history entry. */
+  /** Whether a link replaces the current history entry. */
   replace?: boolean;
   onChoose?: () => void;
 }

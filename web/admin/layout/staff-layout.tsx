@@ -1,14 +1,14 @@
-// The layout of every staff screen, and its guard: only active staff pass.
+// The layout of every staff screen, and its guard: only active staff are admitted.
 import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
-import { onStaffStatusMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
+import { useEventToasts } from '../live/use-event-toasts.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
-import { useNotices } from '../live/use-notices.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { type Member, memberContext } from '../member.ts';
 import { queryClient } from '../query-client.ts';
@@ -16,44 +16,45 @@ import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { MemberScope } from '../use-member.tsx';
 import { useStoreName } from '../use-store-name.ts';
 import type { Route } from './+types/staff-layout.ts';
-import { isSomethingUnsaved, SessionEnded } from './session-ended.tsx';
+import { hasUnsavedChanges, SessionEnded } from './session-ended.tsx';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
 import { useSidebar } from './use-sidebar.ts';
 import '../staff.css';
 import './staff-layout.css';
 
-/** The last admitted staff member of this tab; null if the next screen must check. */
+/** The last admitted staff member of this tab; null if the next screen must check first. */
 let admitted: Member | null = null;
 /** The staff member of these screens, also during a new check. */
-let shownTo: Member | null = null;
-/** The button of this tab was pressed: then the sign-in page follows, not the dialog over the screen. */
+let shownMember: Member | null = null;
+/** Set by this tab's Sign Out button: the sign-in page follows, not the dialog over the screen. */
 let isSigningOut = false;
 
 const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next) => {
   const staff = staffFor(request);
-  // From one screen to the next nobody waits for the services: the layout asks them meanwhile, and they show nothing to
-  // who has no right to it. Asking for the same address again has the whole check made; requests name no part of a page.
+  // Between screens the check runs concurrently and does not delay the next screen: row level security protects its
+  // data. A navigation to the current URL waits for the check (`request.url` has no fragment).
   let member = admitted;
   const isSameAddress = request.url === window.location.href.replace(/#.*$/, '');
   if (member?.staff !== staff || isSameAddress) {
     const status = await staff.status();
     member = status.is === 'staff' ? { staff, id: status.id, email: status.email } : null;
-    // A line that is down says nothing of who was let in before; what they ask for is refused where it is kept.
-    if (status.is === 'not staff' && status.isUnanswered && shownTo?.staff === staff) member = shownTo;
-    // An outdated answer must not replace a newer one.
+    // A failed connection does not revoke an admission; the services authorise each request.
+    if (status.is === 'not staff' && status.isUnanswered && shownMember?.staff === staff)
+      member = shownMember;
+    // An outdated response must not replace a newer one.
     if (!request.signal.aborted) admitted = member;
-    // Sessions also end elsewhere or expire. Without a sign-out here, the member signs in again and continues.
-    const canGoOn = (status.is === 'signed out' || status.is === 'second step') && !isSigningOut;
-    if (canGoOn && shownTo?.staff === staff) {
+    // Sessions also end elsewhere or expire. Without a sign-out in this tab, the member signs in again and continues.
+    const canSignInAgain = (status.is === 'signed out' || status.is === 'second step') && !isSigningOut;
+    if (canSignInAgain && shownMember?.staff === staff) {
       context.set(memberContext, {
-        ...shownTo,
-        ended: { status, hasUnsaved: isSomethingUnsaved() },
+        ...shownMember,
+        ended: { status, hasUnsaved: hasUnsavedChanges() },
       });
       return next();
     }
     if (!member) throw redirect('/admin/login');
-    shownTo = member;
+    shownMember = member;
   }
   context.set(memberContext, member);
   return next();
@@ -78,32 +79,32 @@ export function HydrateFallback() {
 
 export default function StaffLayout({ loaderData: { staff, id, email, ended } }: Route.ComponentProps) {
   const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
-  // The next user of this device sees no data of this one.
+  // The next user of this device must not see data of this one.
   useEffect(() => {
     isSigningOut = false;
     return () => {
       admitted = null;
-      shownTo = null;
+      shownMember = null;
       queryClient.clear();
       void dismissAllToasts();
     };
   }, []);
   const { revalidate } = useRevalidator();
-  // Asking again runs the guard again, also together with a step to another screen.
+  // Revalidation runs the guard again, also together with a step to another screen.
   useEffect(
     () =>
-      onStaffStatusMayHaveChanged(staff, () => {
+      onStaffStatusChange(staff, () => {
         admitted = null;
         void revalidate();
       }),
     [staff, revalidate],
   );
-  // Decided when the session ends: the dialog itself has a form.
-  const keepsScreen = useRef(true);
+  // Decided when the session ends, because the dialog itself contains a form.
+  const retainsScreen = useRef(true);
   const wasEnded = useRef(false);
-  if (ended && !wasEnded.current) keepsScreen.current = ended.hasUnsaved;
+  if (ended && !wasEnded.current) retainsScreen.current = ended.hasUnsaved;
   wasEnded.current = ended !== undefined;
-  const isCleared = ended !== undefined && !keepsScreen.current;
+  const isCleared = ended !== undefined && !retainsScreen.current;
   useEffect(() => {
     if (isCleared) queryClient.clear();
     if (ended) void dismissAllToasts();
@@ -111,10 +112,15 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
   return (
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
-        {/* Nothing of one person's screens is left to the next. */}
+        {/* A new user starts without state of the previous one. */}
         {isCleared ? null : <Panel key={id} {...member} isSignedOut={ended !== undefined} />}
         {ended ? (
-          <SessionEnded staff={staff} email={email} status={ended.status} hasUnsaved={keepsScreen.current} />
+          <SessionEnded
+            staff={staff}
+            email={email}
+            status={ended.status}
+            hasUnsaved={retainsScreen.current}
+          />
         ) : null}
       </MemberScope>
     </QueryClientProvider>
@@ -124,18 +130,18 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
 function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean }) {
   const main = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  const isOnItsWay = useNavigation().state === 'loading';
+  const isNavigating = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const isOnline = useIsOnline();
-  // Failures are also shown offline.
+  // Loads the code of toasts in advance, because failures are announced offline too.
   useEffect(() => {
-    const timer = setTimeout(() => prepareToasts().catch(() => {}), atRestMs);
+    const timer = setTimeout(() => prepareToasts().catch(() => {}), toastLoadDelayMs);
     return () => clearTimeout(timer);
   }, []);
-  const heard = useLiveChanges(useNotices(), !isSignedOut);
-  const live = isOnline ? heard : 'lost';
+  const channelState = useLiveChanges(useEventToasts(), !isSignedOut);
+  const live = isOnline ? channelState : 'lost';
 
   const shown = useRef(pathname);
   useEffect(() => {
@@ -158,8 +164,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
       </a>
       <div
         aria-hidden="true"
-        data-on-its-way={isOnItsWay || undefined}
-        className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
+        data-loading={isNavigating || undefined}
+        className="page-progress pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
       <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
       <SidebarDrawer
@@ -202,7 +208,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           ref={main}
           id="main"
           tabIndex={-1}
-          // Below the last row there is room for messages, so that they cover none of its buttons.
+          // Space below the last row, so that toasts cover none of its buttons.
           className="mx-auto w-full max-w-[80rem] px-4 pt-6 pb-32 outline-none! md:px-8 md:pt-8"
         >
           <Outlet />
@@ -212,20 +218,20 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   );
 }
 
-/** So long after it is shown nothing that its first screen needs is waited for any more, in ms. */
-const atRestMs = 3000;
+/** Delay in ms after which the requests of the first screen have usually ended. */
+const toastLoadDelayMs = 3000;
 
 /** '/admin/orders' of '/admin/orders/{id}'. */
 const screenOf = (pathname: string): string => pathname.split('/', 3).join('/');
 
-const liveWords: Record<LiveState, [title: string, dot: string]> = {
+const liveLabels: Record<LiveState, [title: string, dot: string]> = {
   connecting: ['Connecting to live updates', 'bg-ember-300'],
   live: ['Live: changes appear by themselves', 'bg-leaf-500'],
   lost: ['Live updates are interrupted; trying again', 'bg-danger'],
 };
 
 function LiveDot({ state }: { state: LiveState }) {
-  const [words, dot] = liveWords[state];
+  const [words, dot] = liveLabels[state];
   return (
     <span
       role="status"
@@ -245,7 +251,7 @@ function SignOut({ staff }: { staff: Staff }) {
   async function leave() {
     setBusy(true);
     isSigningOut = true;
-    // Only this device's session; the others have a button of their own on the account page.
+    // Only this session; the account page ends the others.
     const { error } = await staff.auth.signOut({ scope: 'local' });
     setBusy(false);
     if (error) isSigningOut = false;

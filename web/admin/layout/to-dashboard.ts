@@ -1,10 +1,10 @@
-// /admin itself is no screen: it leads to the first one.
+// /admin redirects to the dashboard.
 import { redirect } from 'react-router';
 
 export const clientLoader = () => redirect('/admin/dashboard');
 clientLoader.hydrate = true as const;
 
-// Without a component the server would take it for an address that answers with data.
+// Without a component React Router would treat the route as a resource route.
 export default function ToDashboard() {
   return null;
 }

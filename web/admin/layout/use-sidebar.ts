@@ -1,10 +1,10 @@
-// The sidebar's two lives: expanded or collapsed beside the page, open or closed above it on phones.
+// State of the sidebar: expanded or collapsed next to the page, open or closed above it on phones.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 
-/** Below it the sidebar is a drawer (specification §9). */
+/** Below this width the sidebar is a drawer (specification §9). */
 const wide = '(min-width: 768px)';
-/** Below it an expanded sidebar leaves a table too little room, so it begins collapsed. */
+/** Below this width an expanded sidebar leaves a table too little space, so it is collapsed by default. */
 const roomy = '(min-width: 90rem)';
 
 export function useSidebar() {
@@ -17,7 +17,7 @@ export function useSidebar() {
   const toggle = useCallback(() => {
     if (window.matchMedia(wide).matches) {
       setExpanded((before) => {
-        // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store is not in every browser yet
+        // biome-ignore lint/suspicious/noDocumentCookie: not every browser supports the Cookie Store API yet
         document.cookie = sidebarCookie(!before);
         return !before;
       });
@@ -39,7 +39,7 @@ export function useSidebar() {
       event.preventDefault();
       if (!event.repeat) toggle();
     };
-    // A window that grows shows the sidebar beside the page: the drawer must not stay above it.
+    // In a wider window the sidebar is next to the page: closes the drawer.
     const media = window.matchMedia(wide);
     const onResize = () => media.matches && drawer.current?.close();
     window.addEventListener('keydown', onKey);

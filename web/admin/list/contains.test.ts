@@ -3,7 +3,7 @@ import { anyContains, literally } from './contains.ts';
 
 describe('a search text', () => {
   test.each(['100%', 'a_b', 'a*b', '(Juja)', 'a.b', 'c\\d', '[x]{2}', '^$|?+', 'O\'Brien "Bob"'])(
-    'finds %s itself and nothing like it',
+    'matches %s literally',
     (text) => {
       const pattern = new RegExp(literally(text), 'i');
       expect(pattern.test(`before ${text.toUpperCase()} after`)).toBe(true);
@@ -11,7 +11,7 @@ describe('a search text', () => {
     },
   );
 
-  test('is quoted, so that it cannot end the filter it stands in', () => {
+  test('is quoted, so that it cannot end the filter', () => {
     expect(anyContains(['name', 'email'], 'a,b)"')).toBe(
       'name.imatch."a,b\\\\)\\"",email.imatch."a,b\\\\)\\""',
     );

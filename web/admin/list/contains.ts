@@ -1,14 +1,14 @@
-// A search text as the table service matches it: anywhere, whatever the case, and every character for itself.
+// Literal, case-insensitive substring search in the table service.
 
 /**
- * A pattern for `imatch` that finds the text itself, whatever signs are in it. (`ilike` knows no way to say a literal `*`.)
+ * A pattern for `imatch` that matches the text literally. (`ilike` cannot express a literal `*`.)
  * @param text the typed text
  */
 export const literally = (text: string): string => text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
 
 /**
  * A filter for `or(…)`: one of the columns contains the text.
- * @param columns to look into
+ * @param columns to search
  */
 export function anyContains(columns: readonly string[], text: string): string {
   const quoted = `"${literally(text).replace(/["\\]/g, '\\$&')}"`;

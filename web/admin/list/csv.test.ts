@@ -14,11 +14,11 @@ const lines = (...names: (string | null)[]) =>
     .split('\r\n')
     .slice(1, -1);
 
-test('a file begins with the mark of UTF-8 and the headings', () => {
+test('a file begins with the byte order mark and the headings', () => {
   expect(toCsv(columns, [])).toMatch(/^\uFEFFName,Letters\r\n/);
 });
 
-test('what holds a comma, a quote or a new line is quoted, and nothing is an empty field', () => {
+test('quotes commas, quotes and new lines, and writes empty fields for missing values', () => {
   expect(lines('Wanjiru, Amina', 'Say "hi"', null)).toEqual(['"Wanjiru, Amina",14', '"Say ""hi""",8', ',0']);
   expect(lines('one\ntwo')[0]).toBe('"one\ntwo",7');
 });

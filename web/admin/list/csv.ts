@@ -1,4 +1,4 @@
-// Rows as a file that spreadsheets open.
+// CSV files for spreadsheets.
 import { unparse } from 'papaparse';
 
 export interface CsvColumn<Row> {
@@ -6,7 +6,7 @@ export interface CsvColumn<Row> {
   value(row: Row): string | number | null;
 }
 
-/** The file's text: a heading, one line per row, and the byte order mark by which Excel recognises UTF-8. */
+/** The content of the file: a header, one line per row, and the byte order mark, by which Excel recognises UTF-8. */
 export function toCsv<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Row[]): string {
   const text = unparse(
     {
@@ -25,7 +25,10 @@ const skippedStart = /^[\p{C}\p{Z}\p{M}\s]+/u;
 const controlStart = /^[\t\n\r]/;
 const signedNumber = /^[+-]\d+$/;
 
-/** Prefixes text that a spreadsheet would run with an apostrophe. A signed number, such as a phone number, stays as is. */
+/**
+ * Prefixes text that a spreadsheet would run with an apostrophe. A signed number, such as a phone number, stays as
+ * is.
+ */
 function withoutFormula(value: string | number): string | number {
   if (typeof value === 'number' || signedNumber.test(value)) return value;
   const read = value.normalize('NFKC').replace(skippedStart, '');

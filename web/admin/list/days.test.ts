@@ -15,7 +15,7 @@ test.each([
   expect(read(day)).toEqual(days);
 });
 
-test('a range may be open, and what is no day leaves it open', () => {
+test('a range may be open; an invalid day leaves it open', () => {
   expect(read('range', '2026-11-01', '2026-11-05')).toEqual({
     from_day: '2026-11-01',
     until_day: '2026-11-05',

@@ -1,4 +1,4 @@
-// The days a list is narrowed to, as the address names them: `day=today`, `yesterday`, `7days`, or `range` with `from` and `until`.
+// The date filter of a list in the URL: `day=today`, `yesterday`, `7days`, or `range` with `from` and `until`.
 import { dayAfter, dayOf } from '../reconciliation/nairobi-day.ts';
 
 export const dayChoices = [
@@ -16,14 +16,14 @@ export interface DayFilter {
 }
 
 export interface Days {
-  /** The first and the last day in Nairobi, as YYYY-MM-DD; null where it is open. */
+  /** First and last day in Nairobi, as YYYY-MM-DD; null if open. */
   from_day: string | null;
   until_day: string | null;
 }
 
 const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
 
-/** @param now decides which day is today */
+/** @param now determines today */
 export function readDays({ day, from, until }: DayFilter, now: number): Days {
   const today = dayOf(new Date(now));
   switch (day) {

@@ -7,12 +7,12 @@ import { readAll } from './read-all.ts';
 import { saveFile } from './save-file.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 
-/** A file of more would fill a phone's memory: days narrow the list. */
+/** Maximum rows: a larger file would exceed a phone's memory. A date filter splits the export. */
 const exportLimit = 20_000;
 const doubleClickMs = 600;
 
 interface ExportButtonProps<Row> {
-  /** Of the file, to which the date is added: 'orders'. */
+  /** File name, to which the date is added: 'orders'. */
   name: string;
   /** Default: Export CSV. */
   label?: string;
@@ -65,7 +65,7 @@ export function ExportButton<Row extends Cursor>({
       tone="quiet"
       onClick={() => {
         if (done === null) void start();
-        // The second click of a double click cancels nothing.
+        // Prevents the second click of a double click from cancelling.
         else if (Date.now() - startedAt.current > doubleClickMs) running.current?.abort();
       }}
       className="max-sm:grow max-sm:px-4"

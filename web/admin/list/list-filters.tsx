@@ -1,5 +1,5 @@
-// What narrows a list besides its search: quick filters with how many rows they hold, days, who delivers. On phones what is
-// needed less often is folded away.
+// Filters of a list besides its search: quick filters with row counts, dates, riders. On phones rarely used ones are
+// collapsed.
 import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -7,7 +7,7 @@ import { dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
 
 interface MoreFiltersProps {
-  /** How many of the folded filters are set. */
+  /** Number of active collapsed filters. */
   setCount: number;
   children: ReactNode;
 }
@@ -93,14 +93,14 @@ export function RiderFilterSelect({ rider, riders, onChoose }: RiderFilterProps)
 
 export interface QuickFilter {
   label: string;
-  /** How many rows it holds; undefined until they are counted. */
+  /** Number of rows; undefined until loaded. */
   count: number | undefined;
   isOn: boolean;
   isUrgent?: boolean;
   onToggle(): void;
 }
 
-/** Filters of waiting work with their counts. Empty ones are hidden. */
+/** Filters for waiting work with their counts. Empty ones are hidden. */
 export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
   const shown = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
   if (shown.length === 0) return null;
@@ -135,14 +135,14 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
   );
 }
 
-/** The database counts no further than this plus one, except all orders and searches. */
+/** The database counts up to this number plus one, except for all orders and searches. */
 const maxCounted = 10_000;
 
 /** A count of `count_orders`, `count_deliveries` or `count_work`. */
 const formatCount = (count: number): string =>
   count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
 
-/** How many rows the filters leave; a search counts to 1000. */
+/** Number of matching rows; searches count up to 1000. */
 export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
   return (
     <p role="status" className="min-w-20 text-sm text-ink-soft tabular-nums">

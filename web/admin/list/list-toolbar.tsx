@@ -11,7 +11,7 @@ export function ListToolbar({ children }: { children: ReactNode }) {
 }
 
 interface SearchBoxProps {
-  /** As the specification words it, such as 'Search orders...'. */
+  /** As prescribed by the specification, such as 'Search orders...'. */
   placeholder: string;
   searched: string;
   onSearch(text: string): void;
@@ -50,7 +50,7 @@ export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
 interface FilterSelectProps {
   label: string;
   value: string;
-  /** The first one means no filter and has the value ''. */
+  /** The first option means no filter and has the value ''. */
   options: readonly { value: string; label: string }[];
   onChoose(value: string): void;
 }

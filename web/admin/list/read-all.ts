@@ -1,4 +1,4 @@
-// All rows of a filtered list, page by page.
+// Reads all rows of a filtered list, page by page.
 import { dataOf } from '../table-answer.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 

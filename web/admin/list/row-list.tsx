@@ -1,4 +1,4 @@
-// Rows as a table where there is room for one, as compact rows where there is not, and every state of a list without rows.
+// Rows as a table, or as compact rows if there is too little space, and all states of a list without rows.
 import { type ReactNode, type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import type { Rows } from './use-rows.ts';
@@ -6,7 +6,7 @@ import type { Rows } from './use-rows.ts';
 export interface Column<Row> {
   title: string;
   isNumber?: boolean;
-  /** Share of the table's width, such as '6rem'. With one, columns keep their widths and long text is cut off. */
+  /** Width of the column, such as '6rem'. With widths the table has a fixed layout and truncates long text. */
   width?: string;
   show(row: Row): ReactNode;
 }
@@ -17,9 +17,9 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   /** Accessible name of the table, such as 'Orders'. */
   label: string;
   columns: readonly Column<Row>[];
-  /** Text without rows. */
+  /** Text for an empty list. */
   empty: { title: string; text: string; action?: ReactNode };
-  /** While loading: how many skeleton rows. */
+  /** Number of skeleton rows while loading. */
   skeletons?: number;
   /** Classes of a highlighted row. */
   rowStyle?(row: Row): string;
@@ -27,10 +27,10 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   compact(row: Row): ReactNode;
 }
 
-/** Width of the list from which a table fits, in px. */
+/** Minimum width of the list for a table, in px. */
 const tableWidth = 1024;
 
-/** Whether the list itself, beside a sidebar of any width, has room for a table. */
+/** Whether the list itself, next to a sidebar of any width, has space for a table. */
 function useIsWide(list: RefObject<HTMLElement | null>): boolean {
   const [isWide, setWide] = useState(true);
   useLayoutEffect(() => {
@@ -115,7 +115,7 @@ function Table<Row extends { id: string }>({
   const isFixed = columns.some(({ width }) => width);
   const [headCell, bodyCell] = isFixed ? ['px-2 py-2', 'px-2 py-1'] : ['px-3 py-2.5', 'px-3 py-3'];
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
     <section aria-label={label} tabIndex={0} className="overflow-x-auto">
       <table className={`w-full text-left text-sm ${isFixed ? 'table-fixed' : ''}`}>
         <caption className="sr-only">{label}</caption>
@@ -206,7 +206,7 @@ const Bone = () => (
   <span className="block h-4 w-full max-w-40 animate-pulse rounded-sm bg-line motion-reduce:animate-none" />
 );
 
-/** Where the next rows arrive before one gets there. */
+/** Loads the next rows before the user reaches the end. */
 function End<Row>(list: RowListProps<Row>) {
   const { rows, label, isLoading, error, hasMore, isLoadingMore, isReading, more } = list;
   const end = useRef<HTMLDivElement>(null);
@@ -215,7 +215,7 @@ function End<Row>(list: RowListProps<Row>) {
     ask.current = more;
   });
   const count = rows.length;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: with new rows the end has moved, and may still be in sight
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after new rows the end may still be visible
   useEffect(() => {
     const element = end.current;
     // Failed pages are retried by a button: automatic retries would loop.
@@ -252,7 +252,7 @@ function End<Row>(list: RowListProps<Row>) {
   );
 }
 
-/** The frame of a list screen: heading, actions, and a card with the rows. */
+/** The layout of a list screen: heading, actions, and a card with the rows. */
 export function ListFrame({
   heading,
   subtitle,
@@ -263,9 +263,9 @@ export function ListFrame({
 }: {
   heading: string;
   subtitle: string;
-  /** Beside the heading. */
+  /** Next to the heading. */
   actions?: ReactNode;
-  /** The card's title, where it has one. */
+  /** Title of the card, if any. */
   card?: string;
   toolbar: ReactNode;
   children: ReactNode;
@@ -284,7 +284,7 @@ export function ListFrame({
         aria-labelledby={card ? id : undefined}
         className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3"
       >
-        {/* A row of buttons that scrolls sideways must not widen it. */}
+        {/* Lets a row of buttons scroll sideways instead of widening the page. */}
         <div className="grid grid-cols-[minmax(0,1fr)] gap-3 px-3 py-3 sm:px-4 print:hidden">
           {card ? (
             <h2 id={id} className="text-lg">

@@ -1,7 +1,7 @@
-// Hands a file over to the browser.
+// Downloads a generated file.
 
 /**
- * Saves a text as a download named after today in Nairobi.
+ * Downloads a text as a file named after today in Nairobi.
  * @param name such as `orders`
  * @param ending such as `csv`
  */
@@ -11,10 +11,10 @@ export function saveFile(name: string, ending: 'csv' | 'json', text: string): vo
   link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
   link.download = `${name}-${today()}.${ending}`;
   link.click();
-  // The browser takes the file after this turn.
+  // The browser starts the download after this task.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** The day in Nairobi as YYYY-MM-DD, which is how Swedish writes it. */
+/** The day in Nairobi as YYYY-MM-DD, the format of the Swedish locale. */
 const today = (): string =>
   new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(new Date());

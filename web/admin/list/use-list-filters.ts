@@ -1,17 +1,17 @@
-// Search text and filters of a list. They live in the address, so that a list can be reloaded, shared and gone back to.
+// Search text and filters of a list, stored in the URL, so that a list can be reloaded, shared and returned to.
 import { useEffect, useRef, useState } from 'react';
 import { useNavigation, useSearchParams } from 'react-router';
 
-/** So long after the last key the search is made. */
+/** Delay of the search after the last key, in ms. */
 const pauseMs = 250;
 
 export interface ListFilters<Name extends string> {
-  /** What is searched and filtered by now; '' where nothing is. */
+  /** The current search and filters; '' without one. */
   values: Readonly<Record<Name, string>>;
   /** Sets one at once; '' clears it. */
   set(name: Name, value: string): void;
   clear(): void;
-  /** Whether anything narrows the list. */
+  /** Whether any filter or search is active. */
   isNarrowed: boolean;
 }
 
@@ -21,20 +21,20 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
   const values = Object.fromEntries(
     names.map((name) => [name, (parameters.get(name) ?? '').trim()]),
   ) as Record<Name, string>;
-  // One change may follow another before the address shows the first: it is made on top of that one.
-  const wanted = useRef<URLSearchParams>(null);
+  // A change may follow another before the URL is updated: it is based on that one.
+  const pendingParameters = useRef<URLSearchParams>(null);
   const { state } = useNavigation();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once the address shows what was wanted
+  // biome-ignore lint/correctness/useExhaustiveDependencies: resets once the URL is updated
   useEffect(() => {
-    if (state === 'idle') wanted.current = null;
+    if (state === 'idle') pendingParameters.current = null;
   }, [state, parameters]);
   const change = (changes: Partial<Record<string, string>>) => {
-    const next = new URLSearchParams(wanted.current ?? parameters);
+    const next = new URLSearchParams(pendingParameters.current ?? parameters);
     for (const [name, value] of Object.entries(changes)) {
       if (value) next.set(name, value);
       else next.delete(name);
     }
-    wanted.current = next;
+    pendingParameters.current = next;
     setParameters(next, { replace: true, preventScrollReset: true });
   };
   return {
@@ -46,42 +46,42 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
 }
 
 /**
- * The text in a search box, which follows every key, while the search waits for a pause.
+ * The text in a search box, which follows every key; the search itself is debounced.
  * @param searched the current search text
- * @param search makes it another text
+ * @param search changes it
  */
 export function useTypedSearch(searched: string, search: (text: string) => void) {
   const [typed, setTyped] = useState(searched);
-  const asked = useRef(searched);
+  const lastSearch = useRef(searched);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
-    // Changed from elsewhere: the back button, or 'Clear'.
-    if (searched !== asked.current) {
-      asked.current = searched;
+    // Changed from outside: the Back button, or 'Clear'.
+    if (searched !== lastSearch.current) {
+      lastSearch.current = searched;
       setTyped(searched);
     }
   }, [searched]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
-  const ask = (text: string) => {
+  const runSearch = (text: string) => {
     clearTimeout(timer.current);
-    if (text.trim() === asked.current) return;
-    asked.current = text.trim();
-    search(asked.current);
+    if (text.trim() === lastSearch.current) return;
+    lastSearch.current = text.trim();
+    search(lastSearch.current);
   };
-  // When the pause is over, the other filters may have changed since the last key.
-  const askNow = useRef(ask);
+  // After the delay the other filters may have changed.
+  const latestSearch = useRef(runSearch);
   useEffect(() => {
-    askNow.current = ask;
+    latestSearch.current = runSearch;
   });
   return {
     typed,
     type(text: string) {
       setTyped(text);
       clearTimeout(timer.current);
-      timer.current = setTimeout(() => askNow.current(text), pauseMs);
+      timer.current = setTimeout(() => latestSearch.current(text), pauseMs);
     },
-    /** Without waiting for the pause. */
-    searchNow: () => ask(typed),
+    /** Searches at once. */
+    searchNow: () => runSearch(typed),
   };
 }

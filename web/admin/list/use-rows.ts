@@ -1,15 +1,15 @@
-// The rows of a list, page after page by where the last one ended, so that a long list costs no more at its end.
+// The rows of a list with keyset pagination, so that the last pages of a long list cost no more than the first.
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 
-/** Where a page begins: after this row, in the order newest first. */
+/** Cursor of a page: the row before it, in the order newest first. */
 export interface Cursor {
   created_at: string;
   id: string;
 }
 
 export interface PageWanted {
-  /** The last row of the page before, or null for the first page. */
+  /** The last row of the previous page, or null for the first page. */
   after: Cursor | null;
   limit: number;
   signal: AbortSignal;
@@ -26,9 +26,9 @@ const pageSize = 50;
 
 export interface Rows<Row> {
   rows: readonly Row[];
-  /** Nothing is there yet to show. */
+  /** Nothing to show yet. */
   isLoading: boolean;
-  /** What is shown belongs to an earlier search; the answer to the present one is on its way. */
+  /** The shown rows belong to the previous search; the new result is loading. */
   isOutdated: boolean;
   error: Error | null;
   retry(): void;
@@ -40,7 +40,7 @@ export interface Rows<Row> {
 }
 
 /**
- * @param key of the query; its first word is the table's name, by which the live channel refreshes it
+ * @param key of the query; starts with the table's name, by which the live channel invalidates it
  * @param read reads one page, newest first
  */
 export function useRows<Row extends Cursor>(
@@ -75,6 +75,6 @@ export function useRows<Row extends Cursor>(
   };
 }
 
-/** The filter `or` of a page that begins after a row, for tables read directly; null for the first page. */
+/** The filter `or` of a page after a row, for tables read directly; null for the first page. */
 export const isAfter = (after: Cursor): string =>
   `created_at.lt."${after.created_at}",and(created_at.eq."${after.created_at}",id.lt.${after.id})`;

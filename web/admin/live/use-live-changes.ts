@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 import { onSessionRenewed } from '../../lib/staff.ts';
 import { useMember } from '../use-member.tsx';
 
-/** Which queries, by their first word, show something of a table. */
+/** Queries, by the first part of their key, that show data of a table. */
 const shownIn: Record<string, readonly string[]> = {
   orders: ['orders', 'deliveries', 'dashboard', 'reconciliation'],
   payments: ['orders', 'dashboard', 'reconciliation', 'payment-tests', 'payment-health'],
@@ -22,9 +22,9 @@ const shownIn: Record<string, readonly string[]> = {
   statement_pulls: ['reconciliation', 'dashboard'],
 };
 
-/** Queries are not refetched more often than this. */
+/** Queries are refetched at most this often. */
 const pauseMs = 1500;
-/** So long after the server closed the channel it is joined again. */
+/** Delay before joining again after the server closed the channel. */
 const rejoinMs = 3000;
 
 export interface RowChange {
@@ -36,9 +36,9 @@ export interface RowChange {
 export type LiveState = 'connecting' | 'live' | 'lost';
 
 /**
- * Listens as long as it is mounted and active.
- * @param onChange is called with every change, in order; must be stable
- * @returns whether changes arrive at the moment
+ * Subscribes while it is mounted and active.
+ * @param onChange called with every change, in order; must be stable
+ * @returns whether changes currently arrive
  */
 export function useLiveChanges(onChange: (change: RowChange) => void, isActive: boolean): LiveState {
   const { staff, id } = useMember();
@@ -47,7 +47,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
 
   useEffect(() => {
     if (!isActive) return;
-    let isOver = false;
+    let isStopped = false;
     let wasInterrupted = false;
     let close = () => {};
     const due = new Set<string>();
@@ -59,7 +59,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
       for (const word of due) void queries.invalidateQueries({ queryKey: [word] });
       due.clear();
     };
-    // The first change is shown at once, those that follow it closely together.
+    // The first change is shown at once; those that follow closely are combined.
     const readSoon = (words: readonly string[]) => {
       for (const word of words) due.add(word);
       timer ??= setTimeout(refetch, Math.max(0, lastTime + pauseMs - Date.now()));
@@ -67,26 +67,26 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
 
     const open = async () => {
       const client = await staff.live();
-      if (isOver) return;
+      if (isStopped) return;
       let again: ReturnType<typeof setTimeout> | undefined;
       const join = async () => {
-        // Without the member's token the channel would be a visitor's, who receives nothing.
+        // Without the member's token the channel has a visitor's rights, who receives nothing.
         await client.setAuth();
-        if (isOver) return;
+        if (isStopped) return;
         const channel = client.channel(`staff-${id}`);
-        // Of a session of this account that ended, and of its rights.
+        // Of an ended session of this account, with its rights.
         channel.on('broadcast', { event: 'access_changed' }, () => {
-          if (!isOver) void staff.checkSession();
+          if (!isStopped) void staff.checkSession();
         });
         for (const table of Object.keys(shownIn)) {
           channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
-            if (isOver) return;
+            if (isStopped) return;
             readSoon(shownIn[table] ?? []);
             onChange({ table, type: change.eventType, row: change.new });
           });
         }
         channel.on('system', {}, ({ extension, status }) => {
-          if (isOver || extension !== 'postgres_changes') return;
+          if (isStopped || extension !== 'postgres_changes') return;
           setState(status === 'ok' ? 'live' : 'lost');
           if (status !== 'ok') return;
           // Changes since the last read are not sent again.
@@ -96,13 +96,16 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
         });
         let isClosed = false;
         channel.subscribe((status) => {
-          if (isOver || isClosed || status === 'SUBSCRIBED') return;
+          if (isStopped || isClosed || status === 'SUBSCRIBED') return;
           setState('lost');
           wasInterrupted = true;
-          // A broken connection is taken up again by the client itself; a channel that the server closed is not.
+          // The client itself reconnects; a channel that the server closed must be joined again.
           if (status !== 'CLOSED') return;
           isClosed = true;
-          again = setTimeout(() => void client.removeChannel(channel).then(join).catch(tell), rejoinMs);
+          again = setTimeout(
+            () => void client.removeChannel(channel).then(join).catch(reportError),
+            rejoinMs,
+          );
         });
       };
       const stopRenewing = onSessionRenewed(staff, () => void client.setAuth());
@@ -113,13 +116,13 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
       };
       await join();
     };
-    const tell = (error: unknown) => {
+    const reportError = (error: unknown) => {
       console.warn('The live channel could not be opened', error);
-      if (!isOver) setState('lost');
+      if (!isStopped) setState('lost');
     };
-    open().catch(tell);
+    open().catch(reportError);
     return () => {
-      isOver = true;
+      isStopped = true;
       clearTimeout(timer);
       close();
     };

@@ -1,5 +1,5 @@
-// What waits for staff: payments that came in since they last looked at the orders, deliveries without a person, and
-// inquiries nobody has read, messages to customers that did not get through, and money that nobody knows what it was for.
+// Counts of what waits for staff: new payments since they last opened the orders, deliveries without a rider, unread
+// inquiries, failed messages to customers, and unmatched payments.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { TableProblem } from '../table-answer.ts';
@@ -10,7 +10,7 @@ export interface Waiting {
   deliveries: number;
   inquiries: number;
   messages: number;
-  /** Payments at M-PESA that are no order's. */
+  /** Payments at M-PESA that belong to no order. */
   money: number;
 }
 
@@ -30,10 +30,10 @@ const weekMs = 7 * 24 * 60 * 60 * 1000;
 
 const seenKey = 'jani.staff.payments-seen';
 
-/** @param looksAtOrders whether the orders are on the screen, so that none of them is news */
-export function useWaiting(looksAtOrders: boolean): Waiting {
+/** @param isShowingOrders whether the orders are on the screen: then none of them is new */
+export function useWaiting(isShowingOrders: boolean): Waiting {
   const { tables } = useMember().staff;
-  // The time of the newest payment that was seen at this device, by the database's clock.
+  // The time of the newest payment seen on this device, by the database's clock.
   const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
   const [orders, deliveries, inquiries, messages, money] = useQueries({
     queries: [
@@ -82,7 +82,7 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
               .from('outbox_messages')
               .select('id', { count: 'exact', head: true })
               .or('status.in.(failed,unsure),and(status.eq.over_budget,has_priority.is.true)')
-              // Whose recipient was erased cannot be sent again.
+              // A message without its recipient, who was erased, cannot be sent again.
               .neq('recipient', '')
               .gt('created_at', new Date(Date.now() - weekMs).toISOString())
               .abortSignal(signal),
@@ -103,16 +103,16 @@ export function useWaiting(looksAtOrders: boolean): Waiting {
     ],
   });
   const newest = orders.data?.newest;
-  // At the first visit from a device everything so far counts as seen.
-  const isNews = seen !== null && !looksAtOrders;
+  // On the first visit from a device all payments so far count as seen.
+  const isNewEvent = seen !== null && !isShowingOrders;
   useEffect(() => {
-    if (newest === undefined || isNews) return;
+    if (newest === undefined || isNewEvent) return;
     const latest = newest ?? seen ?? new Date(0).toISOString();
     localStorage.setItem(seenKey, latest);
     setSeen(latest);
-  }, [newest, isNews, seen]);
+  }, [newest, isNewEvent, seen]);
   return {
-    orders: isNews ? (orders.data?.count ?? 0) : 0,
+    orders: isNewEvent ? (orders.data?.count ?? 0) : 0,
     deliveries: deliveries.data ?? 0,
     inquiries: inquiries.data ?? 0,
     messages: messages.data ?? 0,

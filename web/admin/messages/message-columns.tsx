@@ -1,4 +1,4 @@
-// A message in the list, and in the exported file.
+// A message in the list, and in the export.
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -8,8 +8,8 @@ import { formatDateTime, formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
-import { channelWords, type Message, type useSendAgain } from './message-queries.ts';
-import { kindWords, messageStatuses } from './message-words.ts';
+import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
+import { kindLabel, messageStatuses } from './message-texts.ts';
 
 export const MessageBadge = ({ status, isSmall }: { status: string; isSmall?: boolean }) => {
   const [words, tone] = messageStatuses[status] ?? [status, 'grey'];
@@ -20,7 +20,7 @@ export const MessageBadge = ({ status, isSmall }: { status: string; isSmall?: bo
   );
 };
 
-/** Whether only staff can have it sent. Without its recipient, which is removed after a time, no one can. */
+/** Whether staff must send it again. Without its recipient, which is removed after a time, this is impossible. */
 export const canSend = ({ status, recipient }: Pick<Message, 'status' | 'recipient'>): boolean =>
   recipient !== '' && (status === 'failed' || status === 'unsure' || status === 'over_budget');
 
@@ -37,7 +37,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
   return [
     {
       title: 'Message',
-      show: ({ kind }) => <span className="font-semibold">{kindWords(kind)}</span>,
+      show: ({ kind }) => <span className="font-semibold">{kindLabel(kind)}</span>,
     },
     {
       title: 'Customer',
@@ -59,7 +59,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
           </Link>
         ),
     },
-    { title: 'By', show: ({ channel }) => channelWords[channel] ?? channel },
+    { title: 'By', show: ({ channel }) => channelLabels[channel] ?? channel },
     {
       title: 'Date',
       show: ({ created_at, sent_at }) => (
@@ -81,7 +81,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
   ];
 }
 
-/** On a phone: what was sent to whom, beside what is pressed. */
+/** On phones: text and recipient next to the controls. */
 export function MessageRow({ message, again }: { message: Message; again: SendingAgain }) {
   const { kind, status, channel, customer_name, order_id, order_number, recipient } = message;
   const at = message.sent_at ?? message.created_at;
@@ -89,7 +89,7 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
     <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
       <div className="grid min-w-0 grid-cols-1 gap-x-6 text-sm leading-5.5 md:grid-cols-2">
         <p className="flex items-center gap-2">
-          <span className="leading-5 font-semibold">{kindWords(kind)}</span>
+          <span className="leading-5 font-semibold">{kindLabel(kind)}</span>
           <span className="shrink-0">
             <Age at={at} />
           </span>
@@ -105,7 +105,7 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
         <p className="flex items-center gap-2 md:col-span-2">
           <MessageBadge status={status} isSmall />
           <span className="truncate text-ink-soft" title={recipient}>
-            {channelWords[channel] ?? channel}
+            {channelLabels[channel] ?? channel}
             {recipient ? `: ${formatPhone(recipient)}` : ''}
           </span>
         </p>
@@ -135,13 +135,13 @@ function SendButton({ message, again: { send, isSending }, className = '' }: Sen
     >
       {sendLabel(message)}
       <span className="sr-only">
-        : {kindWords(message.kind)}, {subjectOf(message)}
+        : {kindLabel(message.kind)}, {subjectOf(message)}
       </span>
     </Button>
   );
 }
 
-/** What the message is about: its order, or the reader's address for a newsletter mail. */
+/** What the message is about: its order, or the subscriber's address for a newsletter e-mail. */
 const subjectOf = ({ order_number, recipient }: Message): string => order_number || recipient;
 
 function ViewButton({ message }: { message: Message }) {
@@ -150,16 +150,16 @@ function ViewButton({ message }: { message: Message }) {
     <Button tone="quiet" onClick={() => open(message.id)} aria-haspopup="dialog">
       View
       <span className="sr-only">
-        : {kindWords(message.kind)}, {subjectOf(message)}
+        : {kindLabel(message.kind)}, {subjectOf(message)}
       </span>
     </Button>
   );
 }
 
-// Without their words: these hold the key that opens the order.
+// Without their text, which contains the order's access key.
 export const exportColumns: CsvColumn<Message>[] = [
-  { title: 'Message', value: ({ kind }) => kindWords(kind) },
-  { title: 'By', value: ({ channel }) => channelWords[channel] ?? channel },
+  { title: 'Message', value: ({ kind }) => kindLabel(kind) },
+  { title: 'By', value: ({ channel }) => channelLabels[channel] ?? channel },
   { title: 'Order', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
   { title: 'Recipient', value: ({ recipient }) => recipient },

@@ -6,11 +6,11 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
-import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { DialogLoadState } from '../dialog-load-state.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
-import { channelWords, type Message, useMessage, type useSendAgain } from './message-queries.ts';
-import { kindWords } from './message-words.ts';
+import { channelLabels, type Message, useMessage, type useSendAgain } from './message-queries.ts';
+import { kindLabel } from './message-texts.ts';
 
 type SendAgain = ReturnType<typeof useSendAgain>;
 
@@ -30,7 +30,7 @@ function Opened({ id, again, onClose }: { id: string; again: SendAgain; onClose(
   const { data: message, error, isFetching, refetch } = useMessage(id);
   if (message) return <Whole message={message} again={again} onClose={onClose} />;
   return (
-    <DialogWithoutRow
+    <DialogLoadState
       title="Message"
       noun="message"
       row={message}
@@ -56,12 +56,12 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
       <DialogHeading
         title={
           <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
-            {kindWords(kind)} <MessageBadge status={message.status} />
+            {kindLabel(kind)} <MessageBadge status={message.status} />
           </span>
         }
         description={
           <span className="wrap-anywhere">
-            {channelWords[channel] ?? channel} to {customer_name ? `${customer_name}, ` : ''}
+            {channelLabels[channel] ?? channel} to {customer_name ? `${customer_name}, ` : ''}
             {formatPhone(recipient)}
           </span>
         }
@@ -84,7 +84,7 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
                   {body}
                 </span>
               ) : (
-                'It is worded when it leaves'
+                'The text is written when the message is sent'
               )}
             </Fact>
             <Fact term="Attempts">
@@ -119,21 +119,21 @@ function State({ message: { status, problem, sent_at, created_at, next_attempt_a
       return <p className="text-sm">Sent {formatDateTime(sent_at ?? created_at)}</p>;
     case 'failed':
       return (
-        <Notice tone="danger" title="It did not get through">
+        <Notice tone="danger" title="It was not delivered">
           {problem}
         </Notice>
       );
     case 'unsure':
       return (
-        <Notice tone="danger" title="Nobody knows whether it left">
-          {problem} It is not sent again by itself, so that nobody gets it twice. Ask the customer, or send it
-          again.
+        <Notice tone="danger" title="It is unclear whether this message was sent">
+          {problem} It isn't sent again automatically, so that no one gets it twice. Ask the customer, or send
+          it again.
         </Notice>
       );
     case 'over_budget':
       return (
         <Notice tone="info" title={problem ?? 'Not sent'}>
-          It does not leave by itself. Send it when today's budget allows it.
+          It isn't sent automatically. Send it when today's budget allows it.
         </Notice>
       );
     default:
@@ -141,7 +141,7 @@ function State({ message: { status, problem, sent_at, created_at, next_attempt_a
         <p className="text-sm">
           {problem && next_attempt_at
             ? `Refused so far: ${problem}. Tried again ${formatDateTime(next_attempt_at)}`
-            : `Waits since ${formatDateTime(created_at)}`}
+            : `Waiting since ${formatDateTime(created_at)}`}
         </p>
       );
   }

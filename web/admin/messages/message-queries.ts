@@ -55,7 +55,7 @@ export function useMessage(id: string) {
   });
 }
 
-/** The messages of an order, sent and not sent. */
+/** All messages of an order. */
 export function useMessagesOf(orderId: string) {
   const { tables } = useMember().staff;
   return useQuery({
@@ -66,7 +66,7 @@ export function useMessagesOf(orderId: string) {
           .from('outbox_messages')
           .select('id, kind, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at')
           .eq('order_id', orderId)
-          // What waits for its first turn is sent in a moment.
+          // Messages that wait for their first attempt are sent in a moment.
           .or('status.in.(sent,failed,unsure,over_budget),problem.not.is.null')
           .order('created_at')
           .abortSignal(signal),
@@ -75,7 +75,7 @@ export function useMessagesOf(orderId: string) {
   });
 }
 
-/** Per channel, texts first: messages sent today, and the daily budget. */
+/** Messages sent today and the daily budget, per channel, texts first. */
 export function useMessageBudgets() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -83,7 +83,7 @@ export function useMessageBudgets() {
     queryFn: async ({ signal }) =>
       dataOf(await tables.rpc('message_budgets').order('channel', { ascending: false }).abortSignal(signal)),
     staleTime: 0,
-    // A new day begins without a change in any table.
+    // Polled, because a new day begins without a change in any table.
     refetchInterval: 60_000,
   });
 }
@@ -123,7 +123,7 @@ export const formOf = ({ subject, body, is_on }: Template): TemplateForm => ({
   isOn: is_on,
 });
 
-/** @param onSaved is told once it is saved */
+/** @param onSaved called once it is saved */
 export function useTemplateSave(onSaved: () => void) {
   const { tables } = useMember().staff;
   return useSave({
@@ -147,7 +147,7 @@ export function useTemplateSave(onSaved: () => void) {
   });
 }
 
-export const channelWords: Record<string, string> = { mail: 'Mail', text: 'Text' } satisfies Record<
+export const channelLabels: Record<string, string> = { mail: 'Mail', text: 'Text' } satisfies Record<
   MessageChannel,
   string
 >;

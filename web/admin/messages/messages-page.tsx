@@ -11,8 +11,8 @@ import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/messages-page.ts';
 import { exportColumns, MessageRow, messageColumns, needsLook } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';
-import { channelWords, readMessages, useMessages, useSendAgain } from './message-queries.ts';
-import { messageStatuses } from './message-words.ts';
+import { channelLabels, readMessages, useMessages, useSendAgain } from './message-queries.ts';
+import { messageStatuses } from './message-texts.ts';
 import { readerColumns, readNewsletterReaders } from './newsletter-readers.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Messages');
@@ -64,7 +64,7 @@ export default function MessagesPage() {
                 value={channel}
                 options={[
                   { value: '', label: 'Mail and text' },
-                  ...Object.entries(channelWords).map(([value, label]) => ({ value, label })),
+                  ...Object.entries(channelLabels).map(([value, label]) => ({ value, label })),
                 ]}
                 onChoose={(value) => filters.set('channel', value)}
               />

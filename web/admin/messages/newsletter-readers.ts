@@ -1,4 +1,4 @@
-// Who reads the newsletter, as a file for the program that sends it.
+// Exports the newsletter's subscribers for a mailing program.
 import type { Staff } from '../../lib/staff.ts';
 import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
@@ -11,7 +11,7 @@ interface Reader {
   confirmed_at: string | null;
 }
 
-/** Confirmed addresses, newest first: only these may be written to. */
+/** Confirmed addresses, newest first; no others may be written to. */
 export function readNewsletterReaders(tables: Staff['tables']): ReadPage<Reader> {
   return ({ after, limit, signal }) => {
     const confirmed = tables

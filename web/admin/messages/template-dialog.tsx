@@ -1,5 +1,5 @@
-// The dialog that edits a template, with its placeholders and what an example order makes of it. It is open while the
-// address says so: `?edit=<id>`.
+// The dialog that edits a template, with its placeholders and a preview with an example order. Open while the URL has
+// `?edit=<id>`.
 import { useId, useRef, useState } from 'react';
 import {
   checkTemplate,
@@ -19,13 +19,13 @@ import {
 } from '../../ui/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { DialogLoadState } from '../dialog-load-state.tsx';
 import { Discard } from '../discard.tsx';
 import { Placeholders } from '../placeholders.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import { formOf, type Template, type TemplateForm, useTemplateSave } from './message-queries.ts';
-import { kindWords } from './message-words.ts';
+import { kindLabel } from './message-texts.ts';
 import { useExample } from './use-example.ts';
 
 export function TemplateDialog({ templates }: { templates: Template[] | undefined }) {
@@ -44,7 +44,7 @@ export function TemplateDialog({ templates }: { templates: Template[] | undefine
       {template ? (
         <Editor key={template.id} current={template} onClose={close} />
       ) : (
-        <DialogWithoutRow
+        <DialogLoadState
           title="Template"
           noun="template"
           row={template}
@@ -90,7 +90,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
     setChecked(true);
     const [first] = Object.keys(problems);
     if (first) {
-      // After the error is announced, so that screen readers read it with the field.
+      // After the error is rendered, so that screen readers read it with the field.
       requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
       return;
     }
@@ -100,7 +100,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   return (
     <>
       <DialogHeading
-        title={`${kindWords(current.kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
+        title={`${kindLabel(current.kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
         description="Used from the next message on"
       />
       <DialogBody>
@@ -181,8 +181,10 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
         </div>
       </DialogBody>
       <DialogFooter>
-        {unsaved.isAsked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-        <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isAsked ? 'hidden' : ''}`}>
+        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+        <div
+          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
+        >
           <Button
             tone="quiet"
             onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}
@@ -215,7 +217,7 @@ function Preview({ typed, kind, channel, isSound }: PreviewProps) {
   return (
     <section aria-label="Preview" className="grid min-w-0 gap-3 rounded-lg border border-line bg-card p-4">
       <h3 className="text-base">
-        {isNewsletter(kind) ? 'As a reader gets it' : `As ${exampleFacts.customer_name} would read it`}
+        {isNewsletter(kind) ? 'As a subscriber gets it' : `As ${exampleFacts.customer_name} would read it`}
       </h3>
       {isSound ? (
         <>

@@ -1,16 +1,16 @@
-// The words of every message: each kind as a mail and as a text, opened to be edited.
+// The templates of all messages: each kind as an e-mail and as a text.
 import { Link } from 'react-router';
 import { messageKinds } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { ScreenLoadState } from '../load-states.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
-import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/templates-page.ts';
-import { channelWords, type Template, useTemplates } from './message-queries.ts';
-import { kindWords } from './message-words.ts';
+import { channelLabels, type Template, useTemplates } from './message-queries.ts';
+import { kindLabel } from './message-texts.ts';
 import { TemplateDialog } from './template-dialog.tsx';
 import { useExample } from './use-example.ts';
 
@@ -31,7 +31,7 @@ export default function TemplatesPage() {
       </div>
       {templates ? (
         Object.keys(messageKinds).map((kind) => (
-          <Card key={kind} title={kindWords(kind)}>
+          <Card key={kind} title={kindLabel(kind)}>
             <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
               {['mail', 'text'].map((channel) => {
                 const template = templates.find((each) => each.kind === kind && each.channel === channel);
@@ -41,7 +41,7 @@ export default function TemplatesPage() {
           </Card>
         ))
       ) : (
-        <ScreenWithoutData
+        <ScreenLoadState
           noun="templates"
           error={error !== null}
           isFetching={isFetching}
@@ -57,11 +57,11 @@ function Shown({ template }: { template: Template }) {
   const open = useDialogOpener('edit');
   const example = useExample();
   const { subject, body } = example(template, template);
-  const channel = channelWords[template.channel] ?? template.channel;
+  const channel = channelLabels[template.channel] ?? template.channel;
   const { places, fit, parts } = textLength(body);
   return (
     <section
-      aria-label={`${kindWords(template.kind)}: ${channel}`}
+      aria-label={`${kindLabel(template.kind)}: ${channel}`}
       className={`grid grid-cols-[minmax(0,1fr)] content-start gap-3 rounded-lg border border-line p-4 ${template.is_on ? '' : 'bg-paper-deep'}`}
     >
       <div className="flex flex-wrap items-center justify-between gap-2">
@@ -72,7 +72,7 @@ function Shown({ template }: { template: Template }) {
         <Button tone="quiet" onClick={() => open(template.id)} aria-haspopup="dialog">
           Edit
           <span className="sr-only">
-            : {kindWords(template.kind)}, {channel}
+            : {kindLabel(template.kind)}, {channel}
           </span>
         </Button>
       </div>

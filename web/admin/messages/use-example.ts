@@ -13,7 +13,7 @@ interface RootFacts {
   config: { publicUrl: string };
 }
 
-/** @returns what gives the words of a template; kind and channel are taken from the second */
+/** @returns renders the first template; kind and channel are those of the second */
 export function useExample(): (
   words: MessageTemplate,
   of: { kind: string; channel: string },

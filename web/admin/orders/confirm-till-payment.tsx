@@ -1,4 +1,4 @@
-// Money that the customer paid by hand: staff confirm it by the receipt they see on the till's own phone or statement, and can
+// Confirms a payment to the till or paybill by its receipt, as seen on the till's phone or statement. Staff can
 // correct what they typed until M-PESA confirms it.
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
@@ -12,22 +12,22 @@ import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
 import { receiptRefusal } from './refund-problems.ts';
-import { isUnderWay, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
-import { isSettling, useTakenAway } from './use-taken-away.ts';
+import { isRefundPending, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
 
 const outcomes: Record<string, string> = {
   paid: 'The payment is confirmed: the order is paid',
-  paid_needs_review: 'The payment is saved, and the order waits for your decision',
+  paid_needs_review: 'The payment is saved, and the order needs your review',
   paid_twice: 'The payment is saved. The order was paid already: this money is to be sent back',
   already_completed: 'This receipt was confirmed before. Nothing was changed',
 };
 const correctedOutcomes: Record<string, string> = {
   paid: 'The payment is corrected: the order is paid',
-  needs_review: 'The payment is corrected, and the order waits for your decision',
+  needs_review: 'The payment is corrected, and the order needs your review',
   unchanged: 'Nothing was changed',
 };
 
-/** Whole shillings, as typed or as M-PESA's message writes them (`Ksh1,201.00`), in cents; null for anything else. */
+/** Whole shillings, as typed or as in M-PESA's message (`Ksh1,201.00`), in cents; null for anything else. */
 const readAmount = (text: string): number | null => {
   const shillings = /^(?:ksh|kes)?\.?\s*(\d{1,7})(?:\.00?)?$/i.exec(text.trim().replaceAll(',', ''))?.[1];
   return shillings && Number(shillings) > 0 ? Number(shillings) * 100 : null;
@@ -41,7 +41,7 @@ function typedPayment(order: WholeOrder): PaymentOfOrder | null {
   if (!only || completed.length > 1 || only.method !== 'till' || !only.confirmed_by || only.needs_refund)
     return null;
   const refund = lastRefund(only.refunds);
-  return refund && isUnderWay(refund) ? null : only;
+  return refund && isRefundPending(refund) ? null : only;
 }
 
 export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
@@ -60,7 +60,7 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
       ).length > 0,
     enabled: receipt !== null,
   });
-  // A colleague's receipt came first, and it is asked whether this one is of another payment.
+  // A colleague saved another receipt first: asks whether this one is for a separate payment.
   const [isSecond, setSecond] = useState(false);
   const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_review';
   if (order.payment_status === 'unpaid' || isSecond)
@@ -76,12 +76,12 @@ const fieldsOf = (payment: PaymentOfOrder | null) => ({
 });
 
 /** The refusal of a receipt for an order that another receipt has just paid. */
-const paidMeanwhile = (error: Error): string | undefined =>
+const competingReceiptOf = (error: Error): string | undefined =>
   error instanceof TableProblem && error.details === 'paid_meanwhile' ? error.message : undefined;
 
 interface TillFormProps {
   order: WholeOrder;
-  /** To correct; null confirms a new one. */
+  /** The payment to correct; null to confirm a new one. */
   payment: PaymentOfOrder | null;
   onSecond?(isSecond: boolean): void;
 }
@@ -89,12 +89,12 @@ interface TillFormProps {
 function TillForm({ order, payment, onSecond }: TillFormProps) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
-  // The payment at opening: a colleague's correction of it is not overwritten unseen.
+  // The payment at opening: a colleague's later correction must not be overwritten unseen.
   const [seen, setSeen] = useState(payment);
   const [receipt, setReceipt] = useState('');
   const [shillings, setShillings] = useState('');
   const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const [otherPayment, setOtherPayment] = useState<string>();
   const form = useRef<HTMLFormElement>(null);
   const shown = fieldsOf(seen);
@@ -120,9 +120,10 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
     onSuccess: close,
-    isShownElsewhere: (error) => receiptRefusal(error) !== undefined || paidMeanwhile(error) !== undefined,
+    isShownElsewhere: (error) =>
+      receiptRefusal(error) !== undefined || competingReceiptOf(error) !== undefined,
   });
-  useTakenAway({
+  useResolvedByOther({
     orderId: order.id,
     isOpen: isOpen && !otherPayment && !isSettling(save),
     isOffered: (now) => (payment ? typedPayment(now) !== null : now.payment_status === 'unpaid'),
@@ -135,19 +136,19 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
   }
   function write(received_cents: number, isSecond = false) {
     const code = readReceipt(receipt);
-    // The form stays until its answer is there, also when the colleague's payment shows before.
+    // The form stays until its own response, also if the colleague's payment arrives earlier.
     onSecond?.(true);
     save.mutate(
       { receipt: code, received_cents, isSecond },
       {
         async onError(error) {
-          const other = paidMeanwhile(error);
+          const other = competingReceiptOf(error);
           if (other) setOtherPayment(other);
           else onSecond?.(false);
           const refusal = receiptRefusal(error);
           if (!refusal) return;
           const paidOrder = await orderOfReceipt(code);
-          setAsked(false);
+          setConfirming(false);
           setOtherPayment(undefined);
           setProblems({
             receipt: paidOrder ? `This receipt has paid order ${paidOrder} already` : refusal,
@@ -161,7 +162,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     const { data } = await tables.from('payments').select('order:orders(order_number)').eq('receipt', code);
     return data?.[0]?.order?.order_number;
   }
-  /** Once it can be typed into again. */
+  /** Once the field is enabled again. */
   function focusSoon(name: string) {
     setTimeout(() => {
       const field = form.current?.querySelector<HTMLInputElement>(`[name=${name}]`);
@@ -179,7 +180,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     setReceipt(fields.receipt);
     setShillings(fields.shillings);
     setProblems({});
-    setAsked(false);
+    setConfirming(false);
     setOpen(true);
   }
   function submit(event: FormEvent) {
@@ -194,7 +195,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     const field = first && form.current?.elements.namedItem(first);
     if (field instanceof HTMLElement) field.focus();
     if (first || cents === null) return;
-    if (differs) setAsked(true);
+    if (differs) setConfirming(true);
     else write(cents);
   }
 
@@ -229,7 +230,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
         maxLength={20}
         value={receipt}
         onChange={(event) => setReceipt(event.target.value)}
-        disabled={save.isPending || isAsked || otherPayment !== undefined}
+        disabled={save.isPending || isConfirming || otherPayment !== undefined}
         problem={problems.receipt}
       />
       <TextField
@@ -241,11 +242,11 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
         maxLength={16}
         value={shillings}
         onChange={(event) => setShillings(event.target.value)}
-        disabled={save.isPending || isAsked || otherPayment !== undefined}
+        disabled={save.isPending || isConfirming || otherPayment !== undefined}
         problem={problems.shillings}
         hint={`The order's charge is ${formatKes(charge)}.`}
       />
-      {unsaved.isAsked ? (
+      {unsaved.isBlocked ? (
         <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
       ) : otherPayment && cents !== null ? (
         <SecondPayment
@@ -255,14 +256,14 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
           onSave={() => write(cents, true)}
           onDrop={close}
         />
-      ) : isAsked && cents !== null ? (
+      ) : isConfirming && cents !== null ? (
         <OtherAmount
           receivedCents={cents}
           charge={charge}
           isBusy={save.isPending}
           onSave={() => write(cents)}
           onBack={() => {
-            setAsked(false);
+            setConfirming(false);
             focusSoon('shillings');
           }}
         />
@@ -288,7 +289,7 @@ interface OtherAmountProps {
   onBack(): void;
 }
 
-/** Asks before an amount is saved that is not the order's. */
+/** Asks before an amount is saved that differs from the order's. */
 function OtherAmount({ receivedCents, charge, isBusy, onSave, onBack }: OtherAmountProps) {
   const back = useRef<HTMLButtonElement>(null);
   useEffect(() => back.current?.focus(), []);
@@ -327,7 +328,7 @@ interface SecondPaymentProps {
   onDrop(): void;
 }
 
-/** Asks whether the receipt is of another payment than the one that has just paid the order. */
+/** Asks whether the receipt is for another payment than the one that has just paid the order. */
 function SecondPayment({ title, receipt, isBusy, onSave, onDrop }: SecondPaymentProps) {
   const drop = useRef<HTMLButtonElement>(null);
   useEffect(() => drop.current?.focus(), []);

@@ -1,4 +1,4 @@
-// An order in the list (specification §2, Admin Orders), as a line of a table and as a compact row.
+// An order in the list (specification §2, Admin Orders): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
 import { isOrderLate } from '../../../domain/delivery-status.ts';
 import { formatKes } from '../../../domain/money.ts';
@@ -76,7 +76,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
   ];
 }
 
-/** On a phone: four short lines beside what is pressed; the rest of the row opens the order. */
+/** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status }: { order: ListedOrder; status: OrderStatus }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_8.25rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_17.5rem]">
@@ -152,7 +152,7 @@ function PhoneLink({
 interface ViewLinkProps {
   order: ListedOrder;
   className: string;
-  /** Whether it shows the order's number instead of the word. */
+  /** Whether the label is the order's number instead of the word. */
   isNumber?: boolean;
 }
 

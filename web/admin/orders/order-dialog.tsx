@@ -1,4 +1,4 @@
-// An order opened whole, over the list. It is open while the address names an order.
+// The details of an order, above the list. Open while the URL names an order.
 import { type ReactNode, useCallback, useId, useRef } from 'react';
 import { Link, useLocation, useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
@@ -19,14 +19,14 @@ import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
-import { describeReview, plainFailure } from './order-event-words.ts';
+import { describeReview, plainFailure } from './order-event-texts.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
 import { describePayment } from './payment-badge.tsx';
+import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
-import { SendBack } from './send-back.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export function OrderDialog({ id }: { id: string | null }) {
@@ -147,7 +147,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
 
 interface StatusProps {
   order: WholeOrder;
-  /** The status that something else is just setting. */
+  /** The status that another action is currently setting. */
   saving: string | undefined;
 }
 
@@ -168,7 +168,7 @@ function Status({ order, saving }: StatusProps) {
         <div>
           <p className="text-ink-soft">Tracking number</p>
           <div className="flex flex-wrap items-center gap-2">
-            {/* The customer's page, in a tab of its own: what is open here stays. */}
+            {/* The customer's page, in another tab, so that this screen stays. */}
             <a
               href={`/track-order/${order.tracking_number}`}
               target="_blank"
@@ -233,7 +233,7 @@ const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
   unresolved: ['No answer', 'orange'],
 };
 
-/** Money under the order's number that is less than its charge: it waits in the reconciliation. */
+/** Payments for this order that are less than its charge: they wait in the reconciliation. */
 function Parts({ order }: { order: WholeOrder }) {
   const open = order.parts.filter(({ payment_id, resolution }) => payment_id === null && resolution === null);
   if (open.length === 0) return null;
@@ -255,7 +255,7 @@ function Parts({ order }: { order: WholeOrder }) {
   );
 }
 
-/** Payments in another amount than the charge: staff decide about that money in the reconciliation. */
+/** Payments of another amount than the charge: staff resolve them in the reconciliation. */
 function InReview({ order }: { order: WholeOrder }) {
   const reviewed = order.payments.find(({ status }) => status === 'review');
   if (!reviewed) return null;
@@ -273,7 +273,7 @@ function InReview({ order }: { order: WholeOrder }) {
 }
 
 function Payments({ order }: { order: WholeOrder }) {
-  // What is due is said above, in the decision.
+  // The decision above shows what is due.
   const [words, tone] = describePayment({ ...order, status: '' });
   return (
     <Part title="Payments">
@@ -330,7 +330,7 @@ function Payments({ order }: { order: WholeOrder }) {
   );
 }
 
-/** Money besides the order's own payment, which is described above. */
+/** Payments in addition to the order's own payment, which is shown above. */
 function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const refund = lastRefund(payment.refunds);
   const isHere = payment.needs_refund || decisionOf(order) === null;
@@ -338,7 +338,7 @@ function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   return (
     <div className="mt-2 grid gap-2">
       {refund ? <RefundState refund={refund} /> : null}
-      {isRefundable(order, payment) ? <SendBack order={order} payment={payment} /> : null}
+      {isRefundable(order, payment) ? <RefundForm order={order} payment={payment} /> : null}
     </div>
   );
 }
@@ -392,7 +392,7 @@ function Customer({ order }: { order: WholeOrder }) {
   );
 }
 
-/** What the customer confirmed with the order. Orders taken by the shop itself have nothing. */
+/** What the customer confirmed with the order. Orders entered by staff have nothing. */
 function Terms({ order: { terms_accepted_at, accepted_terms } }: { order: WholeOrder }) {
   if (!terms_accepted_at) return null;
   const isTicked = (accepted_terms as { is_ticked?: unknown } | null)?.is_ticked === true;

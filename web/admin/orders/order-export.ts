@@ -1,13 +1,13 @@
-// An order as a line of the exported file, and of the printed list.
+// An order as a row of the export and of the printed list.
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import type { ExportedOrder, ListedOrder } from './order-queries.ts';
 import { describePayment } from './payment-badge.tsx';
 import { areaOf, drinksOf } from './place.ts';
 
-/** Receipts of the money the order was paid with, without what came once more. */
+/** Receipts of the payments that count for the order, without duplicate payments. */
 const receiptsOf = ({ payments }: ExportedOrder): string =>
   payments
     .filter(({ status, receipt, needs_refund }) => status === 'completed' && receipt && !needs_refund)
@@ -35,8 +35,8 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   },
   { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
   { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
-  { title: 'Status', value: ({ status }) => statusWords(status) },
-  { title: 'Payment', value: ({ payment_status }) => statusWords(payment_status) },
+  { title: 'Status', value: ({ status }) => statusLabel(status) },
+  { title: 'Payment', value: ({ payment_status }) => statusLabel(payment_status) },
   { title: 'M-PESA receipt', value: receiptsOf },
   {
     title: 'Paid (Nairobi time)',
@@ -55,5 +55,5 @@ export const printColumns: CsvColumn<ListedOrder>[] = [
   { title: 'Items', value: ({ order_items }) => drinksOf(order_items) },
   { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
   { title: 'Payment', value: (order) => describePayment(order)[0] },
-  { title: 'Status', value: ({ status }) => statusWords(status) },
+  { title: 'Status', value: ({ status }) => statusLabel(status) },
 ];

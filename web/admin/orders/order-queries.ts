@@ -7,10 +7,10 @@ import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
 
-/** What staff may set, and filter by (specification §2, Admin Orders). */
+/** Statuses that staff can set and filter by (specification §2, Admin Orders). */
 export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
 
-/** '' or null where nothing is filtered. */
+/** '' or null without a filter. */
 export interface OrderFilters extends Days {
   search: string;
   status: string;
@@ -19,7 +19,7 @@ export interface OrderFilters extends Days {
   due: string;
 }
 
-const asked = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
+const parametersOf = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
   search,
   status: status || null,
   payment: payment || null,
@@ -35,7 +35,7 @@ const searchOrders = (
   { after, limit }: Pick<PageWanted, 'after' | 'limit'>,
 ) =>
   tables.rpc('search_orders', {
-    ...asked(filters),
+    ...parametersOf(filters),
     before_created_at: after?.created_at ?? null,
     before_id: after?.id ?? null,
     page_size: limit,
@@ -51,17 +51,17 @@ export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
   return ((page) =>
     searchOrders(tables, filters, page)
       .select(listed)
-      // Only those that make an order need review.
+      // Only the columns that decide whether an order needs review.
       .eq('payments.status', 'review')
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
       .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;
-/** An order as the list shows it. */
+/** An order as in the list. */
 export type ListedOrder = NonNullable<Answer['data']>[number];
 
-/** The same with everything that belongs into a file. */
+/** The same with all columns of the export. */
 export function readOrdersToExport(tables: Staff['tables'], filters: OrderFilters) {
   return ((page) =>
     searchOrders(tables, filters, page)
@@ -78,17 +78,17 @@ export function useOrders(filters: OrderFilters) {
   return useRows<ListedOrder>(['orders', 'list', filters], readOrders(tables, filters));
 }
 
-/** How many orders the filters leave; undefined until it is known. */
+/** Number of orders that match the filters; undefined until loaded. */
 export function useOrderCount(filters: OrderFilters): number | undefined {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['orders', 'count', filters],
     queryFn: async ({ signal }) =>
-      dataOf(await tables.rpc('count_orders', asked(filters)).abortSignal(signal)),
+      dataOf(await tables.rpc('count_orders', parametersOf(filters)).abortSignal(signal)),
   }).data;
 }
 
-/** Why an order's money waits for a person: its units were sold before it came, or the order was cancelled after. */
+/** Why a payment needs review: its units were sold before it arrived, or the order was cancelled afterwards. */
 export function decisionOf(order: {
   status: string;
   payment_status: string;
@@ -97,8 +97,8 @@ export function decisionOf(order: {
   return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;
 }
 
-/** The newest orders that wait for a decision, and how many there are. */
-export function useOrdersToDecide() {
+/** The newest orders that need review, and their number. */
+export function useOrdersNeedingReview() {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['orders', 'to decide'],

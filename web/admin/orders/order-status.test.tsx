@@ -1,4 +1,4 @@
-// A status is changed only by choosing it, with a question where that is hard to take back, and can be undone.
+// A status changes only by an explicit choice, with a confirmation if it is hard to undo, and can be undone.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import {
@@ -16,9 +16,9 @@ const messages = async () => within(await screen.findByRole('region', { name: /M
 const undoButton = async ({ order_number }: Order) =>
   (await messages()).findByRole('button', { name: new RegExp(`^Undo ${order_number}`) });
 const dialog = async () => within(await screen.findByRole('dialog'));
-const isGone = (role: string) => waitFor(() => expect(screen.queryByRole(role)).toBeNull());
+const waitUntilGone = (role: string) => waitFor(() => expect(screen.queryByRole(role)).toBeNull());
 const hasFocus = (element: Element) => waitFor(() => expect(document.activeElement).toBe(element));
-/** The database has it; the screen shows it while it is being saved. */
+/** Status in the database; the screen shows it while saving. */
 const isSaved = (id: string, columns: Partial<Order>) =>
   waitFor(async () => expect(await readOrder(shop, id)).toMatchObject(columns));
 
@@ -36,7 +36,7 @@ const pressInDialog = async ({ press }: OpenScreen, name: string) =>
   press(await (await dialog()).findByRole('button', { name }));
 
 test.each(['phone', 'desktop'] as const)(
-  'choosing saves, moving in the menu does not, on a %s',
+  'saves on choice, not while moving in the menu, on a %s',
   async (on) => {
     const order = await placePaidOrder(shop, `Keys ${on}`);
     const { user } = await openScreen(`/admin/orders?search=Keys+${on}`, { on });
@@ -47,7 +47,7 @@ test.each(['phone', 'desktop'] as const)(
     const current = await screen.findByRole('menuitemradio', { name: 'Processing' });
     expect(current.getAttribute('aria-checked')).toBe('true');
     await user.keyboard('{Escape}');
-    await isGone('menu');
+    await waitUntilGone('menu');
     await hasFocus(button);
     expect((await readOrder(shop, order.id)).status).toBe('processing');
 
@@ -69,7 +69,7 @@ test('each change can be undone by its own button, and the customer gets no mess
   await choose(opened, one, 'Processing', 'Delivered');
   await undoButton(one);
   await choose(opened, other, 'Processing', 'Shipped');
-  // Each change has its own line in one message.
+  // Each change has its own line in one toast.
   await undoButton(other);
   await (await messages()).findAllByText('Then the customer is notified');
   const undo = await undoButton(one);
@@ -98,7 +98,7 @@ test('Ctrl+Z undoes the last change', async () => {
   await isSaved(order.id, { status: 'processing' });
 });
 
-test('an undo after another change is refused in words', async () => {
+test('an undo after another change is refused with a message', async () => {
   const order = await placePaidOrder(shop, 'Late undo');
   const opened = await openScreen('/admin/orders?search=Late+undo', { on: 'phone' });
   await choose(opened, order, 'Processing', 'Shipped');
@@ -109,13 +109,13 @@ test('an undo after another change is refused in words', async () => {
   await statusButton(order, 'Delivered');
 });
 
-test('a change whose answer is lost is not called a failure, and is made once', async () => {
+test('a change whose response is lost is not reported as a failure, and is made once', async () => {
   const order = await placePaidOrder(shop, 'Lost answer');
   const opened = await openScreen('/admin/orders?search=Lost+answer', {
     expected: /Failed to update order status/,
   });
   const mayBeSaved = /may have been saved. Check before you try again/;
-  // Offline: nothing leaves the device, and the list keeps the saved status.
+  // Offline: no request is sent, and the list shows the saved status.
   interceptNext('rpc/set_order_status', () => Promise.reject(new TypeError('Failed to fetch')));
   await choose(opened, order, 'Processing', 'Shipped');
   await (await messages()).findByText(mayBeSaved);
@@ -134,7 +134,7 @@ test('a change whose answer is lost is not called a failure, and is made once', 
   expect(await readRows(changes)).toHaveLength(1);
 });
 
-test('what is hard to take back is confirmed first', async () => {
+test('changes that are hard to undo are confirmed first', async () => {
   const order = await placePaidOrder(shop, 'Confirm');
   const opened = await openScreen('/admin/orders?search=Confirm');
   await choose(opened, order, 'Processing', 'Cancelled');
@@ -142,7 +142,7 @@ test('what is hard to take back is confirmed first', async () => {
   await question.findByRole('heading', { name: `Cancel order ${order.order_number}?` });
   await question.findByText(/was paid: a refund becomes due/);
   await pressInDialog(opened, 'Keep it as it is');
-  await isGone('dialog');
+  await waitUntilGone('dialog');
   await hasFocus(await statusButton(order, 'Processing'));
   expect((await readOrder(shop, order.id)).status).toBe('processing');
 
@@ -169,7 +169,7 @@ test('a cancelled order is taken up again only after a confirmation', async () =
   await isSaved(order.id, { status: 'processing' });
 });
 
-test('an unpaid order is handed over only on purpose, a refunded one not at all', async () => {
+test('an unpaid order is handed over only with consent, a refunded one not at all', async () => {
   const [unpaid, refunded] = [await placeOrder(shop, 'Cash unpaid'), await placeOrder(shop, 'Cash refunded')];
   await changeOrder(shop, refunded.id, {
     payment_status: 'refunded',
@@ -180,7 +180,7 @@ test('an unpaid order is handed over only on purpose, a refunded one not at all'
   await choose(opened, unpaid, 'Pending', 'Shipped');
   await (await dialog()).findByRole('heading', { name: `Order ${unpaid.order_number} is not paid` });
   await pressInDialog(opened, 'Keep it as it is');
-  await isGone('dialog');
+  await waitUntilGone('dialog');
   expect((await readOrder(shop, unpaid.id)).status).toBe('pending');
   await choose(opened, unpaid, 'Pending', 'Shipped');
   await pressInDialog(opened, 'Ship unpaid');
@@ -200,7 +200,7 @@ test('a till payment in another amount is confirmed, and corrected later', async
   const till = await dialog();
   const receipt = `UKL${order.order_number.replace(/\D/g, '').slice(-7).padStart(7, '7')}`;
   await fill(opened, await till.findByLabelText(/^M-PESA receipt/), receipt);
-  // Typed values are not discarded without a question.
+  // Typed values are not discarded without a confirmation.
   await opened.user.keyboard('{Escape}');
   await till.findByText('Discard unsaved changes?');
   await pressInDialog(opened, 'Keep editing');

@@ -2,12 +2,12 @@
 import { Link } from 'react-router';
 import { formatDateTime } from '../dates.ts';
 import { useMessagesOf } from '../messages/message-queries.ts';
-import { describeMessage } from '../messages/message-words.ts';
-import { describeActor, describeEvent, type EventWords, type OrderEvent } from './order-event-words.ts';
+import { describeMessage } from '../messages/message-texts.ts';
+import { describeActor, describeEvent, type EventText, type OrderEvent } from './order-event-texts.ts';
 
 const dots = { good: 'bg-leaf-500', bad: 'bg-danger', plain: 'bg-dusk-400' };
 
-interface Entry extends EventWords {
+interface Entry extends EventText {
   key: string;
   who: string;
   at: string;

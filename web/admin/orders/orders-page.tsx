@@ -1,4 +1,4 @@
-// The orders: searched, filtered, exported, their status set where it is shown, and each opened whole.
+// The orders: search, filters, export, status changes and details.
 import { Link, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { useNow } from '../age.tsx';
@@ -18,7 +18,7 @@ import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/orders-page.ts';
 import { OrderRow, orderColumns } from './order-columns.tsx';
@@ -31,10 +31,10 @@ import {
   readOrdersToExport,
   useOrderCount,
   useOrders,
-  useOrdersToDecide,
+  useOrdersNeedingReview,
 } from './order-queries.ts';
 import { hasPaymentInReview, paymentFilters } from './payment-badge.tsx';
-import { RefundsToLookAt } from './refunds-to-look-at.tsx';
+import { RefundsNeedingAction } from './refunds-needing-action.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
@@ -45,9 +45,9 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
   const { tables } = useMember().staff;
   const filters = useListFilters(filterNames);
   const { search, status, payment, rider, due } = filters.values;
-  const asked = { search, status, payment, rider, due, ...readDays(filters.values, useNow()) };
-  const orders = useOrders(asked);
-  const count = useOrderCount(asked);
+  const query = { search, status, payment, rider, due, ...readDays(filters.values, useNow()) };
+  const orders = useOrders(query);
+  const count = useOrderCount(query);
   const riders = useRecentRiders() ?? [];
   const work = useWork();
   const orderStatus = useOrderStatus();
@@ -72,8 +72,8 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         card="Order Management"
         toolbar={
           <>
-            <OrdersToDecide />
-            <RefundsToLookAt />
+            <OrdersNeedingReview />
+            <RefundsNeedingAction />
             <ListToolbar>
               <SearchBox
                 placeholder="Search orders..."
@@ -85,7 +85,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
                 value={status}
                 options={[
                   { value: '', label: 'All Status' },
-                  ...orderStatuses.map((value) => ({ value, label: statusWords(value) })),
+                  ...orderStatuses.map((value) => ({ value, label: statusLabel(value) })),
                 ]}
                 onChoose={(value) => filters.set('status', value)}
               />
@@ -104,10 +104,10 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
                 />
                 <ExportButton
                   name="orders"
-                  read={readOrdersToExport(tables, asked)}
+                  read={readOrdersToExport(tables, query)}
                   columns={exportColumns}
                 />
-                <PrintList heading="Orders" read={readOrders(tables, asked)} columns={printColumns} />
+                <PrintList heading="Orders" read={readOrders(tables, query)} columns={printColumns} />
               </MoreFilters>
             </ListToolbar>
             <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
@@ -172,10 +172,10 @@ function describeEmpty({
   };
 }
 
-/** Money that waits for a person comes first, whatever the list is narrowed to. */
-function OrdersToDecide() {
+/** Payments that need review come first, whatever the filters. */
+function OrdersNeedingReview() {
   const [parameters] = useSearchParams();
-  const waiting = useOrdersToDecide();
+  const waiting = useOrdersNeedingReview();
   if (!waiting || waiting.count === 0) return null;
   const { orders, count } = waiting;
   return (

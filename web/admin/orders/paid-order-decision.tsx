@@ -1,4 +1,4 @@
-// What only a person can decide about money that came: deliver after all, or send it back.
+// Resolution of a payment that needs review: deliver the order after all, or refund it.
 import { useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
@@ -6,9 +6,9 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
-import { isRefundable, isUnderWay, lastRefund } from './refund-queries.ts';
+import { RefundForm } from './refund-form.tsx';
+import { isRefundable, isRefundPending, lastRefund } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
-import { SendBack } from './send-back.tsx';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -25,7 +25,7 @@ export function useOrderDecision(order: { id: string }) {
   return {
     isPending: save.isPending,
     decide: save.mutate,
-    /** The order's status that the decision being saved leads to. */
+    /** The order's status after the decision that is being saved. */
     savingStatus: save.isPending
       ? { deliver: 'processing', refunded: 'cancelled' }[save.variables]
       : undefined,
@@ -38,16 +38,16 @@ interface PaidOrderDecisionProps {
 }
 
 export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const decision = decisionOf(order);
   if (!decision) return null;
   const own = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
-  // Paid in parts, it is sent back part by part.
+  // An order paid in parts is refunded part by part.
   const paid = own.find(({ refunded_at }) => refunded_at === null) ?? own[0];
   const came = own.reduce((sum, payment) => sum + payment.charge_cents, 0);
   const amount = formatKes(paid ? came : order.total_amount);
   const refund = paid ? lastRefund(paid.refunds) : null;
-  const isGoingBack = refund !== null && isUnderWay(refund);
+  const isGoingBack = refund !== null && isRefundPending(refund);
   const charge = chargeCents(order.total_amount);
   const why =
     paid && came !== charge
@@ -63,7 +63,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
           {isGoingBack
             ? 'Refund under way'
             : decision === 'units are gone'
-              ? 'Paid, needs a decision'
+              ? 'Paid, needs review'
               : 'Refund due'}
         </p>
         {isGoingBack ? null : (
@@ -85,10 +85,10 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
                 </Button>
               </div>
             ) : null}
-            {isRefundable(order, paid) ? <SendBack order={order} payment={paid} /> : null}
+            {isRefundable(order, paid) ? <RefundForm order={order} payment={paid} /> : null}
           </div>
         )
-      ) : isAsked ? (
+      ) : isConfirming ? (
         <div className="flex flex-wrap items-center gap-3">
           <p className="basis-full text-sm font-semibold">
             The shop moves no money by itself. Have you sent {amount} back to the customer?
@@ -96,11 +96,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
           <Button
             tone="danger"
             isBusy={save.isPending}
-            onClick={() => save.decide('refunded', { onSuccess: () => setAsked(false) })}
+            onClick={() => save.decide('refunded', { onSuccess: () => setConfirming(false) })}
           >
             Yes, it was sent back
           </Button>
-          <Button tone="quiet" onClick={() => setAsked(false)}>
+          <Button tone="quiet" onClick={() => setConfirming(false)}>
             Not yet
           </Button>
         </div>
@@ -111,7 +111,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
               Deliver it
             </Button>
           ) : null}
-          <Button tone="quiet" onClick={() => setAsked(true)}>
+          <Button tone="quiet" onClick={() => setConfirming(true)}>
             The money was sent back
           </Button>
         </div>

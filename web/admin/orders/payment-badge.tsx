@@ -1,4 +1,4 @@
-// Whether an order is paid, in one or two words.
+// Whether an order is paid, as a badge.
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 
 interface PaidOrNot {
@@ -7,7 +7,7 @@ interface PaidOrNot {
   payments?: readonly { status: string }[];
 }
 
-/** What the payment filter offers; the values are those of `search_orders`. */
+/** Options of the payment filter; the values are those of `search_orders`. */
 export const paymentFilters = [
   { value: '', label: 'All payments' },
   { value: 'paid', label: 'Paid' },
@@ -17,7 +17,7 @@ export const paymentFilters = [
   { value: 'refunded', label: 'Refunded' },
 ] as const;
 
-/** Whether M-PESA reported money for the order in another amount, and staff have not dealt with it yet. */
+/** Whether M-PESA reported another amount for the order that staff have not resolved yet. */
 export const hasPaymentInReview = ({ payments = [] }: Pick<PaidOrNot, 'payments'>): boolean =>
   payments.some(({ status }) => status === 'review');
 
@@ -32,7 +32,7 @@ export function describePayment(order: PaidOrNot): [words: string, tone: BadgeTo
       return ['Refunded', 'grey'];
     default:
       if (hasPaymentInReview(order)) return ['Needs review', 'red'];
-      // Nobody waits for the money of a cancelled order.
+      // No payment is expected for a cancelled order.
       return ['Unpaid', status === 'cancelled' ? 'grey' : 'yellow'];
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { areaOf, drinksOf, unitsOf } from './place.ts';
 
-test('an area leaves out building, unit and the usual city', () => {
+test('an area omits building, unit and the usual city', () => {
   const shipping_address = 'Mpaka Road, Westlands, Building: Delta, Unit: 4';
   expect(areaOf({ shipping_address, city: 'Nairobi' })).toBe('Mpaka Road, Westlands');
   expect(areaOf({ shipping_address: 'Nyali, Unit: 2', city: 'Mombasa' })).toBe('Nyali, Mombasa');

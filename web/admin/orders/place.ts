@@ -1,20 +1,20 @@
-// Where an order goes, and what is in it, in the few words a row has room for.
+// Short texts for an order's address and items, for a row.
 
 interface Place {
   shipping_address: string;
   city: string;
 }
 
-/** The city of nearly every order: named only where it is another one. */
+/** The city of nearly every order: shown only if it is another one. */
 const usualCity = 'Nairobi';
 
 export const otherCity = ({ city }: Place): string | null => (city && city !== usualCity ? city : null);
 
-/** The place without building and unit, which say nothing to a map either. */
+/** The address without building and unit, which maps cannot find. */
 export const placeOf = ({ shipping_address }: Place): string =>
   shipping_address.split(/, (?:Building|Unit): /)[0] ?? shipping_address;
 
-/** The place, and the city where it is not the usual one. */
+/** The address, and the city if it is not the usual one. */
 export const areaOf = (order: Place): string => [placeOf(order), otherCity(order)].filter(Boolean).join(', ');
 
 interface Item {

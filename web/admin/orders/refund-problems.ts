@@ -1,7 +1,7 @@
-// What is wrong with what staff type about money; undefined when nothing is. The database checks the same.
+// Validation of what staff type about refunds; undefined if valid. The database checks the same.
 import { TableProblem } from '../table-answer.ts';
 
-/** @param reason also a note: one rule for both */
+/** @param reason also a note: both have the same rule */
 export const reasonProblem = (reason: string): string | undefined => {
   const { length } = [...reason.trim()];
   return length < 3 || length > 200 ? 'Please say why, in 3 to 200 characters' : undefined;
@@ -21,6 +21,6 @@ const receiptRefusals = new Set([
   'refund_receipt_used',
 ]);
 
-/** The database's refusal of a typed receipt, to be shown beside its field. */
+/** The database's refusal of a typed receipt, shown beside its field. */
 export const receiptRefusal = (error: Error): string | undefined =>
   error instanceof TableProblem && receiptRefusals.has(error.details) ? error.message : undefined;

@@ -1,4 +1,4 @@
-// What the screens read of refunds, and which money may be sent back.
+// Queries of refunds, and which payments can be refunded.
 import { useQuery } from '@tanstack/react-query';
 import type { Setup } from '../../../domain/payment-setup.ts';
 import type { Database } from '../../../supabase/types.ts';
@@ -12,21 +12,21 @@ export type PaymentOfOrder = WholeOrder['payments'][number];
 /** Query keys to refetch after a change of a refund. */
 export const touchedByRefunds = ['orders', 'refunds', 'products', 'deliveries', 'payment-tests', 'dashboard'];
 
-/** The settings of payments; undefined until they are known. */
+/** The settings of payments; undefined until loaded. */
 export function usePaymentSetup() {
   const { staff } = useMember();
   return useQuery({
     queryKey: ['payment-setup'],
-    queryFn: async () => (await staff.askPayments<{ setup: Setup }>({ action: 'describe-setup' })).setup,
+    queryFn: async () => (await staff.callPayments<{ setup: Setup }>({ action: 'describe-setup' })).setup,
     staleTime: 5 * 60_000,
   });
 }
 
 /** Refunds that need staff: an approval, an unknown result, or money sent back twice. */
-export function useRefundsToLookAt() {
+export function useRefundsNeedingAction() {
   const { tables } = useMember().staff;
   return useQuery({
-    queryKey: ['refunds', 'to look at'],
+    queryKey: ['refunds', 'needing action'],
     queryFn: async ({ signal }) =>
       dataOf(
         await tables
@@ -57,10 +57,11 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
  * it was withdrawn.
  */
 export function lastRefund(refunds: readonly Refund[]): Refund | null {
-  const asked = refunds.filter(({ status }) => status !== 'withdrawn');
-  const newest = asked.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
+  const active = refunds.filter(({ status }) => status !== 'withdrawn');
+  const newest = active.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
   return refunds.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
 
-const underWay = ['requested', 'approved', 'sending', 'sent', 'unknown'];
-export const isUnderWay = ({ status }: Pick<Refund, 'status'>): boolean => underWay.includes(status);
+const pendingStatuses = ['requested', 'approved', 'sending', 'sent', 'unknown'];
+export const isRefundPending = ({ status }: Pick<Refund, 'status'>): boolean =>
+  pendingStatuses.includes(status);

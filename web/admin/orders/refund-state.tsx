@@ -14,7 +14,7 @@ import { type Refund, touchedByRefunds } from './refund-queries.ts';
 export function RefundState({ refund }: { refund: Refund }) {
   const amount = formatKes(refund.refund_cents);
   const by = refund.requested_by_email ?? 'a former colleague';
-  if (refund.sent_twice_at) return <SentTwice refund={refund} />;
+  if (refund.sent_twice_at) return <DoubleRefund refund={refund} />;
   switch (refund.status) {
     case 'requested':
       return (
@@ -82,7 +82,7 @@ export function RefundState({ refund }: { refund: Refund }) {
   }
 }
 
-function SentTwice({ refund }: { refund: Refund }) {
+function DoubleRefund({ refund }: { refund: Refund }) {
   const title = `${formatKes(refund.refund_cents)} went back twice`;
   const receipt = refund.refund_receipt ? ` (receipt ${refund.refund_receipt})` : '';
   if (refund.sent_twice_seen_at) {
@@ -102,13 +102,13 @@ function SentTwice({ refund }: { refund: Refund }) {
         M-PESA reported this reversal only after the money was sent back another way{receipt}. Ask the
         customer to return one of the two.
       </p>
-      <SentTwiceSeen refund={refund} />
+      <ResolveDoubleRefund refund={refund} />
     </Box>
   );
 }
 
 /** Form that records how money that was sent back twice was resolved, so that it is no longer shown. */
-export function SentTwiceSeen({ refund }: { refund: Refund }) {
+export function ResolveDoubleRefund({ refund }: { refund: Refund }) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
   const [note, setNote] = useState('');

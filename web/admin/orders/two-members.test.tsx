@@ -1,4 +1,5 @@
-// Two staff members at one order: the second one sees what happened. Errors about a receipt appear beside its field.
+// Two staff members change one order: the second one sees what happened. Errors about a receipt appear beside its
+// field.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, placeOrder, placePaidOrder, readOrder } from '../../../e2e/placed-orders.ts';
@@ -34,7 +35,7 @@ test('a till payment that another member confirms first', async () => {
   expect(screen.queryByRole('form')).toBeNull();
 });
 
-test('a payment whose answer is lost is neither called a failure nor the work of someone else', async () => {
+test('a payment whose response is lost is reported neither as a failure nor as another member’s change', async () => {
   const order = await placeOrder(shop, 'Till lost');
   const opened = await openScreen(`/admin/orders/${order.id}`, { expected: /Failed to confirm the payment/ });
   await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
@@ -96,7 +97,7 @@ test('a refund that another member notes first', async () => {
 
   const opened = await openScreen(`/admin/orders/${mine.id}`, { on: 'phone' });
   await opened.press(await screen.findByRole('button', { name: 'I already refunded it' }));
-  const field = await screen.findByLabelText(/^Receipt of sending it back/);
+  const field = await screen.findByLabelText(/^Receipt of the refund/);
   await fill(opened, field, refund_receipt);
   await fill(opened, screen.getByLabelText(/^Reason/), 'Sold out');
   await opened.press(screen.getByRole('button', { name: 'It was sent back' }));
@@ -105,7 +106,7 @@ test('a refund that another member notes first', async () => {
 
   await changeOrder(shop, mine.id, { payment_status: 'refunded' });
   await isTaken();
-  await waitFor(() => expect(screen.queryByLabelText(/^Receipt of sending it back/)).toBeNull());
+  await waitFor(() => expect(screen.queryByLabelText(/^Receipt of the refund/)).toBeNull());
   expect(await readRows(`refunds?payment_id=eq.${payment.id}`)).toMatchObject([
     { reason: 'Noted with the order' },
   ]);
@@ -128,7 +129,7 @@ async function chargeOf(id: string): Promise<number> {
   return (order?.charge_cents ?? 0) / 100;
 }
 
-/** A receipt of its own. */
+/** A unique receipt. */
 const receiptFor = (orderId: string): string => `UK${orderId.replaceAll('-', '').slice(0, 8).toUpperCase()}`;
 
 /** Adds a received payment to an order. */

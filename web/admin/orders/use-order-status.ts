@@ -1,7 +1,7 @@
-// Setting an order's status, from the list and from the order itself.
+// Sets an order's status, from the list and from the order itself.
 import type { Staff } from '../../lib/staff.ts';
 import { formatDateTime } from '../dates.ts';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import { needsConsent, type OrderState } from '../status-change.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
@@ -14,7 +14,7 @@ export const useOrderStatus = () =>
         order_id: order.id,
         status: to,
         expected_status: order.status,
-        // An order that is paid, or paid back, by now is another one than was decided about.
+        // The decision was about another state if the order has been paid or refunded in the meantime.
         expected_payment_status: order.payment_status,
         although_unpaid: needsConsent(order, to),
       }),
@@ -39,7 +39,7 @@ async function whatHappened(tables: Staff['tables'], { id, order_number }: Order
   if (!last || !to) {
     return `${order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
   }
-  const [when, words] = [formatDateTime(last.happened_at), statusWords(to)];
+  const [when, words] = [formatDateTime(last.happened_at), statusLabel(to)];
   return last.kind === 'payment_status_changed'
     ? `The payment of ${order_number} became ${words} (${when}). Nothing of yours was saved: please look at it again.`
     : `${last.actor_email ?? 'The shop'} set ${order_number} to ${words} (${when}). That stays; nothing of yours was saved.`;

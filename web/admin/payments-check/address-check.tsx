@@ -6,7 +6,7 @@ import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useMember } from '../use-member.tsx';
 
-const stepWords: Record<string, string> = {
+const stepLabels: Record<string, string> = {
   Name: 'The name is found (DNS)',
   Connection: 'The connection is made',
   Certificate: 'The certificate is trusted (TLS)',
@@ -17,7 +17,7 @@ const stepWords: Record<string, string> = {
 export function AddressCheck({ setup }: { setup: Setup }) {
   const { staff } = useMember();
   const check = useMutation({
-    mutationFn: async () => (await staff.askPayments<{ reach: Reach }>({ action: 'check-address' })).reach,
+    mutationFn: async () => (await staff.callPayments<{ reach: Reach }>({ action: 'check-address' })).reach,
     onError: (error) => console.warn('The public address could not be tested', error),
   });
   const reach = check.data;
@@ -59,7 +59,7 @@ export function AddressCheck({ setup }: { setup: Setup }) {
             <p className={`font-bold ${reach.isReached ? 'text-success' : 'text-danger'}`}>
               {reach.isReached
                 ? `The shop is reached, in ${reach.tookMs} ms`
-                : 'The shop is not reached at this address'}
+                : "The shop can't be reached at this address"}
             </p>
             <ol className="grid gap-2 text-sm">
               {reach.steps.map(({ name, state, detail }) => (
@@ -67,7 +67,7 @@ export function AddressCheck({ setup }: { setup: Setup }) {
                   <strong className={state === 'failed' ? 'text-danger' : ''}>
                     {state === 'ok' ? 'Yes: ' : state === 'failed' ? 'No: ' : 'Not tried: '}
                   </strong>
-                  {stepWords[name] ?? name}
+                  {stepLabels[name] ?? name}
                   {detail ? <span className="block break-words text-ink-soft">{detail}</span> : null}
                 </li>
               ))}

@@ -1,4 +1,4 @@
-// Who raised the refund limit in the last week, so that no member does it unseen.
+// Shows who raised the refund limit in the last week, so that no one does it unnoticed.
 import { describeLimitRaise } from './describe-limit-raise.ts';
 import { usePaymentHealth } from './payment-health.ts';
 

@@ -1,4 +1,4 @@
-// Whether payments by M-PESA work, as the database reports it (`payment_health`).
+// The state of payments by M-PESA, as reported by the database (`payment_health`).
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';

@@ -39,7 +39,7 @@ export default function PaymentsCheckPage() {
       <PromptPause />
       {setup ? (
         <CardColumns>
-          <Card title="What is set">
+          <Card title="Settings">
             <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
               <Fact term="Environment">{environments[setup.environment]}</Fact>
               <Fact term="Customers pay to">

@@ -1,4 +1,4 @@
-// Prompts are paused because M-PESA says that the shop's own settings are wrong: why, until when, and the way out.
+// Prompts are paused because M-PESA rejects the shop's own settings: the reason, until when, and how to resume.
 import { adviseOnResult } from '../../../domain/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
 import { formatDateTime } from '../dates.ts';
@@ -26,12 +26,12 @@ export function PromptPause() {
       <div>
         <h2 className="text-lg">Customers get no prompts until {formatDateTime(pause.until)}</h2>
         <p className="text-sm">
-          {what} {advice} (code {pause.code}) Meanwhile customers are offered the till or paybill, where its
-          number is set. Then one prompt is tried again by itself.
+          {what} {advice} (code {pause.code}) In the meantime customers are offered the till or paybill, where
+          its number is set. Then one prompt is tried again automatically.
         </p>
       </div>
       <Button tone="quiet" isBusy={resume.isPending} onClick={() => resume.mutate()}>
-        It is mended: send prompts again
+        It is fixed: send prompts again
       </Button>
     </section>
   );

@@ -1,4 +1,4 @@
-// "Test with KSh 1": a prompt to the member's own phone, followed to its answer, and the way to have the shilling back.
+// "Test with KSh 1": a prompt to the member's own phone, its result, and a button to refund the shilling.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import type { Setup } from '../../../domain/payment-setup.ts';
@@ -12,7 +12,7 @@ import { TextField } from '../../ui/field.tsx';
 import { formatDateTime } from '../dates.ts';
 import { lastRefund, touchedByRefunds } from '../orders/refund-queries.ts';
 import { RefundState } from '../orders/refund-state.tsx';
-import { dataOf, wordsOf } from '../table-answer.ts';
+import { dataOf, messageForUser } from '../table-answer.ts';
 import { useInstallation } from '../use-installation.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
@@ -35,7 +35,7 @@ function useLastTest() {
           .limit(1)
           .abortSignal(signal),
       )[0] ?? null,
-    // The live channel reports the outcome; polling finds it without the channel.
+    // The live channel reports the result; polling works without the channel.
     refetchInterval: ({ state }) => (state.data && isOpen(state.data) ? 2000 : false),
     staleTime: 0,
   });
@@ -50,13 +50,13 @@ export function ShillingTest({ setup }: { setup: Setup }) {
   const { data: last } = useLastTest();
   const start = useMutation({
     mutationFn: async () => {
-      const answer = await staff.askPayments<{ test?: PaymentTest; error?: string }>({
+      const answer = await staff.callPayments<{ test?: PaymentTest; error?: string }>({
         action: 'start-test',
         phoneNumber: phone,
       });
       if (!answer.test) throw new ShownError(answer.error ?? 'The test could not be started');
     },
-    onError: (error) => setProblem(wordsOf(error) || 'The test could not be started'),
+    onError: (error) => setProblem(messageForUser(error) || 'The test could not be started'),
     onSettled: () =>
       Promise.all(
         ['payment-tests', 'payment-health'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
@@ -134,7 +134,7 @@ function TestState({
   const sendBack = useSave({
     write: async () =>
       dataOf(await tables.rpc('request_refund', { payment_id: test.id, reason: 'Test with KSh 1' })),
-    success: 'M-PESA is asked to send the shilling back',
+    success: 'The refund of the shilling is requested',
     failure: 'Failed to ask for the refund',
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
@@ -154,7 +154,8 @@ function TestState({
           </p>
           {test.receipt ? null : (
             <p className="text-sm text-danger">
-              M-PESA had to be asked: its notice has not come. Test the public address above.
+              M-PESA's callback has not arrived; the shop had to ask for the result. Test the public address
+              above.
             </p>
           )}
         </>

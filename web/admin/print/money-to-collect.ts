@@ -8,7 +8,7 @@ interface Order {
   payments: readonly { status: string }[];
 }
 
-/** What a rider must know about money, on the packing slip. */
+/** What a rider must know about payment, on the packing slip. */
 export function describeMoneyToCollect({ status, payment_status, total_amount, payments }: Order): string {
   if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
   if (status === 'cancelled') return 'CANCELLED. Do not hand over.';

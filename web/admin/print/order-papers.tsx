@@ -1,4 +1,4 @@
-// What is printed of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
+// Printouts of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
 import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';

@@ -1,4 +1,4 @@
-// Prints a whole filtered list as a plain table, also what has not been scrolled to yet.
+// Prints a whole filtered list as a plain table, including rows that are not loaded yet.
 import { useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts.tsx';
@@ -8,9 +8,9 @@ import { readAll } from '../list/read-all.ts';
 import type { Cursor, ReadPage } from '../list/use-rows.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
-/** Some thirty pages: more is what files are for. */
+/** About thirty pages; larger lists are exported. */
 const printLimit = 1000;
-/** Numbers, phones, dates: characters that stay in one line. */
+/** Numbers, phones, dates: text without line breaks. */
 const shortLength = 16;
 
 interface PrintListProps<Row> {
@@ -25,11 +25,11 @@ interface PrintListProps<Row> {
 export function PrintList<Row extends Cursor>({ heading, columns, read, summary }: PrintListProps<Row>) {
   const [rows, setRows] = useState<readonly Row[] | null>(null);
   const [isReading, setReading] = useState(false);
-  const isAsked = useRef(false);
+  const isRunning = useRef(false);
 
   async function start() {
-    if (isAsked.current) return;
-    isAsked.current = true;
+    if (isRunning.current) return;
+    isRunning.current = true;
     setReading(true);
     try {
       setRows(await readAll(read, { limit: printLimit, signal: AbortSignal.timeout(60_000) }));
@@ -37,7 +37,7 @@ export function PrintList<Row extends Cursor>({ heading, columns, read, summary 
       console.warn('The list could not be read for printing', error);
       showToast({ kind: 'error', title: 'Error', text: 'Failed to load the list. Please try again.' });
     } finally {
-      isAsked.current = false;
+      isRunning.current = false;
       setReading(false);
     }
   }

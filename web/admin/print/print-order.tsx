@@ -1,4 +1,4 @@
-// Prints papers of an order. Their code is loaded when one is asked for.
+// Prints an order. The code of the printouts is loaded on use.
 import { lazy, Suspense, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';

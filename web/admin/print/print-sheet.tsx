@@ -1,10 +1,10 @@
-// Prints a sheet of its own instead of the screen: black on white, and removed once the browser has printed it.
+// Prints a separate sheet instead of the screen: black on white, removed after printing.
 import { type ReactNode, useEffect, useRef } from 'react';
 import { createPortal } from 'react-dom';
 import './print-sheet.css';
 
 interface PrintSheetProps {
-  /** `roll`: an 80 mm receipt printer, whose page is as long as what is printed. */
+  /** `roll`: an 80 mm receipt printer, whose page is as long as its content. */
   paper: 'page' | 'roll';
   onPrinted(): void;
   children: ReactNode;

@@ -1,14 +1,14 @@
-// The categories: added, renamed and taken out of use. None is deleted, since products name them.
+// The categories: added, renamed and deactivated. None is deleted, because products refer to them.
 import { useId, useRef, useState } from 'react';
 import { categoryProblemOf, checkCategoryName, tidyCategoryName } from '../../../domain/product-form.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { DialogListLoadState } from '../load-states.tsx';
 import { changedRow, dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { DialogListWithoutData } from '../without-data.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
 
 const refresh = ['categories', 'products', 'dashboard'];
@@ -38,10 +38,10 @@ export function CategoriesDialog({ open, onClose }: CategoriesDialogProps) {
 function Categories() {
   const { data: categories, error, refetch } = useCategories();
   const [renamed, setRenamed] = useState<string | null>(null);
-  // Where the keyboard goes on after a rename.
+  // Where focus moves after a rename.
   const [last, setLast] = useState<string | null>(null);
   if (!categories) {
-    return <DialogListWithoutData noun="categories" error={error !== null} onRetry={() => void refetch()} />;
+    return <DialogListLoadState noun="categories" error={error !== null} onRetry={() => void refetch()} />;
   }
   return (
     <div className="grid gap-6 pt-2">
@@ -72,24 +72,24 @@ function Categories() {
   );
 }
 
-/** Checks a name while it is saved: first here, then by what the database says. */
+/** Validation of a name: here first, then by the database. */
 function useNameProblem() {
   const [problem, setProblem] = useState<string>();
   const input = useRef<HTMLInputElement>(null);
-  const tell = (text: string | null) => {
+  const showProblem = (text: string | null) => {
     setProblem(text ?? undefined);
     if (text) input.current?.focus();
     return text !== null;
   };
-  return { problem, input, tell };
+  return { problem, input, showProblem };
 }
 
 function AddCategory({ categories }: { categories: ListedCategory[] }) {
   const { tables } = useMember().staff;
   const [name, setName] = useState('');
-  const { problem, input, tell } = useNameProblem();
+  const { problem, input, showProblem } = useNameProblem();
   const add = useSave<string>({
-    write: async (wanted) => dataOf(await tables.from('categories').insert({ name: wanted }).select('id')),
+    write: async (newName) => dataOf(await tables.from('categories').insert({ name: newName }).select('id')),
     success: 'Category created successfully',
     failure: 'Failed to create category',
     refresh,
@@ -107,7 +107,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
         event.preventDefault();
         if (
           add.isPending ||
-          tell(
+          showProblem(
             checkCategoryName(
               name,
               categories.map((category) => category.name),
@@ -115,7 +115,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
           )
         )
           return;
-        add.mutate(tidyCategoryName(name), { onError: (error) => tell(categoryProblemOf(error)) });
+        add.mutate(tidyCategoryName(name), { onError: (error) => showProblem(categoryProblemOf(error)) });
       }}
     >
       <div className="min-w-48 flex-1">
@@ -127,7 +127,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
           problem={problem}
           onChange={({ target }) => {
             setName(target.value);
-            tell(null);
+            showProblem(null);
           }}
         />
       </div>
@@ -140,7 +140,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
 
 interface CategoryProps {
   category: ListedCategory;
-  /** Whether it was renamed just now. */
+  /** Whether it has just been renamed. */
   isLast: boolean;
   onRename(): void;
 }
@@ -193,17 +193,17 @@ interface RenameCategoryProps {
 function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
   const { tables } = useMember().staff;
   const id = useId();
-  // The name as the member saw it, also when a refresh brings another one.
+  // The name as the member saw it, even if a refresh brings another one.
   const [seen] = useState(category.name);
   const [name, setName] = useState(seen);
-  const { problem, input, tell } = useNameProblem();
+  const { problem, input, showProblem } = useNameProblem();
   const follow = category.productCount > 0 ? products(category.productCount) : null;
   const rename = useSave<string>({
-    write: async (wanted) =>
+    write: async (newName) =>
       changedRow(
         await tables
           .from('categories')
-          .update({ name: wanted })
+          .update({ name: newName })
           .eq('id', category.id)
           .eq('name', seen)
           .select('id'),
@@ -222,11 +222,11 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
       className="grid gap-3"
       onSubmit={(event) => {
         event.preventDefault();
-        const wanted = tidyCategoryName(name);
-        if (wanted === seen) return onDone();
+        const newName = tidyCategoryName(name);
+        if (newName === seen) return onDone();
         if (
           rename.isPending ||
-          tell(
+          showProblem(
             checkCategoryName(
               name,
               others.map((other) => other.name),
@@ -234,10 +234,10 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           )
         )
           return;
-        rename.mutate(wanted, {
+        rename.mutate(newName, {
           onError(error) {
-            // Whose name it was is not there any more; the list shows the new one.
-            if (!tell(categoryProblemOf(error)) && error.name === 'ConflictError') onDone();
+            // The renamed category no longer has the old name; the list shows the new one.
+            if (!showProblem(categoryProblemOf(error)) && error.name === 'ConflictError') onDone();
           },
         });
       }}
@@ -247,16 +247,16 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
         id={id}
         label={`New name of ${seen}`}
         autoComplete="off"
-        // The member has just asked for this field.
+        // The member has just opened this field.
         autoFocus
         value={name}
         problem={problem}
         hint={follow ? `${follow} will follow.` : undefined}
         onChange={({ target }) => {
           setName(target.value);
-          tell(null);
+          showProblem(null);
         }}
-        // It ends the renaming, not the dialog.
+        // Ends the renaming; does not close the dialog.
         data-own-escape
         onKeyDown={(event) => {
           if (event.key !== 'Escape') return;

@@ -1,4 +1,4 @@
-// Someone else saved the same product first: what they made of it, what I want, and whose it shall be.
+// Another member saved the same product first: shows both versions to choose one.
 import {
   changedFields,
   type ProductField,
@@ -7,7 +7,7 @@ import {
 } from '../../../domain/product-form.ts';
 import { Button } from '../../ui/button.tsx';
 import type { EditedProduct } from './product-queries.ts';
-import type { EditedMeanwhile } from './use-product-save.ts';
+import type { EditConflict } from './use-product-save.ts';
 
 const labels: Record<ProductField | 'image', string> = {
   name: 'Product Name',
@@ -23,7 +23,7 @@ const labels: Record<ProductField | 'image', string> = {
 
 interface ConflictNoticeProps {
   seen: EditedProduct;
-  conflict: EditedMeanwhile;
+  conflict: EditConflict;
   mine: ProductForm;
   isBusy: boolean;
   onTakeTheirs(): void;
@@ -44,7 +44,7 @@ export function ConflictNotice({
     <section
       role="alert"
       aria-label="Someone else changed this"
-      // It appears above what is in sight on a phone.
+      // On a phone it appears above the visible part.
       ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
       className="grid gap-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-4 text-sm"
     >

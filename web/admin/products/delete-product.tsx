@@ -1,4 +1,4 @@
-// Asks before a product is deleted, and says what becomes of the orders that contain it.
+// Confirms the deletion of a product, and shows what happens to its orders.
 import { useQuery } from '@tanstack/react-query';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -6,7 +6,7 @@ import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { changedRow, dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { removeUnusedPicture } from './product-picture-storage.ts';
+import { removeUnusedImage } from './product-image-storage.ts';
 import type { ListedProduct } from './product-queries.ts';
 
 interface DeleteProductProps {
@@ -39,7 +39,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
     success: 'Product deleted successfully',
     failure: 'Failed to delete product',
     refresh: ['products', 'categories', 'dashboard'],
-    onSuccess: ({ image_url }) => void removeUnusedPicture(staff, image_url),
+    onSuccess: ({ image_url }) => void removeUnusedImage(staff, image_url),
   });
   return (
     <ConfirmDialog

@@ -10,7 +10,7 @@ import type { Column } from '../list/row-list.tsx';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
-/** From so many units on nothing needs to be said about the stock. */
+/** Up to this stock the list shows the number of units. */
 const enough = 10;
 
 interface Handlers {
@@ -57,7 +57,7 @@ export function productColumns(handlers: Handlers): Column<ListedProduct>[] {
   ];
 }
 
-/** On a phone: what it is, costs and how many are left, beside what is pressed. */
+/** On phones: name, price and stock next to the controls. */
 export function ProductRow({ product, handlers }: { product: ListedProduct; handlers: Handlers }) {
   const { name, tagline, is_active, category, stock_quantity, price, previous_price } = product;
   return (
@@ -174,7 +174,7 @@ function Thumbnail({ product }: { product: ListedProduct }) {
       {product.image_url ? (
         <ProductImage src={product.image_url} alt="" sizes="56px" className="size-full text-2xl!" />
       ) : (
-        <StaffIcon name="picture" className="size-6" />
+        <StaffIcon name="image" className="size-6" />
       )}
     </span>
   );

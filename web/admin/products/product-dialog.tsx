@@ -1,4 +1,4 @@
-// The dialog in which a product is added or edited. It is open while the address says so: `?new=1` or `?edit=<id>`.
+// The dialog that adds or edits a product. Open while the URL has `?new=1` or `?edit=<id>`.
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useId, useRef } from 'react';
 import { type Location, useSearchParams } from 'react-router';
@@ -12,32 +12,32 @@ import { useUnsaved } from '../use-unsaved.ts';
 import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';
 import { readProduct } from './product-queries.ts';
 
-/** What the address asks for: a product's id, 'new', or nothing. */
-function wantedBy(parameters: URLSearchParams): string | null {
+/** A product's id, 'new', or null. */
+function openProductOf(parameters: URLSearchParams): string | null {
   return parameters.get('edit') || (parameters.has('new') ? 'new' : null);
 }
 
-/** The address of the same list with the dialog open, or closed for null. */
-export function withProductDialog(parameters: URLSearchParams, wanted: string | null): URLSearchParams {
+/** The URL of the same list with the dialog open, or closed for null. */
+export function withProductDialog(parameters: URLSearchParams, opened: string | null): URLSearchParams {
   const next = new URLSearchParams(parameters);
   next.delete('new');
   next.delete('edit');
-  if (wanted === 'new') next.set('new', '1');
-  else if (wanted) next.set('edit', wanted);
+  if (opened === 'new') next.set('new', '1');
+  else if (opened) next.set('edit', opened);
   return next;
 }
 
-/** Filters may change beside an open dialog. */
+/** Filters may change while a dialog is open. */
 const isAnotherDialog = (from: Location, to: Location): boolean =>
   from.pathname !== to.pathname ||
-  wantedBy(new URLSearchParams(from.search)) !== wantedBy(new URLSearchParams(to.search));
+  openProductOf(new URLSearchParams(from.search)) !== openProductOf(new URLSearchParams(to.search));
 
 export function ProductDialog() {
   const [parameters, setParameters] = useSearchParams();
-  const wanted = wantedBy(parameters);
-  // While it closes it shows what it showed.
-  const shown = useRef(wanted);
-  if (wanted) shown.current = wanted;
+  const opened = openProductOf(parameters);
+  // Shows the previous contents while closing.
+  const shown = useRef(opened);
+  if (opened) shown.current = opened;
 
   const unsaved = useUnsaved(false, isAnotherDialog);
 
@@ -54,7 +54,7 @@ export function ProductDialog() {
   const content = {
     onClose: close,
     onChanges: unsaved.note,
-    isLeaving: unsaved.isAsked,
+    isLeaving: unsaved.isBlocked,
     onStay: unsaved.stay,
     onLeave: unsaved.leave,
   };
@@ -62,7 +62,7 @@ export function ProductDialog() {
     <DialogOrDrawer
       size="large"
       hasOwnEntry={false}
-      open={wanted !== null}
+      open={opened !== null}
       onOpenChange={(isOpen) => isOpen || close()}
     >
       <DialogHeading
@@ -80,7 +80,7 @@ export function ProductDialog() {
 
 function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string }) {
   const { tables } = useMember().staff;
-  // Read anew each time it opens, and never while it is open: what the member saw must not change under the form.
+  // Loaded each time it opens, and never while it is open: the form's base version must not change.
   const opening = useId();
   const { data, error, refetch, isFetching } = useQuery({
     queryKey: ['opened product', id, opening],

@@ -1,5 +1,5 @@
-// The form of a product (specification §2 and §5): its fields, what is wrong with them, and what to do when somebody else
-// was faster.
+// The form of a product (specification §2 and §5): its fields, their errors, and how to continue after another
+// member's change.
 import { useEffect, useId, useRef, useState } from 'react';
 import {
   changedFields,
@@ -20,24 +20,24 @@ import { Notice } from '../../ui/notice.tsx';
 import { Discard } from '../discard.tsx';
 import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
-import { PicturePicker } from './picture-picker.tsx';
-import { PictureRefused, UploadStopped } from './product-picture-storage.ts';
+import { ImagePicker } from './image-picker.tsx';
+import { ImageRejected, UploadStopped } from './product-image-storage.ts';
 import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
-import { DeletedMeanwhile, EditedMeanwhile, useProductSave } from './use-product-save.ts';
+import { EditConflict, ProductDeleted, useProductSave } from './use-product-save.ts';
 
 export interface ProductDialogContent {
-  /** Closes it, after asking when something is not saved. */
+  /** Closes the dialog, after a confirmation if there are unsaved changes. */
   onClose(): void;
-  /** Is to be told whether anything is not saved. */
+  /** Called with whether there are unsaved changes. */
   onChanges(has: boolean): void;
-  /** Whether the member is being asked if what is not saved may go. */
+  /** Whether the member is being asked to discard unsaved changes. */
   isLeaving: boolean;
   onStay(): void;
   onLeave(): void;
 }
 
 interface ProductFormFieldsProps extends ProductDialogContent {
-  /** The product as it was when the dialog opened, or null for a new one. */
+  /** The product at opening, or null for a new one. */
   product: EditedProduct | null;
 }
 
@@ -51,15 +51,15 @@ export function ProductFormFields({
 }: ProductFormFieldsProps) {
   const id = useId();
   const formElement = useRef<HTMLFormElement>(null);
-  // What the member saw: a refresh of the product in the background is not seen here.
+  // The base version: background refreshes do not change it.
   const [seen, setSeen] = useState(product);
   const [form, setForm] = useState<ProductForm>(() => (product ? productFormOf(product) : emptyProductForm));
   const [file, setFile] = useState<File | null>(null);
   const [problems, setProblems] = useState<ProductProblems>({});
-  const [pictureProblem, setPictureProblem] = useState<string>();
+  const [imageProblem, setImageProblem] = useState<string>();
   const [isSlugTyped, setSlugTyped] = useState(product !== null);
   const [progress, setProgress] = useState<number | null>(null);
-  const [conflict, setConflict] = useState<EditedMeanwhile | null>(null);
+  const [conflict, setConflict] = useState<EditConflict | null>(null);
   const [isDeleted, setDeleted] = useState(false);
   const [isPreparing, setPreparing] = useState(false);
   const isSaved = useRef(false);
@@ -84,7 +84,7 @@ export function ProductFormFields({
   }, [isChanged, isDeleted, onChanges]);
   useEffect(() => () => onChanges(false), [onChanges]);
 
-  // After the problem is told, so that it is read with the field, and not before the field can be typed into again.
+  // After the error is rendered and the field is enabled, so that screen readers read it with the field.
   const [focusDue, focusOn] = useState<ProductField | null>(null);
   useEffect(() => {
     if (focusDue === null || isBusy) return;
@@ -111,15 +111,15 @@ export function ProductFormFields({
     const first = (Object.keys(emptyProductForm) as ProductField[]).find((field) => found[field]);
     if (first) return focusOn(first);
     setConflict(null);
-    setPictureProblem(undefined);
+    setImageProblem(undefined);
     save.mutate(
       { form, file, seen: base },
       {
         onError(error) {
-          if (error instanceof EditedMeanwhile) setConflict(error);
-          else if (error instanceof DeletedMeanwhile) setDeleted(true);
-          else if (error instanceof PictureRefused || error instanceof UploadStopped) {
-            setPictureProblem(error.message);
+          if (error instanceof EditConflict) setConflict(error);
+          else if (error instanceof ProductDeleted) setDeleted(true);
+          else if (error instanceof ImageRejected || error instanceof UploadStopped) {
+            setImageProblem(error.message);
           } else if (error instanceof TableProblem) {
             const problem = productProblemOf(error);
             if (!problem) return;
@@ -144,7 +144,7 @@ export function ProductFormFields({
         <form
           ref={formElement}
           id={id}
-          // The problems are told in the shop's words, beside the fields.
+          // The form shows its own errors beside the fields.
           noValidate
           onSubmit={(event) => {
             event.preventDefault();
@@ -178,20 +178,20 @@ export function ProductFormFields({
               }}
             />
           ) : null}
-          <PicturePicker
+          <ImagePicker
             saved={seen?.image_url ?? null}
             picked={file}
-            problem={pictureProblem}
+            problem={imageProblem}
             progress={progress}
             isDisabled={isBusy}
             onPreparing={setPreparing}
             onPick={(picked) => {
               setFile(picked);
-              setPictureProblem(undefined);
+              setImageProblem(undefined);
             }}
             onProblem={(problem) => {
               setFile(null);
-              setPictureProblem(problem);
+              setImageProblem(problem);
             }}
           />
           <div className="grid gap-5 sm:grid-cols-2">
@@ -256,7 +256,7 @@ export function ProductFormFields({
                 Cancel
               </Button>
             ) : (
-              // A large picture on a slow line takes minutes: nobody has to sit through them.
+              // A large image on a slow connection takes minutes: the upload can be cancelled.
               <Button tone="quiet" onClick={stopUpload}>
                 Stop upload
               </Button>
@@ -271,7 +271,7 @@ export function ProductFormFields({
   );
 }
 
-/** The active categories, and the product's own: an edit must not take it from a category that was deactivated. */
+/** The active categories and the product's own, which may have been deactivated. */
 function choicesOf(
   categories: readonly ListedCategory[],
   own: string,

@@ -1,4 +1,4 @@
-// What the products screen reads of products and categories, and under which keys it is kept.
+// Queries of products and categories, with their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { ProductValues } from '../../../domain/product-form.ts';
 import type { Staff } from '../../lib/staff.ts';
@@ -7,7 +7,7 @@ import { type Cursor, isAfter, type ReadPage, useRows } from '../list/use-rows.t
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
-/** A product as the list shows it. */
+/** A product as in the list. */
 export interface ListedProduct extends Cursor {
   name: string;
   slug: string;
@@ -23,7 +23,7 @@ export interface ListedProduct extends Cursor {
 const listedColumns =
   'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_active, image_url, created_at, updated_at';
 
-/** A product as its form shows it. */
+/** A product as in the form. */
 export interface EditedProduct extends ProductValues {
   id: string;
   image_url: string | null;
@@ -39,23 +39,23 @@ export interface ProductFilters {
 
 const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
 
-/** Newest first; search anywhere in the name, category exactly (specification §7, Admin management). */
+/** Newest first; search anywhere in the name, exact category (specification §7, Admin management). */
 export function readProducts(
   tables: Staff['tables'],
   { search, category }: ProductFilters,
 ): ReadPage<ListedProduct> {
   return ({ after, limit, signal }) => {
-    let asked = tables
+    let query = tables
       .from('products')
       .select(listedColumns)
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
       .limit(limit)
       .abortSignal(signal);
-    if (search) asked = asked.filter('name', 'imatch', literally(search));
-    if (category) asked = asked.eq('category', category);
-    if (after) asked = asked.or(isAfter(after));
-    return asked;
+    if (search) query = query.filter('name', 'imatch', literally(search));
+    if (category) query = query.eq('category', category);
+    if (after) query = query.or(isAfter(after));
+    return query;
   };
 }
 
@@ -68,11 +68,11 @@ export interface ListedCategory {
   id: string;
   name: string;
   is_active: boolean;
-  /** How many products name it. */
+  /** Number of products in it. */
   productCount: number;
 }
 
-/** Every category by name, the inactive ones too: the filters and the form leave them out. */
+/** Every category by name, including inactive ones: the filters and the form hide those. */
 export function useCategories() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -90,7 +90,7 @@ export function useCategories() {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** One product as it is now, or null when there is none of that id. */
+/** The current state of one product; null if it does not exist. */
 export async function readProduct(tables: Staff['tables'], id: string): Promise<EditedProduct | null> {
   if (!uuid.test(id)) return null;
   const [product] = dataOf(await tables.from('products').select(editedColumns).eq('id', id));

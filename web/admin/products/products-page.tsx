@@ -1,4 +1,5 @@
-// The products: searched, filtered, switched on and off, added, edited and deleted (specification §2, Admin Products).
+// The products: search, filters, activation, and the dialogs to add, edit and delete (specification §2, Admin
+// Products).
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { writeShillings } from '../../../domain/product-form.ts';
@@ -41,15 +42,15 @@ export default function ProductsPage() {
   const filters = useListFilters(['search', 'category']);
   const products = useProducts(filters.values);
   const categories = useCategories();
-  const { toggle, isToggling, asWanted } = useProductToggle();
+  const { toggle, isToggling, withPendingToggle } = useProductToggle();
   const [isManaging, setManaging] = useState(false);
   const [isEditingSearch, setEditingSearch] = useState(false);
-  const [deleted, setDeleted] = useState<{ product: ListedProduct; isAsked: boolean } | null>(null);
+  const [deleted, setDeleted] = useState<{ product: ListedProduct; isOpen: boolean } | null>(null);
 
   const handlers = {
     isToggling,
     onToggle: (product: ListedProduct) => void toggle(product),
-    onDelete: (product: ListedProduct) => setDeleted({ product, isAsked: true }),
+    onDelete: (product: ListedProduct) => setDeleted({ product, isOpen: true }),
   };
   return (
     <>
@@ -101,7 +102,7 @@ export default function ProductsPage() {
       >
         <RowList
           {...products}
-          rows={products.rows.map(asWanted)}
+          rows={products.rows.map(withPendingToggle)}
           label="Products"
           columns={productColumns(handlers)}
           compact={(product) => <ProductRow product={product} handlers={handlers} />}
@@ -132,8 +133,8 @@ export default function ProductsPage() {
         <DeleteProduct
           key={deleted.product.id}
           product={deleted.product}
-          open={deleted.isAsked}
-          onClose={() => setDeleted({ ...deleted, isAsked: false })}
+          open={deleted.isOpen}
+          onClose={() => setDeleted({ ...deleted, isOpen: false })}
           onDeactivate={(product) => void toggle(product)}
         />
       ) : null}

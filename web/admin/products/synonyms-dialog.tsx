@@ -1,4 +1,4 @@
-// The search words: what customers type and what it stands for in the catalogue. Every search follows a change at once.
+// Search synonyms: what customers type and what it means in the catalogue. Changes apply to searches at once.
 import { useQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import {
@@ -12,10 +12,10 @@ import {
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { DialogListLoadState } from '../load-states.tsx';
 import { changedRow, dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { DialogListWithoutData } from '../without-data.tsx';
 
 const refresh = ['synonyms'];
 
@@ -62,19 +62,18 @@ function Synonyms() {
   const { data: synonyms, error, refetch } = useSynonyms();
   const [shown, setShown] = useState('');
   const [edited, setEdited] = useState<string | null>(null);
-  // Where the keyboard goes on after an edit.
+  // Where focus moves after an edit.
   const [last, setLast] = useState<string | null>(null);
   if (!synonyms) {
-    return (
-      <DialogListWithoutData noun="search words" error={error !== null} onRetry={() => void refetch()} />
-    );
+    return <DialogListLoadState noun="search words" error={error !== null} onRetry={() => void refetch()} />;
   }
-  const wanted = foldWords(shown);
-  const matching = synonyms.filter(({ word, means }) => `${word} ${means}`.includes(wanted));
-  const wordsBut = (id: string | null) => synonyms.filter((other) => other.id !== id).map(({ word }) => word);
+  const searchText = foldWords(shown);
+  const matching = synonyms.filter(({ word, means }) => `${word} ${means}`.includes(searchText));
+  const otherWords = (id: string | null) =>
+    synonyms.filter((other) => other.id !== id).map(({ word }) => word);
   return (
     <div className="grid gap-6 pt-2">
-      <AddSynonym others={wordsBut(null)} />
+      <AddSynonym others={otherWords(null)} />
       <div className="grid gap-3">
         <TextField
           type="search"
@@ -91,7 +90,7 @@ function Synonyms() {
               {edited === synonym.id ? (
                 <EditSynonym
                   synonym={synonym}
-                  others={wordsBut(synonym.id)}
+                  others={otherWords(synonym.id)}
                   onDone={() => {
                     setEdited(null);
                     setLast(synonym.id);
@@ -150,7 +149,7 @@ function SynonymFields({ form, problems, wordRef, meansRef, onChange, isEdit = f
   );
 }
 
-/** The state of a search word's form: its problems are found here first, then by the database. */
+/** State of a synonym's form: validated here first, then by the database. */
 function useSynonymForm(first: SynonymForm, others: readonly string[]) {
   const [form, setForm] = useState(first);
   const [problems, setProblems] = useState<SynonymProblems>({});
@@ -186,7 +185,7 @@ function AddSynonym({ others }: { others: readonly string[] }) {
   const { tables } = useMember().staff;
   const { fields, folded, check, show, clear } = useSynonymForm({ word: '', means: '' }, others);
   const add = useSave<SynonymForm>({
-    write: async (wanted) => dataOf(await tables.from('search_synonyms').insert(wanted).select('id')),
+    write: async (form) => dataOf(await tables.from('search_synonyms').insert(form).select('id')),
     success: 'Search word added',
     failure: 'Failed to add the search word',
     refresh,
@@ -214,14 +213,14 @@ function AddSynonym({ others }: { others: readonly string[] }) {
 
 interface SynonymRowProps {
   synonym: Synonym;
-  /** Whether it was edited just now. */
+  /** Whether it has just been edited. */
   isLast: boolean;
   onEdit(): void;
 }
 
 function SynonymRow({ synonym: { id, word, means }, isLast, onEdit }: SynonymRowProps) {
   const { tables } = useMember().staff;
-  const [asked, setAsked] = useState<'no' | 'yes' | 'kept'>('no');
+  const [deletion, setDeletion] = useState<'none' | 'confirming' | 'cancelled'>('none');
   const remove = useSave({
     write: async () =>
       changedRow(
@@ -242,9 +241,9 @@ function SynonymRow({ synonym: { id, word, means }, isLast, onEdit }: SynonymRow
       <p className="min-w-40 flex-1 text-sm break-words">
         <strong>{word}</strong> <span className="text-ink-soft">means {means || 'any drink'}</span>
       </p>
-      {asked === 'yes' ? (
+      {deletion === 'confirming' ? (
         <div className="flex gap-2">
-          <Button tone="quiet" autoFocus onClick={() => setAsked('kept')} disabled={remove.isPending}>
+          <Button tone="quiet" autoFocus onClick={() => setDeletion('cancelled')} disabled={remove.isPending}>
             Keep<span className="sr-only"> {word}</span>
           </Button>
           <Button tone="danger" isBusy={remove.isPending} onClick={() => remove.mutate()}>
@@ -256,7 +255,7 @@ function SynonymRow({ synonym: { id, word, means }, isLast, onEdit }: SynonymRow
           <Button tone="quiet" autoFocus={isLast} onClick={onEdit}>
             Edit<span className="sr-only"> {word}</span>
           </Button>
-          <Button tone="quiet" autoFocus={asked === 'kept'} onClick={() => setAsked('yes')}>
+          <Button tone="quiet" autoFocus={deletion === 'cancelled'} onClick={() => setDeletion('confirming')}>
             Delete<span className="sr-only"> {word}</span>
           </Button>
         </div>
@@ -273,15 +272,15 @@ interface EditSynonymProps {
 
 function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
   const { tables } = useMember().staff;
-  // As the member saw it, also when a refresh brings another state.
+  // The row as the member saw it, even if a refresh brings another state.
   const [seen] = useState(synonym);
   const { fields, folded, check, show } = useSynonymForm({ word: seen.word, means: seen.means }, others);
   const save = useSave<SynonymForm>({
-    write: async (wanted) =>
+    write: async (form) =>
       changedRow(
         await tables
           .from('search_synonyms')
-          .update(wanted)
+          .update(form)
           .eq('id', seen.id)
           .eq('word', seen.word)
           .eq('means', seen.means)
@@ -298,7 +297,7 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
       noValidate
       aria-label={`Edit ${seen.word}`}
       className="grid gap-3 py-1"
-      // Escape ends the edit, not the dialog.
+      // Escape cancels the edit; it does not close the dialog.
       data-own-escape
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return;
@@ -313,7 +312,7 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
           onError(error) {
             const problems = synonymProblemsOf(error);
             if (problems) show(problems);
-            // The row is no longer what the member saw; the list shows what it is now.
+            // The row has changed since the member saw it; the list shows its current state.
             else if (error.name === 'ConflictError') onDone();
           },
         });

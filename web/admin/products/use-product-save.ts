@@ -1,5 +1,5 @@
-// Saving a product: picture first, then the row on condition that it still is what the member saw, then the old picture
-// goes.
+// Saves a product: uploads the image, writes the row if it has not changed since the member saw it, then removes the
+// old image.
 import { useEffect, useRef } from 'react';
 import {
   changedFields,
@@ -14,26 +14,26 @@ import type { Staff } from '../../lib/staff.ts';
 import { dataOf, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { removeUnusedPicture, uploadPicture } from './product-picture-storage.ts';
+import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
 import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
 
-/** Someone else has changed fields that the form holds. */
-export class EditedMeanwhile extends ShownError {
-  override readonly name = 'EditedMeanwhile';
+/** Another member has changed fields of the form. */
+export class EditConflict extends ShownError {
+  override readonly name = 'EditConflict';
   readonly current: EditedProduct;
-  /** In which fields, the picture among them, it is no longer what the member saw. */
+  /** The changed fields, including the image. */
   readonly fields: (ProductField | 'image')[];
 
-  constructor(current: EditedProduct, fields: EditedMeanwhile['fields']) {
+  constructor(current: EditedProduct, fields: EditConflict['fields']) {
     super('Someone else changed this product in the meantime. Nothing of yours was saved yet.');
     this.current = current;
     this.fields = fields;
   }
 }
 
-/** Someone else has deleted the product. */
-export class DeletedMeanwhile extends ShownError {
-  override readonly name = 'DeletedMeanwhile';
+/** Another member has deleted the product. */
+export class ProductDeleted extends ShownError {
+  override readonly name = 'ProductDeleted';
   constructor() {
     super('Someone else deleted this product in the meantime. There is nothing left to update.');
   }
@@ -41,7 +41,7 @@ export class DeletedMeanwhile extends ShownError {
 
 export interface ProductDraft {
   form: ProductForm;
-  /** A picture picked in this dialog. */
+  /** An image picked in this dialog. */
   file: File | null;
   /** The product as the member saw it, or null for a new one. */
   seen: EditedProduct | null;
@@ -55,17 +55,17 @@ interface ProductSave {
 
 export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   const { staff } = useMember();
-  // A picture that has gone out stays usable when the row is refused: the next try need not send it again.
+  // An uploaded image is reused if the row was refused: the next attempt does not upload it again.
   const sent = useRef<{ file: File; address: string } | null>(null);
   const upload = useRef<AbortController | null>(null);
   const isWriting = useRef(false);
   const isLeft = useRef(false);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form goes
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, on unmount
   useEffect(() => {
     isLeft.current = false;
     return () => {
       isLeft.current = true;
-      // Else the row that is being written names it, or will be refused.
+      // Otherwise the row that is being written refers to it, or will be refused.
       if (!isWriting.current) void dropSent();
     };
   }, []);
@@ -76,7 +76,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     onProgress(0);
     upload.current = new AbortController();
     try {
-      const address = await uploadPicture(staff, file, onProgress, upload.current.signal);
+      const address = await uploadImage(staff, file, onProgress, upload.current.signal);
       sent.current = { file, address };
       return address;
     } finally {
@@ -87,7 +87,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   async function dropSent(): Promise<void> {
     const address = sent.current?.address ?? null;
     sent.current = null;
-    await removeUnusedPicture(staff, address);
+    await removeUnusedImage(staff, address);
   }
 
   const save = useSave<ProductDraft, void>({
@@ -99,7 +99,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
           ? await updateProduct(staff.tables, form, address, seen)
           : await createProduct(staff.tables, form, address);
         sent.current = null;
-        if (replaced !== address) void removeUnusedPicture(staff, replaced);
+        if (replaced !== address) void removeUnusedImage(staff, replaced);
       } finally {
         isWriting.current = false;
         if (isLeft.current) void dropSent();
@@ -109,41 +109,41 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     failure: isNew ? 'Failed to create product' : 'Failed to update product',
     refresh: ['products', 'categories', 'dashboard'],
     onSuccess: () => isLeft.current || onSaved(),
-    // Beside the field, the image or the form.
+    // Shown beside the field, the image or the form.
     isShownElsewhere: (error) =>
       error instanceof ShownError || (error instanceof TableProblem && productProblemOf(error) !== null),
   });
   return { save, stopUpload: () => upload.current?.abort() };
 }
 
-/** @returns the picture it had before: none */
+/** @returns the previous image: none */
 async function createProduct(
   tables: Staff['tables'],
   form: ProductForm,
-  picture: string | null,
+  image: string | null,
 ): Promise<null> {
   dataOf(
     await tables
       .from('products')
-      .insert({ ...productValues(form), is_active: true, image_url: picture })
+      .insert({ ...productValues(form), is_active: true, image_url: image })
       .select('id'),
   );
   return null;
 }
 
 /**
- * Writes the form over the product that was seen.
- * @returns the picture that is no longer shown, or the one that still is when none was picked
- * @throws EditedMeanwhile, DeletedMeanwhile
+ * Writes the form to the product that the member saw.
+ * @returns the image that is no longer used, or the current one if none was picked
+ * @throws EditConflict, ProductDeleted
  */
 async function updateProduct(
   tables: Staff['tables'],
   form: ProductForm,
-  picture: string | null,
+  image: string | null,
   seen: EditedProduct,
 ): Promise<string | null> {
   const { stock_quantity, ...values } = productValues(form);
-  // Units are sold while a form is open. Who did not touch the stock does not write it either.
+  // Units are sold while a form is open: the stock is written only if the member changed it.
   const isStockChanged = stock_quantity !== seen.stock_quantity;
   let base = seen;
   for (;;) {
@@ -152,35 +152,38 @@ async function updateProduct(
       .update({
         ...values,
         ...(isStockChanged && { stock_quantity }),
-        ...(picture !== null && { image_url: picture }),
+        ...(image !== null && { image_url: image }),
       })
       .eq('id', seen.id)
       .eq('updated_at', base.updated_at);
     if (isStockChanged) update = update.eq('stock_quantity', seen.stock_quantity);
     const [written] = dataOf(await update.select(editedColumns));
-    if (written) return picture === null ? null : base.image_url;
+    if (written) return image === null ? null : base.image_url;
 
     const current = await readProduct(tables, seen.id);
-    if (!current) throw new DeletedMeanwhile();
-    // Saved by an earlier attempt whose answer was lost: no confirmation needed.
-    const isAsWanted =
+    if (!current) throw new ProductDeleted();
+    // Saved by an earlier attempt whose response was lost: no confirmation needed.
+    const isAlreadySaved =
       changedFields(form, productFormOf(current)).every((field) => field === 'stock' && !isStockChanged) &&
-      (picture === null || picture === current.image_url);
-    if (isAsWanted) return picture === null ? null : seen.image_url;
-    const fields = whatDiffers(seen, current, { withStock: isStockChanged, withPicture: picture !== null });
-    if (fields.length > 0) throw new EditedMeanwhile(current, fields);
-    // Something beyond the form has changed, such as whether it is active: that stays as it is now.
+      (image === null || image === current.image_url);
+    if (isAlreadySaved) return image === null ? null : seen.image_url;
+    const fields = changedFieldsBetween(seen, current, {
+      withStock: isStockChanged,
+      withImage: image !== null,
+    });
+    if (fields.length > 0) throw new EditConflict(current, fields);
+    // A column outside the form has changed, such as `is_active`: it stays as is.
     base = current;
   }
 }
 
-function whatDiffers(
+function changedFieldsBetween(
   seen: EditedProduct,
   current: EditedProduct,
-  { withStock, withPicture }: { withStock: boolean; withPicture: boolean },
-): EditedMeanwhile['fields'] {
-  const fields: EditedMeanwhile['fields'] = changedFields(productFormOf(seen), productFormOf(current)).filter(
+  { withStock, withImage }: { withStock: boolean; withImage: boolean },
+): EditConflict['fields'] {
+  const fields: EditConflict['fields'] = changedFields(productFormOf(seen), productFormOf(current)).filter(
     (field) => field !== 'stock' || withStock,
   );
-  return withPicture && seen.image_url !== current.image_url ? [...fields, 'image'] : fields;
+  return withImage && seen.image_url !== current.image_url ? [...fields, 'image'] : fields;
 }

@@ -1,8 +1,8 @@
-// Activating and deactivating products where they are listed: shown at once, taken back when the database refuses it.
+// Activates and deactivates products in the list: optimistic, reverted if the database refuses it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
-import { ConflictError, changedRow, wordsOf } from '../table-answer.ts';
+import { ConflictError, changedRow, messageForUser } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
@@ -12,11 +12,11 @@ export function useProductToggle() {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
   // Overrides the loaded value, so that a refusal needs no rollback.
-  const [wanted, setWanted] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const [pending, setPending] = useState<ReadonlyMap<string, boolean>>(new Map());
 
   async function toggle({ id, name, is_active }: ListedProduct): Promise<void> {
-    if (wanted.has(id)) return;
-    setWanted((now) => new Map(now).set(id, !is_active));
+    if (pending.has(id)) return;
+    setPending((now) => new Map(now).set(id, !is_active));
     try {
       changedRow(
         await tables
@@ -34,13 +34,13 @@ export function useProductToggle() {
       showToast({
         kind: 'error',
         title: error instanceof ConflictError ? 'Someone else changed this' : 'Error',
-        text: wordsOf(error) || failure,
+        text: messageForUser(error) || failure,
       });
     }
     await Promise.all(
       ['products', 'dashboard'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
     );
-    setWanted((now) => {
+    setPending((now) => {
       const rest = new Map(now);
       rest.delete(id);
       return rest;
@@ -48,11 +48,11 @@ export function useProductToggle() {
   }
   return {
     toggle,
-    isToggling: (product: ListedProduct) => wanted.has(product.id),
-    /** A product as it is wanted by now. */
-    asWanted: (product: ListedProduct): ListedProduct => ({
+    isToggling: (product: ListedProduct) => pending.has(product.id),
+    /** A product with its optimistic state. */
+    withPendingToggle: (product: ListedProduct): ListedProduct => ({
       ...product,
-      is_active: wanted.get(product.id) ?? product.is_active,
+      is_active: pending.get(product.id) ?? product.is_active,
     }),
   };
 }

@@ -1,4 +1,4 @@
-// From day to day, and to any day.
+// Links to the previous and next day, and to any day.
 import { useId } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { dayAfter } from './nairobi-day.ts';

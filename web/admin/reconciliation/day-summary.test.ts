@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
 import { describeSums, sumsOf } from './day-summary.tsx';
-import type { BookRow } from './difference-words.ts';
+import type { BookRow } from './difference-texts.ts';
 
 const row = (change: Partial<BookRow>) =>
   ({ our_cents: null, their_cents: null, is_open: false, ...change }) as BookRow;
 
-test('only money that came is summed up, and what is not compared is told apart', () => {
+test('sums received payments only, and payments not compared yet separately', () => {
   expect(
     sumsOf([
       row({ kind: 'matched', payment_status: 'completed', our_cents: 95_100, their_cents: 95_100 }),
       row({ kind: 'not_compared', payment_status: 'completed', our_cents: 100_000 }),
       row({ kind: 'missing_here', their_cents: 5_000, is_open: true }),
-      // Asked for, and another amount came.
+      // The shop requested one amount, and M-PESA received another.
       row({
         kind: 'wrong_amount',
         payment_status: 'review',

@@ -1,7 +1,7 @@
 // The totals of a day: the shop's and M-PESA's, the difference, and the number of rows per kind.
 import { formatKes } from '../../../domain/money.ts';
 import { FittingFigure } from '../fitting-figure.tsx';
-import type { BookRow } from './difference-words.ts';
+import type { BookRow } from './difference-texts.ts';
 
 /** Cents of completed payments, and of M-PESA's transactions. */
 export function sumsOf(rows: readonly BookRow[]) {
@@ -34,7 +34,7 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
   );
 }
 
-/** The same in one line, for paper. */
+/** The same in one line, for print. */
 export function describeSums(rows: readonly BookRow[]): string {
   const { ours, theirs, open, uncompared } = sumsOf(rows);
   return [

@@ -161,7 +161,7 @@ const OpenLink = ({ row: { day } }: { row: DayRow }) => (
   </Link>
 );
 
-/** On a phone. */
+/** On phones. */
 function DayRowCompact({ row }: { row: DayRow }) {
   const { day, payments, ours, theirs } = row;
   return (

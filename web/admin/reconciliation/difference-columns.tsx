@@ -7,16 +7,16 @@ import { Button } from '../../ui/button.tsx';
 import { formatForFile, formatTime } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
-import type { BookRow } from './difference-words.ts';
+import type { BookRow } from './difference-texts.ts';
 import {
   type Decision,
+  decisionLabels,
   decisionsFor,
-  decisionWords,
   describeState,
   isOtherCharge,
   kindOf,
   kinds,
-} from './difference-words.ts';
+} from './difference-texts.ts';
 import type { Resolve } from './reconciliation-queries.ts';
 
 export const nameOf = ({ receipt, order_number }: BookRow): string =>
@@ -43,7 +43,7 @@ export function OrderLink({ row }: { row: BookRow }) {
 interface ColumnsOptions {
   resolve: Resolve;
   onOpen(row: BookRow): void;
-  /** What is to be confirmed first. */
+  /** What must be confirmed first. */
   onAsk(row: BookRow, decision: Decision): void;
 }
 
@@ -117,7 +117,7 @@ export function differenceColumns(options: ColumnsOptions): Column<BookRow>[] {
   ];
 }
 
-/** On a phone: both amounts and what the payer wrote, beside what is pressed. */
+/** On phones: both amounts and the payer's reference next to the controls. */
 export function DifferenceRow({ row, options }: { row: BookRow; options: ColumnsOptions }) {
   const state = describeState(row);
   return (
@@ -158,7 +158,7 @@ export function DifferenceRow({ row, options }: { row: BookRow; options: Columns
 
 type ActionProps = ColumnsOptions & { row: BookRow };
 
-/** The likeliest decision, where there is one to take. */
+/** The likeliest decision, if there is one. */
 function DecisionButton({ row, resolve, onAsk }: ActionProps) {
   const [first] = decisionsFor(row);
   if (!first || first === 'reopen') return null;
@@ -171,7 +171,7 @@ function DecisionButton({ row, resolve, onAsk }: ActionProps) {
       aria-haspopup={first === 'accept' || first === 'not_an_order' ? undefined : 'dialog'}
       className="rows:px-4"
     >
-      {decisionWords[first]}
+      {decisionLabels[first]}
       <span className="sr-only"> {nameOf(row)}</span>
     </Button>
   );
@@ -190,12 +190,12 @@ const Amount = ({ cents }: { cents: number | null }) =>
     <span className="whitespace-nowrap">{formatKes(cents)}</span>
   );
 
-/** What our books have; for a payment that M-PESA reported in another amount, what was asked for; the charge where it differs. */
+/** The shop's amount; for a payment of another amount the requested one; the charge if it differs. */
 function OurAmount({ row }: { row: BookRow }) {
   return (
     <>
       <Amount cents={row.our_cents} />
-      {row.payment_status === 'review' ? ' asked for' : ''}
+      {row.payment_status === 'review' ? ' requested' : ''}
       {isOtherCharge(row) ? (
         <span className="whitespace-nowrap"> (due {formatKes(row.charge_cents ?? 0)})</span>
       ) : null}
@@ -222,7 +222,7 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Payer phone', value: ({ payer_phone }) => payer_phone },
 ];
 
-/** What fits on paper, upright; of the amounts, those that are not known are blank. */
+/** Columns that fit on an upright page; unknown amounts are blank. */
 export const printColumns: CsvColumn<BookRow>[] = [
   { title: 'Time', value: ({ happened_at }) => formatTime(happened_at) },
   { title: 'Receipt', value: ({ receipt }) => receipt ?? 'Not known yet' },

@@ -1,5 +1,5 @@
-// A row of the reconciliation opened whole: both sides, its history, and every decision about it. Open while the address
-// says so: `?view=<receipt or payment>`.
+// The details of a reconciliation row: both sides, its history and all actions. Open while the URL has
+// `?view=<receipt or payment>`.
 import { type ReactNode, useId, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
@@ -7,23 +7,24 @@ import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../u
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../dates.ts';
-import { DialogWithoutRow } from '../dialog-without-row.tsx';
+import { DialogLoadState } from '../dialog-load-state.tsx';
 import { SearchBox } from '../list/list-toolbar.tsx';
-import { statusWords } from '../status-badge.tsx';
+import { statusLabel } from '../status-badge.tsx';
 import { useDialogParameter } from '../use-dialog-parameter.ts';
 import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
 import {
   type BookRow,
   type Decision,
+  decisionLabels,
   decisionsFor,
-  decisionWords,
   describeDecision,
   describeState,
   isPart,
   isUnknown,
   kindOf,
   kinds,
-} from './difference-words.ts';
+} from './difference-texts.ts';
+import { ManualRefund, useRecordManualRefund } from './manual-refund.tsx';
 import {
   type BookDay,
   type Candidate,
@@ -32,7 +33,6 @@ import {
   useHistory,
   useResolve,
 } from './reconciliation-queries.ts';
-import { SentByHand, useNoteByHand } from './sent-by-hand.tsx';
 
 interface DifferenceDialogProps {
   book: { data: BookDay | undefined; error: Error | null; isFetching: boolean; refetch(): unknown };
@@ -54,7 +54,7 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
       {row ? (
         <Whole key={row.id} row={row} onClose={close} />
       ) : shown.current ? (
-        <DialogWithoutRow
+        <DialogLoadState
           title="Payment"
           noun="payment"
           row={book.data ? null : undefined}
@@ -71,22 +71,22 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
 
 function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   const [note, setNote] = useState('');
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const [isByHand, setByHand] = useState(false);
   const handForm = useId();
   const resolve = useResolve(() => {
     setNote('');
-    setAsked(false);
+    setConfirming(false);
   });
-  const byHand = useNoteByHand(() => setByHand(false));
+  const byHand = useRecordManualRefund(() => setByHand(false));
   const decisions = decisionsFor(row);
   const others = decisions.filter((decision) => decision !== 'give');
-  // The orders that the money may have paid, although its receipt was lost.
+  // Orders that the payment may belong to, although its receipt was lost.
   const { data: candidates } = useCandidates(row.receipt ?? '', '', isUnknown(row));
   const mayHavePaid = isUnknown(row) ? candidates?.find((order) => order.lacks_receipt) : undefined;
   const decide = (decision: Decision) =>
-    decision === 'refund' && !isAsked
-      ? setAsked(true)
+    decision === 'refund' && !isConfirming
+      ? setConfirming(true)
       : resolve.resolve({ row, decision, note, isSure: mayHavePaid !== undefined });
   const state = describeState(row);
   return (
@@ -103,12 +103,12 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
       <DialogBody>
         <div className="grid gap-6">
           {isByHand ? (
-            <SentByHand id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
+            <ManualRefund id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
           ) : null}
           {!isByHand && row.is_open && mayHavePaid ? (
-            <Notice tone="info" title={`This may be what order ${mayHavePaid.order_number} was paid with`}>
-              A prompt of that order for the same amount, at the same time, has no receipt. Give the money to
-              that order: if it is paid already, it only gets its receipt.
+            <Notice tone="info" title={`This may be the payment of order ${mayHavePaid.order_number}`}>
+              A prompt of that order for the same amount, at the same time, has no receipt. Assign the money
+              to that order: if it is paid already, it only gets its receipt.
             </Notice>
           ) : null}
           <Sides row={row} />
@@ -131,46 +131,46 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
         </div>
       </DialogBody>
       <DialogFooter>
-        {isAsked ? (
+        {isConfirming ? (
           <p className="mb-3 text-sm font-semibold text-danger">
             Send {formatKes(row.their_cents ?? row.our_cents ?? 0)} back to who paid? What M-PESA has sent
-            back cannot be undone. Larger amounts wait for a second member of staff.
+            back cannot be undone. Larger amounts need a colleague's approval.
             {mayHavePaid
-              ? ` It may be what order ${mayHavePaid.order_number} was paid with: then that order is delivered for nothing.`
+              ? ` It may be the payment of order ${mayHavePaid.order_number}: then that order would be delivered unpaid.`
               : ''}
           </p>
         ) : null}
         {isByHand && mayHavePaid ? (
           <p className="mb-3 text-sm font-semibold text-danger">
-            It may be what order {mayHavePaid.order_number} was paid with: then that order is delivered for
-            nothing.
+            It may be the payment of order {mayHavePaid.order_number}: then that order would be delivered
+            unpaid.
           </p>
         ) : null}
         <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button
             tone="quiet"
             onClick={() => {
-              if (!isAsked && !isByHand) onClose();
-              setAsked(false);
+              if (!isConfirming && !isByHand) onClose();
+              setConfirming(false);
               setByHand(false);
             }}
-            // A phone has the cross above; what is to be decided needs the room.
-            className={!isAsked && !isByHand && decisions.length > 1 ? 'max-md:hidden' : ''}
+            // On a phone the cross above closes it; the space is needed for the actions.
+            className={!isConfirming && !isByHand && decisions.length > 1 ? 'max-md:hidden' : ''}
           >
-            {isAsked || isByHand ? 'Not now' : 'Close'}
+            {isConfirming || isByHand ? 'Not now' : 'Close'}
           </Button>
           {isByHand ? (
             <Button type="submit" form={handForm} isBusy={byHand.isPending}>
               It was sent back
             </Button>
           ) : null}
-          {!isAsked && !isByHand && decisions.includes('refund') ? (
+          {!isConfirming && !isByHand && decisions.includes('refund') ? (
             <Button tone="quiet" onClick={() => setByHand(true)}>
               I already refunded it
             </Button>
           ) : null}
           {(isByHand ? [] : others)
-            .filter((decision) => !isAsked || decision === 'refund')
+            .filter((decision) => !isConfirming || decision === 'refund')
             .map((decision) => (
               <Button
                 key={decision}
@@ -178,7 +178,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
                 isBusy={resolve.deciding(row) === decision}
                 onClick={() => decide(decision)}
               >
-                {isAsked ? 'Yes, send it back' : decisionWords[decision]}
+                {isConfirming ? 'Yes, send it back' : decisionLabels[decision]}
               </Button>
             ))}
         </div>
@@ -187,16 +187,16 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   );
 }
 
-/** What the difference is, in a sentence. */
+/** Describes the difference in a sentence. */
 const describeKind = (row: BookRow): string =>
   isPart(row)
-    ? 'It came under this order’s number and is less than its charge. It pays nothing by itself: give it to the order, where parts add up, or send it back.'
+    ? 'It came under this order’s number and is less than its charge. It pays nothing by itself: assign it to the order, where parts add up, or send it back.'
     : kindOf(row) === 'not_compared' && row.method === 'till'
       ? 'Only your staff have entered it. The statement of that time has not been read yet.'
       : kinds[kindOf(row)].meaning;
 
 function Sides({ row }: { row: BookRow }) {
-  const heard = [
+  const sources = [
     row.reported_by_confirmation_at ? 'its confirmation' : '',
     row.reported_by_statement_at ? 'its statement' : '',
   ].filter(Boolean);
@@ -207,13 +207,13 @@ function Sides({ row }: { row: BookRow }) {
           <Facts>
             <Fact term="Amount">
               {row.our_cents === null ? 'None' : formatKes(row.our_cents)}
-              {row.payment_status === 'review' ? ' asked for, not booked' : ''}
+              {row.payment_status === 'review' ? ' requested, not booked' : ''}
             </Fact>
             <Fact term="Order">
               <OrderLink row={row} /> {row.customer_name}
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
-            <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
+            <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
           </Facts>
         ) : row.order_id ? (
@@ -223,7 +223,7 @@ function Sides({ row }: { row: BookRow }) {
               <OrderLink row={row} /> {row.customer_name}
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
-            <Fact term="Order's payment">{statusWords(row.order_payment_status ?? '')}</Fact>
+            <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
           </Facts>
         ) : (
           <p className="mt-2 text-sm text-ink-soft">None of our payments matches this money.</p>
@@ -244,7 +244,7 @@ function Sides({ row }: { row: BookRow }) {
               {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Unknown'}
             </Fact>
             <Fact term="Reference">{row.reference || 'None'}</Fact>
-            <Fact term="Source">{heard.join(' and ') || 'M-PESA callback only'}</Fact>
+            <Fact term="Source">{sources.join(' and ') || 'M-PESA callback only'}</Fact>
           </Facts>
         )}
       </Side>
@@ -286,7 +286,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
   return (
     <section aria-labelledby={id} className="grid gap-3">
       <h3 id={id} className="text-base">
-        {decisionWords.give}
+        {decisionLabels.give}
       </h3>
       <SearchBox placeholder="Search orders..." searched={search} onSearch={setSearch} />
       {error ? (
@@ -314,7 +314,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
               <p className="min-w-0 text-sm break-words">
                 <span className="font-semibold">{order.order_number}</span> {order.customer_name}
                 <span className="block text-ink-soft">
-                  {formatKes(chargeCents(order.total_amount))}, {statusWords(order.payment_status)},{' '}
+                  {formatKes(chargeCents(order.total_amount))}, {statusLabel(order.payment_status)},{' '}
                   {formatDateTime(order.created_at)}
                 </span>
               </p>
@@ -331,7 +331,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
                       isBusy={resolve.deciding(row) === 'give'}
                       onClick={() => resolve.resolve({ row, decision: 'give', orderId: order.id, note })}
                     >
-                      Give {formatKes(amount)} to {order.order_number}
+                      Assign {formatKes(amount)} to {order.order_number}
                     </Button>
                     <Button tone="quiet" disabled={resolve.isPending} onClick={() => setChosen(null)}>
                       Not this one
@@ -352,14 +352,14 @@ function consequence({ total_amount, payment_status, lacks_receipt }: Candidate,
     return 'This order was paid by a prompt without a receipt: this becomes its receipt, and nothing is sent back.';
   }
   if (payment_status === 'needs_review' && amount < chargeCents(total_amount)) {
-    return 'With what the order has already it is paid once that makes up its charge; what is more is flagged to be sent back.';
+    return 'The order is paid once its payments add up to its charge; any surplus is flagged for a refund.';
   }
   if (payment_status !== 'unpaid') {
-    return 'This order has its money already: what you give it now is flagged to be sent back.';
+    return 'This order is paid already: more money is flagged for a refund.';
   }
   return amount === chargeCents(total_amount)
     ? 'The order becomes paid, and the customer gets a message.'
-    : 'The amount is not what the order costs: it will wait for your decision.';
+    : "The amount differs from the order's charge: the order will need your review.";
 }
 
 function History({ row }: { row: BookRow }) {

@@ -15,7 +15,7 @@ test.each([
 });
 
 test.each([null, '', 'today', '2026-02-30', '2026-13-01', '21.11.2026'])(
-  '"%s" is no day, so it is today',
+  'the invalid day "%s" means today',
   (text) => {
     expect(readDay(text, new Date('2026-11-20T22:00:00Z'))).toBe('2026-11-21');
   },

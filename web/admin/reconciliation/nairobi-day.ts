@@ -1,4 +1,4 @@
-// Days as the shop counts them: from midnight to midnight in Nairobi, written YYYY-MM-DD.
+// Days in the shop's time zone: from midnight to midnight in Nairobi, as YYYY-MM-DD.
 
 const written = new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' });
 const named = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' });
@@ -10,10 +10,10 @@ const short = new Intl.DateTimeFormat(undefined, {
   timeZone: 'UTC',
 });
 
-/** The day a moment lies in. */
+/** The day of a time. */
 export const dayOf = (moment: Date): string => written.format(moment);
 
-/** What an address names as a day; today where it names none. */
+/** The day in the URL; today without one. */
 export function readDay(text: string | null, now: Date): string {
   const isDay = text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
   return isDay ? text : dayOf(now);

@@ -18,8 +18,8 @@ import { DayNavigation } from './day-navigation.tsx';
 import { DaySummary, describeSums } from './day-summary.tsx';
 import { DifferenceRow, differenceColumns, exportColumns, printColumns } from './difference-columns.tsx';
 import { DifferenceDialog } from './difference-dialog.tsx';
-import type { BookRow } from './difference-words.ts';
-import { type Decision, type Kind, kinds } from './difference-words.ts';
+import type { BookRow } from './difference-texts.ts';
+import { type Decision, type Kind, kinds } from './difference-texts.ts';
 import { dayOf, nameDay, readDay } from './nairobi-day.ts';
 import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
 import { StatementNotices } from './statement-notices.tsx';
@@ -36,18 +36,18 @@ export default function ReconciliationPage() {
   const book = useBookDay(day);
   const status = useStatementStatus();
   const open = useDialogOpener('view');
-  const [asked, setAsked] = useState<BookRow | null>(null);
-  const resolve = useResolve(() => setAsked(null));
+  const [confirming, setConfirming] = useState<BookRow | null>(null);
+  const resolve = useResolve(() => setConfirming(null));
   const [shownOf, setShown] = useState({ day, count: rowsAtOnce });
   const count = shownOf.day === day ? shownOf.count : rowsAtOnce;
 
-  // What is shown of another day while this one loads is none of this day's.
+  // While another day loads, the previous day's data is not shown.
   const rows = book.data?.day === day ? book.data.rows : [];
   const isLoading = book.data?.day !== day && !book.error;
-  const wanted = rows.filter((row) => !show || (show === 'open' ? row.is_open : row.kind === show));
+  const filtered = rows.filter((row) => !show || (show === 'open' ? row.is_open : row.kind === show));
   const ask = (row: BookRow, decision: Decision) => {
     if (decision === 'give') open(row.id);
-    else if (decision === 'refund') setAsked(row);
+    else if (decision === 'refund') setConfirming(row);
     else resolve.resolve({ row, decision });
   };
   const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: ask };
@@ -89,12 +89,12 @@ export default function ReconciliationPage() {
               />
               <ExportButton<ExportedRow>
                 name={`payments of ${day}`}
-                read={readFrom(wanted)}
+                read={readFrom(filtered)}
                 columns={exportColumns}
               />
               <PrintList<ExportedRow>
                 heading={`Reconciliation, ${nameDay(day)}`}
-                read={readFrom(wanted)}
+                read={readFrom(filtered)}
                 columns={printColumns}
                 summary={describeSums(rows)}
               />
@@ -103,11 +103,11 @@ export default function ReconciliationPage() {
         }
       >
         <RowList
-          rows={wanted.slice(0, count)}
+          rows={filtered.slice(0, count)}
           isLoading={isLoading}
           error={book.error}
           retry={() => void book.refetch()}
-          hasMore={wanted.length > count}
+          hasMore={filtered.length > count}
           more={() => setShown({ day, count: count + rowsAtOnce })}
           label="Payments"
           columns={differenceColumns(options)}
@@ -135,17 +135,17 @@ export default function ReconciliationPage() {
       </ListFrame>
       <DifferenceDialog book={book} />
       <ConfirmDialog
-        open={asked !== null}
+        open={confirming !== null}
         title="Send this money back?"
         text={
-          asked
-            ? `${formatKes(asked.their_cents ?? asked.our_cents ?? 0)} of ${asked.receipt} go back to who paid. What M-PESA has sent back cannot be undone; larger amounts wait for a second member of staff.`
+          confirming
+            ? `${formatKes(confirming.their_cents ?? confirming.our_cents ?? 0)} of ${confirming.receipt} go back to the payer. A refund by M-PESA cannot be undone; larger amounts need a colleague's approval.`
             : ''
         }
         confirm="Send it back"
         isBusy={resolve.isPending}
-        onConfirm={() => asked && resolve.resolve({ row: asked, decision: 'refund' })}
-        onCancel={() => setAsked(null)}
+        onConfirm={() => confirming && resolve.resolve({ row: confirming, decision: 'refund' })}
+        onCancel={() => setConfirming(null)}
       />
     </>
   );
@@ -153,7 +153,7 @@ export default function ReconciliationPage() {
 
 type ExportedRow = BookRow & { created_at: string };
 
-/** The rows that are there, as the export reads pages. */
+/** The loaded rows, in the form that the export reads. */
 function readFrom(rows: readonly BookRow[]): ReadPage<ExportedRow> {
   const all = rows.map((row) => ({ ...row, created_at: row.happened_at }));
   return async ({ after, limit }) => {

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { type BookRow, type Decision, describeOutcome, isUnknown } from './difference-words.ts';
+import { type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
 
 /** A period that no statement covers. */
 export interface Missed {
@@ -33,7 +33,7 @@ export interface StatementStatus {
   unsettled_messages: number;
 }
 
-/** Both books of a day in Nairobi. */
+/** Both sides of a day in Nairobi. */
 export function useBookDay(day: string) {
   const { tables } = useMember().staff;
   return useQuery({
@@ -66,7 +66,7 @@ export function useStatementStatus() {
   });
 }
 
-/** An order that money may be given to. */
+/** An order that a payment can be assigned to. */
 export interface Candidate {
   id: string;
   order_number: string;
@@ -80,11 +80,11 @@ export interface Candidate {
 }
 const candidate = 'id, order_number, customer_name, total_amount, payment_status, status, created_at';
 
-/** The orders that money is most likely for, or those that a search finds. */
-export function useCandidates(receipt: string, search: string, isWanted = true) {
+/** The orders that a payment most likely belongs to, or the results of a search. */
+export function useCandidates(receipt: string, search: string, isEnabled = true) {
   const { tables } = useMember().staff;
   return useQuery({
-    enabled: isWanted,
+    enabled: isEnabled,
     queryKey: ['reconciliation', 'candidates', receipt, search],
     queryFn: async ({ signal }): Promise<Candidate[]> =>
       search === ''
@@ -100,7 +100,7 @@ export function useCandidates(receipt: string, search: string, isWanted = true) 
   });
 }
 
-/** What staff decided about it, in order. */
+/** The decisions of staff about it, in order. */
 export function useHistory({ receipt, payment_id }: BookRow) {
   const { tables } = useMember().staff;
   return useQuery({
@@ -127,11 +127,11 @@ export interface Resolution {
   decision: Decision;
   orderId?: string;
   note?: string;
-  /** To send money back that may be an order's. */
+  /** Refunds a payment that may belong to an order. */
   isSure?: boolean;
 }
 
-/** @param onSaved is told once it is saved */
+/** @param onSaved called once it is saved */
 export function useResolve(onSaved?: () => void) {
   const { tables } = useMember().staff;
   const save = useSave<Resolution, string | null>({
@@ -139,7 +139,7 @@ export function useResolve(onSaved?: () => void) {
       const { outcome }: { outcome: string | null } = dataOf(
         await tables.rpc('resolve_difference', {
           decision,
-          // What only we have is named by its payment: its receipt is unknown to M-PESA's book.
+          // A row that only the shop has is identified by its payment: M-PESA does not know its receipt.
           receipt: row.their_cents === null ? null : row.receipt,
           payment_id: isUnknown(row) ? null : row.payment_id,
           order_id: orderId ?? null,
@@ -158,7 +158,7 @@ export function useResolve(onSaved?: () => void) {
   return {
     resolve: save.mutate,
     isPending: save.isPending,
-    /** What is being decided about a row. */
+    /** The decision about a row that is being saved. */
     deciding: (row: BookRow) =>
       save.isPending && save.variables.row.id === row.id ? save.variables.decision : undefined,
   };

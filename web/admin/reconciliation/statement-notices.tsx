@@ -27,7 +27,7 @@ export function StatementNotices({
       ) : null}
       {status && !status.statement_registered_at ? (
         <Notice tone="info" title="M-PESA's statement is not registered">
-          Without it nobody can tell what is missing at M-PESA. See the operating guide.
+          Without it, payments that are missing at M-PESA are not found. See the operating guide.
         </Notice>
       ) : null}
       {status && status.unsettled_messages > 0 ? (
@@ -35,8 +35,8 @@ export function StatementNotices({
           tone="danger"
           title={`${status.unsettled_messages === 1 ? 'One message' : `${status.unsettled_messages} messages`} of M-PESA could not be settled`}
         >
-          Nothing is lost: what M-PESA said is kept and tried again every half minute. Have somebody look at
-          the shop's log, which tells the reason.
+          Nothing is lost: M-PESA's messages are stored and tried again every half minute. The shop's log has
+          the reason.
         </Notice>
       ) : null}
       {isBehind && status?.covered_until ? (
@@ -45,7 +45,7 @@ export function StatementNotices({
           title={`The statement is read until ${formatDateTime(status.covered_until)} only`}
         >
           {status.problem ? `The last attempt failed: ${status.problem}. ` : ''}It is tried again by itself.
-          M-PESA gives the last 48 hours; what is older by then is lost to this comparison.
+          M-PESA gives the last 48 hours; older payments cannot be compared.
         </Notice>
       ) : null}
       {missed.map(({ starts_at, ends_at }) => (
@@ -54,8 +54,8 @@ export function StatementNotices({
           tone="danger"
           title={`No statement covers ${formatDateTime(starts_at)} to ${formatDateTime(ends_at)}`}
         >
-          The shop was away for more than the 48 hours that M-PESA gives. Compare this time with the statement
-          in M-PESA's own portal.
+          The shop was offline for more than the 48 hours that M-PESA gives. Compare this time with the
+          statement in M-PESA's own portal.
         </Notice>
       ))}
     </>

@@ -1,11 +1,11 @@
-// Conflicting changes of the settings: the other member's values beside this one's.
+// Conflicting changes of the settings: the other member's values next to this one's.
 import type { Ref } from 'react';
 import { changedSettings, type SettingsForm, settingsLabels } from '../../../domain/settings-form.ts';
 import { Button } from '../../ui/button.tsx';
 
 interface ChangedByOtherProps {
   ref: Ref<HTMLDivElement>;
-  /** As both of them saw it. */
+  /** The version that both of them saw. */
   before: SettingsForm;
   mine: SettingsForm;
   theirs: SettingsForm;

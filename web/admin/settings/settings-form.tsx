@@ -27,12 +27,12 @@ import { useUnsaved } from '../use-unsaved.ts';
 import { ChangedByOther } from './changed-by-other.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
 
-/** Of a button that would change nothing. */
+/** Classes of a button that would change nothing. */
 const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
 
 const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
 
-/** @param latest the settings as they are now, which may be others than the member began with */
+/** @param latest the current settings, which may differ from those that the member edits */
 export function SettingsForm({ latest }: { latest: Settings }) {
   const { tables } = useMember().staff;
   const { revalidate } = useRevalidator();
@@ -47,7 +47,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
   const before = settingsFormOf(seen);
   const changed = changedSettings(before, form);
   const isDirty = changed.length > 0;
-  // Right after a save, what was read before it is not news. ISO times of one zone compare as texts do.
+  // Right after a save, data read before it is outdated. ISO times of one zone compare as texts do.
   const isOther = latest.updated_at > seen.updated_at;
 
   const begin = (settings: Settings, with_: Form = settingsFormOf(settings)) => {
@@ -69,7 +69,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     onSuccess(saved) {
       begin(saved);
       queries.setQueryData(['settings', 'row'], saved);
-      // The panel itself carries the shop's name.
+      // Updates the shop's name in the panel itself.
       void revalidate();
     },
   });
@@ -137,7 +137,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 required
                 type="tel"
                 autoComplete="off"
-                hint="The number that is called"
+                hint="Customers call this number"
               />
               <TextField
                 {...field('chat_phone')}
@@ -248,7 +248,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           </Card>
           <Card
             title="M-PESA"
-            description="Money goes back to customers by M-PESA from the order itself. Above the limit a second member of staff must agree. A raised limit counts after a day."
+            description="M-PESA refunds are sent from the order itself. Above the limit a colleague must approve them. A raised limit applies after a day."
           >
             <div className="grid gap-4 md:grid-cols-2">
               <TextField
@@ -257,7 +257,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 required
                 inputMode="decimal"
                 autoComplete="off"
-                hint="Up to this amount one member is enough"
+                hint="Up to this amount no approval is needed"
               />
             </div>
             <LimitRaise />
@@ -267,7 +267,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           </Card>
           <Card
             title="Personal data"
-            description="How long the shop keeps what customers tell it. The privacy notice quotes these times."
+            description="How long the shop stores customers' data. The privacy notice quotes these times."
           >
             <div className="grid gap-4 md:grid-cols-2">
               <TextField
@@ -292,7 +292,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 required
                 inputMode="numeric"
                 autoComplete="off"
-                hint="Word for word, with who paid. Kenya asks for records of five years after the year they are of"
+                hint="In full, with the payer. Kenya requires records to be kept for five years after their year"
               />
             </div>
             <div className="mt-4 flex flex-wrap gap-3">
@@ -310,7 +310,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           data-save-bar
           className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"
         >
-          {/* Not disabled without changes, which would throw the focus away once they are saved. */}
+          {/* Not disabled without changes: disabling it after saving would lose the focus. */}
           <Button
             type="submit"
             isBusy={save.isPending}
@@ -334,7 +334,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
       </form>
       <ConfirmDialog
         hasOwnEntry={false}
-        open={leaving.isAsked}
+        open={leaving.isBlocked}
         title="Leave without saving?"
         text={`What you changed (${changed.map((name) => settingsLabels[name]).join(', ')}) is not saved yet.`}
         confirm="Leave without saving"

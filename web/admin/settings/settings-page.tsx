@@ -1,6 +1,7 @@
 // The store's settings: name, contacts, delivery fee. The storefront shows changes at once.
+
+import { ScreenLoadState } from '../load-states.tsx';
 import { describeStaffPage } from '../staff-page.ts';
-import { ScreenWithoutData } from '../without-data.tsx';
 import type { Route } from './+types/settings-page.ts';
 import { SettingsForm } from './settings-form.tsx';
 import { useSettings } from './settings-queries.ts';
@@ -18,7 +19,7 @@ export default function SettingsPage() {
       {data ? (
         <SettingsForm latest={data} />
       ) : (
-        <ScreenWithoutData
+        <ScreenLoadState
           noun="settings"
           error={error !== null}
           isFetching={isFetching}

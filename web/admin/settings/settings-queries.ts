@@ -1,4 +1,4 @@
-// The one row of settings, read and written.
+// Reads and writes the settings row.
 import { useQuery } from '@tanstack/react-query';
 import type { SettingsValues } from '../../../domain/settings-form.ts';
 import type { Staff } from '../../lib/staff.ts';
@@ -19,8 +19,8 @@ export function useSettings() {
 
 /**
  * Saves the form.
- * @param seen the `updated_at` of the settings the member saw
- * @throws ConflictError when they are others by now
+ * @param seen the `updated_at` of the settings that the member saw
+ * @throws ConflictError if they have changed since
  */
 export async function writeSettings(
   tables: Staff['tables'],

@@ -25,7 +25,7 @@ import { formOf, isSameText, type ShopTextForm, type ShopTextRow, writeShopText 
 const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
 
 /**
- * @param latest the text as it is now, which may be another than the member began with
+ * @param latest the current text, which may differ from the one that the member edits
  * @param facts settings that the text quotes
  */
 export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: ShopTextFacts }) {
@@ -70,7 +70,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     setChecked(true);
     const [first] = Object.keys(problems);
     if (!first) return save.mutate();
-    // After the problem is shown, so that it is read out with the field.
+    // After the error is rendered, so that screen readers read it with the field.
     requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
   }
 
@@ -122,7 +122,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
           rows={24}
           value={typed.body}
           problem={isChecked ? problems.body : undefined}
-          hint="Markdown: ## heading, - list, **bold**, [words](https://address). HTML and pictures are not shown."
+          hint="Markdown: ## heading, - list, **bold**, [words](https://address). HTML and images are not shown."
           onChange={({ target }) => change({ body: target.value })}
         />
         <Placeholders words={shopTextPlaceholders} form={form} onInsert={(body) => change({ body })} />
@@ -148,7 +148,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
       <Preview typed={typed} facts={facts} />
       <ConfirmDialog
         hasOwnEntry={false}
-        open={unsaved.isAsked}
+        open={unsaved.isBlocked}
         title="Leave without saving?"
         text={`What you changed in “${seen.title}” is not saved yet.`}
         confirm="Leave without saving"

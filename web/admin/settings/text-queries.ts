@@ -1,4 +1,4 @@
-// The texts of the contact page, read and written.
+// Reads and writes the texts of the contact page.
 import { useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
@@ -29,7 +29,7 @@ export function useShopTexts() {
 /**
  * Writes a text.
  * @param seen the row as the member read it
- * @throws ConflictError when it is another by now
+ * @throws ConflictError if it has changed since
  */
 export async function writeShopText(
   tables: Staff['tables'],

@@ -1,9 +1,9 @@
-// A forgotten password: requests the e-mail; its link leads here to set a new one.
+// Forgotten password: requests the e-mail; its link opens this page to set a new one.
 import type { Session } from '@supabase/auth-js';
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
-import { describeAuthProblem } from '../../lib/auth-words.ts';
-import { onStaffStatusMayHaveChanged, passwordResetPath, type Staff } from '../../lib/staff.ts';
+import { describeAuthProblem } from '../../lib/auth-error-texts.ts';
+import { onStaffStatusChange, passwordResetPath, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -13,8 +13,8 @@ import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/reset-password-page.ts';
-import { Entrance } from './entrance.tsx';
 import { SecondStep } from './second-step.tsx';
+import { SignInLayout } from './sign-in-layout.tsx';
 import '../staff.css';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reset password');
@@ -35,7 +35,7 @@ clientLoader.hydrate = true as const;
 const describeLinkProblem = (error: unknown) =>
   describeAuthProblem(error, 'Email link is invalid or has expired');
 
-/** Whether a session began with a link from a mail rather than with a password. */
+/** Whether a session began with a link from an e-mail rather than with a password. */
 function cameByLink({ access_token }: Session): boolean {
   try {
     const payload = access_token.split('.')[1]?.replaceAll('-', '+').replaceAll('_', '/') ?? '';
@@ -48,37 +48,37 @@ function cameByLink({ access_token }: Session): boolean {
 
 export function HydrateFallback() {
   return (
-    <Entrance title="Reset password" subtitle="A new password for the admin panel">
+    <SignInLayout title="Reset password" subtitle="A new password for the admin panel">
       <Spinner label="Loading..." />
-    </Entrance>
+    </SignInLayout>
   );
 }
 
 export default function ResetPasswordPage({ loaderData }: Route.ComponentProps) {
   const { staff, status, isByLink, linkProblem } = loaderData;
   const { revalidate } = useRevalidator();
-  useEffect(() => onStaffStatusMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+  useEffect(() => onStaffStatusChange(staff, () => void revalidate()), [staff, revalidate]);
 
   if (isByLink && status.is === 'second step') {
     return (
-      <Entrance title="Reset password" subtitle="First, the second step of your account">
+      <SignInLayout title="Reset password" subtitle="First, the second step of your account">
         <SecondStep
           staff={staff}
           email={status.email}
           factors={status.factors}
           onPassed={() => void revalidate()}
         />
-      </Entrance>
+      </SignInLayout>
     );
   }
   return isByLink ? (
-    <Entrance title="Set a new password" subtitle="You will stay signed in on this device">
+    <SignInLayout title="Set a new password" subtitle="You will stay signed in on this device">
       <NewPassword staff={staff} email={'email' in status ? status.email : ''} />
-    </Entrance>
+    </SignInLayout>
   ) : (
-    <Entrance title="Reset password" subtitle="We send you a link to set a new one">
+    <SignInLayout title="Reset password" subtitle="We send you a link to set a new one">
       <AskForLink staff={staff} linkProblem={linkProblem} />
-    </Entrance>
+    </SignInLayout>
   );
 }
 
@@ -92,14 +92,14 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
     const email = String(form.get('email')).trim();
     setTyped(email);
     let isRefused = false;
-    const isAsked = await attempt(async () => {
+    const isRequested = await attempt(async () => {
       const redirectTo = new URL(passwordResetPath, window.location.href).href;
       const { error } = await staff.auth.resetPasswordForEmail(email, { redirectTo });
-      // Refused only while the last link is valid: whoever requested it, the owner can use it.
+      // Refused only while the last link is valid, which the owner of the address can use.
       isRefused = error?.code === 'over_email_send_rate_limit';
       return isRefused ? null : error;
     });
-    if (!isAsked) return;
+    if (!isRequested) return;
     setSentBefore(isRefused);
     setSentTo(email);
   }
@@ -143,7 +143,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
               label="Code from the mail"
               name="code"
               required
-              // The step follows from what the person just did.
+              // The step follows from the user's last action.
               autoFocus
               inputMode="numeric"
               autoComplete="one-time-code"

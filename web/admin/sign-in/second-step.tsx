@@ -1,4 +1,4 @@
-// The second factor: a code from an authenticator app, or a security key, once the password was right.
+// The second factor: a code from an authenticator app, or a security key, after the password.
 import type { Factor } from '@supabase/auth-js';
 import { useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
@@ -11,7 +11,7 @@ interface SecondStepProps {
   staff: Staff;
   email: string;
   factors: Factor[];
-  /** The session counts for more now. */
+  /** Raises the session's assurance level. */
   onPassed(): void;
 }
 
@@ -67,7 +67,7 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
             label="Code from your authenticator app"
             name="code"
             required
-            // The step follows from what the person just did, and typing is all that is left to do.
+            // The step follows from the user's last action, and only typing is left to do.
             autoFocus
             inputMode="numeric"
             autoComplete="one-time-code"

@@ -1,7 +1,7 @@
-// Signing in (specification §2, Admin sign-in; §4, Forms): a password, then the second factor where the account has one.
+// Sign-in (specification §2, Admin sign-in; §4, Forms): a password, then the second factor if the account has one.
 import { useEffect, useState } from 'react';
 import { Form, Link, redirect, useNavigation, useRevalidator } from 'react-router';
-import { onStaffStatusMayHaveChanged, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -10,8 +10,8 @@ import { showToast } from '../../ui/toasts.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/sign-in-page.ts';
-import { Entrance } from './entrance.tsx';
 import { SecondStep } from './second-step.tsx';
+import { SignInLayout } from './sign-in-layout.tsx';
 import { describeSignInProblem } from './sign-in-problem.ts';
 import '../staff.css';
 
@@ -22,9 +22,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const staff = staffFor(request);
-  const [status, takesPasskeys] = await Promise.all([staff.status(), staff.takesPasskeys()]);
+  const [status, arePasskeysEnabled] = await Promise.all([staff.status(), staff.arePasskeysEnabled()]);
   if (status.is === 'staff') throw redirect('/admin/dashboard');
-  return { staff, status, canUsePasskey: takesPasskeys && 'PublicKeyCredential' in window };
+  return { staff, status, canUsePasskey: arePasskeysEnabled && 'PublicKeyCredential' in window };
 }
 clientLoader.hydrate = true as const;
 
@@ -50,30 +50,30 @@ export async function clientAction({ request }: Route.ClientActionArgs) {
 
 export function HydrateFallback() {
   return (
-    <Entrance subtitle="Sign in to access the admin panel">
+    <SignInLayout subtitle="Sign in to access the admin panel">
       <Spinner label="Loading..." />
-    </Entrance>
+    </SignInLayout>
   );
 }
 
 export default function SignInPage({ loaderData, actionData }: Route.ComponentProps) {
   const { staff, status } = loaderData;
   const { revalidate } = useRevalidator();
-  useEffect(() => onStaffStatusMayHaveChanged(staff, () => void revalidate()), [staff, revalidate]);
+  useEffect(() => onStaffStatusChange(staff, () => void revalidate()), [staff, revalidate]);
 
   return status.is === 'second step' ? (
-    <Entrance subtitle="One more step to access the admin panel">
+    <SignInLayout subtitle="One more step to access the admin panel">
       <SecondStep
         staff={staff}
         email={status.email}
         factors={status.factors}
         onPassed={() => void revalidate()}
       />
-    </Entrance>
+    </SignInLayout>
   ) : (
-    <Entrance subtitle="Sign in to access the admin panel">
+    <SignInLayout subtitle="Sign in to access the admin panel">
       <SignInForm {...loaderData} problem={actionData?.problem ?? null} />
-    </Entrance>
+    </SignInLayout>
   );
 }
 
@@ -82,13 +82,13 @@ type SignInFormProps = Route.ComponentProps['loaderData'] & { problem: string | 
 function SignInForm({ staff, status, canUsePasskey, problem }: SignInFormProps) {
   const isBusy = useNavigation().state !== 'idle';
   const passkey = useAttempt('Login failed');
-  const isStillHere = useStaysFor(status.is === 'not staff', hintAfterMs);
+  const isHintDue = useIsTrueFor(status.is === 'not staff', hintAfterMs);
 
   return (
     <div className="grid gap-5">
       {problem ? <Notice tone="danger" title={problem} /> : null}
       {passkey.problem ? <Notice tone="danger" title={passkey.problem} /> : null}
-      {status.is === 'not staff' && isStillHere ? <NotStaff staff={staff} email={status.email} /> : null}
+      {status.is === 'not staff' && isHintDue ? <NotStaff staff={staff} email={status.email} /> : null}
       <Form method="post" className="grid gap-5">
         <TextField
           label="Email"
@@ -147,14 +147,14 @@ function NotStaff({ staff, email }: { staff: Staff; email: string }) {
   );
 }
 
-/** True once something has been so for a while. */
-function useStaysFor(isSo: boolean, milliseconds: number): boolean {
+/** True once a condition has held for a while. */
+function useIsTrueFor(condition: boolean, milliseconds: number): boolean {
   const [hasStayed, setStayed] = useState(false);
   useEffect(() => {
     setStayed(false);
-    if (!isSo) return;
+    if (!condition) return;
     const timer = setTimeout(() => setStayed(true), milliseconds);
     return () => clearTimeout(timer);
-  }, [isSo, milliseconds]);
+  }, [condition, milliseconds]);
   return hasStayed;
 }

@@ -2,24 +2,24 @@ import { AuthApiError, AuthUnknownError } from '@supabase/auth-js';
 import { expect, test } from 'vitest';
 import { describeSignInProblem } from './sign-in-problem.ts';
 
-test('wrong credentials are told in words of our own', () =>
+test('wrong credentials have our own message', () =>
   expect(
     describeSignInProblem(new AuthApiError('Invalid login credentials', 400, 'invalid_credentials')),
   ).toBe('Invalid email or password. Please check your credentials.'));
 
-test('too many attempts lead to the sign-in by email', () =>
+test('too many attempts suggest the password reset by email', () =>
   expect(
     describeSignInProblem(new AuthApiError('Request rate limit reached', 429, 'over_request_rate_limit')),
   ).toBe(
     'Too many attempts from your network. Use "Forgot password?" to get in by email, or try again later.',
   ));
 
-test('a blocked account reads whom to ask', () =>
+test('a blocked account is told to ask the owner', () =>
   expect(describeSignInProblem(new AuthApiError('User is banned', 400, 'user_banned'))).toBe(
     'This account is blocked. Please ask the owner of the shop.',
   ));
 
 test.each([new TypeError('x is not a function'), undefined, new AuthUnknownError(' ', null)])(
-  'the unexpected (%s) is no more than a login that failed',
+  'an unexpected error (%s) reads "Login failed"',
   (problem) => expect(describeSignInProblem(problem)).toBe('Login failed'),
 );

@@ -1,6 +1,6 @@
 // Messages for failed sign-ins (specification §8, Sign-in and auth).
 import { isAuthError } from '@supabase/auth-js';
-import { describeAuthProblem } from '../../lib/auth-words.ts';
+import { describeAuthProblem } from '../../lib/auth-error-texts.ts';
 
 /** @param problem error of the auth service, or any thrown value */
 export function describeSignInProblem(problem: unknown): string {

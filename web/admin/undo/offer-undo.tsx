@@ -1,4 +1,5 @@
-// Offers to undo changes of a status: one message with a line for each change, its seconds and its button. Ctrl+Z undoes the last.
+// Offers to undo changes of a status: one toast with a line, remaining seconds and a button per change. Ctrl+Z undoes
+// the last one.
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { dismissToast, showToast } from '../../ui/toasts.tsx';
 import {
@@ -12,9 +13,7 @@ import {
 
 const topic = 'undo';
 
-/**
- * @param text of the message, as the specification words it (§8)
- */
+/** @param text of the toast, as in the specification (§8) */
 export function offerUndo(change: UndoableChange, text: string): void {
   addUndoableChange(change);
   showToast({
@@ -22,13 +21,13 @@ export function offerUndo(change: UndoableChange, text: string): void {
     text,
     topic,
     content: <UndoList />,
-    // Closed by its button: the change stays.
+    // Dismissed by its button: the change stays.
     onDismiss: removeAllUndoableChanges,
   });
 }
 
 function undo(change: UndoableChange): void {
-  // The button goes with its line. Messages give the focus back to where it came from when they lose it.
+  // The button disappears with its line. The toast returns the focus to where it came from.
   const focused = document.activeElement;
   if (focused instanceof HTMLElement && focused.closest('[data-sonner-toaster]')) focused.blur();
   removeUndoableChange(change.id);
@@ -54,7 +53,7 @@ function UndoList() {
     return () => window.removeEventListener('keydown', undoLast);
   }, []);
   return (
-    // As wide as the message, not as its words between the icon and the button that closes it.
+    // As wide as the toast, not only as its text column.
     <ul className="mt-2 -mr-11 -ml-10 grid max-h-[40vh] gap-1.5 overflow-y-auto">
       {changes.map((change) => (
         <li key={change.id} className="flex items-center justify-between gap-3">
@@ -78,7 +77,7 @@ function UndoList() {
   );
 }
 
-/** Not read out: a screen reader would repeat it every second. */
+/** Hidden from screen readers, which would repeat it every second. */
 function SecondsLeft({ until }: { until: number }) {
   const left = () => Math.max(0, Math.ceil((until - performance.now()) / 1000));
   const [seconds, setSeconds] = useState(left);

@@ -1,15 +1,15 @@
-// Changes of a status that can still be undone: each for its own seconds, in whichever screen it was made.
+// Changes of a status that can still be undone, each for its own time, shared by all screens.
 
 export interface UndoableChange {
-  /** Of the row in the database that remembers it. */
+  /** Id of the undo record in the database. */
   id: string;
   /** What was changed: 'ORD-1001: Shipped'. */
   title: string;
   /** Whether the customer gets a message unless it is undone. */
   notifiesCustomer: boolean;
-  /** By `performance.now()`. */
+  /** In the time of `performance.now()`. */
   endsAt: number;
-  /** Undoes it on the server and reports a refusal by itself. */
+  /** Undoes it on the server; reports a refusal itself. */
   undo(): Promise<void>;
 }
 

@@ -1,10 +1,10 @@
-// Saves a change of a status and offers to undo it. What someone else has set in the meantime stays.
+// Saves a change of a status and offers to undo it. Changes of other members in the meantime are not overwritten.
 import { useQueryClient } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { showToast } from '../../ui/toasts.tsx';
-import { statusWords } from '../status-badge.tsx';
-import { ConflictError, dataOf, isUnanswered, wordsOf } from '../table-answer.ts';
+import { statusLabel } from '../status-badge.tsx';
+import { ConflictError, dataOf, isUnanswered, messageForUser } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { offerUndo } from './offer-undo.tsx';
@@ -20,13 +20,13 @@ type Answer = {
 interface StatusChange<Row> {
   /** Calls the procedure that sets the status. */
   set(tables: Staff['tables'], row: Row, to: string): PromiseLike<Answer>;
-  /** Its refusal when the row is not as it was seen. */
+  /** The refusal's code if the row has changed since it was seen. */
   conflict: string;
   /** The row's current status, and who changed it. */
   whatHappened(tables: Staff['tables'], row: Row): Promise<string>;
   orderNumber(row: Row): string;
   statusOf(row: Row): string;
-  /** The texts of the messages (specification §8). */
+  /** The texts of the toasts (specification §8). */
   success: string;
   failure: string;
 }
@@ -47,7 +47,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       showToast({
         kind: 'info',
         title: 'Undone',
-        text: `${kind.orderNumber(row)} is ${statusWords(kind.statusOf(row))} again.`,
+        text: `${kind.orderNumber(row)} is ${statusLabel(kind.statusOf(row))} again.`,
       });
     } catch (error) {
       const problem = error as Error;
@@ -58,7 +58,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
               title: 'No answer',
               text: `The connection broke. The status of ${kind.orderNumber(row)} may have been undone all the same: look at it again.`,
             }
-          : { title: 'Not undone', text: wordsOf(problem) || 'Please look at it again.' }),
+          : { title: 'Not undone', text: messageForUser(problem) || 'Please look at it again.' }),
       });
     }
     refresh();
@@ -66,7 +66,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
 
   const save = useSave({
     async write({ row, to }: { row: Row; to: string }) {
-      // The time of the answer's travel is not the member's to use.
+      // The response's travel time is subtracted from the time to undo.
       const startedAt = performance.now();
       const answer = await kind.set(tables, row, to);
       if (answer.error?.details === kind.conflict)
@@ -74,14 +74,14 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       return { change: dataOf(answer), startedAt };
     },
     failure: kind.failure,
-    // The customer may hear of it, and without its answer it cannot be undone.
+    // The customer may be notified, and without the response it cannot be undone.
     isUnsafeToRepeat: true,
     refresh: refreshed,
     onSuccess({ change, startedAt }, { row, to }) {
       offerUndo(
         {
           id: change.change_id,
-          title: `${kind.orderNumber(row)}: ${statusWords(to)}`,
+          title: `${kind.orderNumber(row)}: ${statusLabel(to)}`,
           notifiesCustomer: change.notifies_customer,
           endsAt: startedAt + change.undo_seconds * 1000,
           undo: () => undo(change.change_id, row),

@@ -1,4 +1,4 @@
-// The message form. Without scripts the page answers; with them a toast does, and the form is cleared.
+// The message form. Without JavaScript the answer is a page; with JavaScript it is a toast, and the form is cleared.
 import { useEffect, useRef, useState } from 'react';
 import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
@@ -14,12 +14,12 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
   const fetcher = useFetcher<{ isSent: boolean }>();
   const form = useRef<HTMLFormElement>(null);
   const isSending = fetcher.state !== 'idle';
-  const isUnderWay = useRef(false);
+  const isRefundPending = useRef(false);
   const [outcome, setOutcome] = useState(wasSent);
 
   useEffect(() => {
     if (fetcher.state !== 'idle') return;
-    isUnderWay.current = false;
+    isRefundPending.current = false;
     if (!fetcher.data) return;
     const { isSent } = fetcher.data;
     if (isSent) form.current?.reset();
@@ -36,8 +36,8 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       defaultShouldRevalidate={false}
       onFocus={prepareToasts}
       onSubmit={(event) => {
-        if (isUnderWay.current) event.preventDefault();
-        // Sent offline, the typed text would be lost.
+        if (isRefundPending.current) event.preventDefault();
+        // A message sent offline would be lost.
         if (!navigator.onLine) {
           event.preventDefault();
           void tryToShowToast({
@@ -47,12 +47,12 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
           });
           return;
         }
-        isUnderWay.current = true;
+        isRefundPending.current = true;
       }}
       className="grid gap-5"
     >
       {outcome === undefined ? null : (
-        // Without scripts the answer is a new page: it begins here, which is below its first screen.
+        // Without JavaScript the answer is a new page: scrolls to the result, which is below the first screen.
         <div tabIndex={-1} {...(wasSent === undefined ? {} : { autoFocus: true })} className="outline-none!">
           {outcome ? (
             <Notice tone="success" title={sent.title}>

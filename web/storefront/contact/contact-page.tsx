@@ -1,4 +1,4 @@
-// How to reach the seller, the message form, opening hours and places.
+// Contact methods, the message form, opening hours and locations.
 import { data } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -8,9 +8,9 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeStore } from '../discovery/structured-data.ts';
-import { describeTrail } from '../discovery/trail.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
@@ -36,7 +36,7 @@ export async function loader({ context }: Route.LoaderArgs) {
       )
       .single(),
   ]);
-  // Phone, chat and form work without them.
+  // Phone, chat and form work without the texts.
   if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
     return data({ texts: [] }, { status: 503 });
   }
@@ -57,7 +57,7 @@ export async function loader({ context }: Route.LoaderArgs) {
 
 export async function action({ request, context }: Route.ActionArgs) {
   const form = await request.formData();
-  // Forms end their lines as mails do.
+  // HTML forms submit line breaks as CRLF.
   const text = (name: string) =>
     String(form.get(name) ?? '')
       .replaceAll('\r\n', '\n')
@@ -77,7 +77,7 @@ export async function action({ request, context }: Route.ActionArgs) {
   return error ? data({ isSent: false }, { status: status >= 400 ? status : 503 }) : { isSent: true };
 }
 
-/** A message that does not reach the server was not sent: the typed text stays. */
+/** Reports a request that does not reach the server as a failure, so that the typed text stays. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
   const answer = await withTimeout(serverAction()).catch(() => null);
   return { isSent: answer?.isSent === true };
@@ -104,7 +104,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
           import.meta.env.SSR
             ? [
                 describeStore({ origin, settings }),
-                describeTrail(origin, [{ name: 'Contact', path: '/contact' }]),
+                describeBreadcrumbs(origin, [{ name: 'Contact', path: '/contact' }]),
               ]
             : null
         }
@@ -113,25 +113,31 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         <div className="page grid gap-4 pt-14 pb-32 md:pt-20 md:pb-40">
           <h1 className="max-w-[14ch] text-hero font-extrabold">Talk to us, day or night</h1>
           <p className="max-w-[44ch] text-lg text-white/92">
-            An order, a question, a party of two hundred: somebody who knows the drinks will answer.
+            An order, a question, a party of two hundred: someone who knows the drinks will answer.
           </p>
         </div>
       </header>
 
-      <section aria-labelledby="ways" className="page relative -mt-20">
-        <h2 id="ways" className="sr-only">
+      <section aria-labelledby="contact-methods" className="page relative -mt-20">
+        <h2 id="contact-methods" className="sr-only">
           Ways to reach us
         </h2>
         <ul className="grid grid-cols-[minmax(0,1fr)] gap-4 md:grid-cols-3 md:gap-6">
-          <Way icon="phone" title="Phone" text="Speak to a person, 24/7." link={call} label={phone} />
-          <Way
+          <ContactMethod
+            icon="phone"
+            title="Phone"
+            text="Speak to a person, 24/7."
+            link={call}
+            label={phone}
+          />
+          <ContactMethod
             icon="chat"
             title="Chat"
             text="The fastest way, also 24/7."
             link={chat}
             label={formatPhone(settings.chat_phone)}
           />
-          <Way
+          <ContactMethod
             icon="mail"
             title="Email support"
             text="Answered within 24 hours."
@@ -223,7 +229,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
   );
 }
 
-function Way({
+function ContactMethod({
   icon,
   title,
   text,

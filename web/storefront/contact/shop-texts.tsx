@@ -1,4 +1,4 @@
-// Questions and answers, privacy notice and terms, at the foot of the contact page: the footer and the order form link here.
+// FAQ, privacy notice and terms at the end of the contact page, which the footer and the order form link to.
 import type { ShopTextSlug } from '../../../domain/shop-text.ts';
 import { Prose } from '../../ui/prose.tsx';
 

@@ -1,10 +1,10 @@
-// Delivery: time, cooling, areas and price.
+// Delivery information: time, cooling, areas and fee.
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
+import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
-import { describeTrail } from '../discovery/trail.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/delivery-page.ts';
@@ -53,7 +53,7 @@ const areas = [
   'Kasarani',
 ];
 
-/** The questions, with the delivery fee of the settings (cents). */
+/** The FAQ, with the delivery fee of the settings (cents). */
 function questions(deliveryFee: number) {
   return [
     {
@@ -95,7 +95,7 @@ export default function DeliveryPage() {
   const trail = [{ name: 'Delivery', path: '/delivery' }];
   return (
     <>
-      <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
+      <DataBlock data={import.meta.env.SSR ? [describeBreadcrumbs(config.publicUrl, trail)] : null} />
       <header className="on-dusk relative overflow-hidden bg-sky-cold text-white">
         <picture className="contents">
           <source
@@ -122,7 +122,7 @@ export default function DeliveryPage() {
             width={900}
             height={1000}
             fetchPriority="high"
-            // Whole at every width: on a desktop its left edge fades into the sky.
+            // Not cropped at any width: on desktops its left edge fades into the sky.
             className="absolute inset-x-0 bottom-0 aspect-9/10 w-full mask-t-from-75% mask-t-to-100% object-cover sm:aspect-video lg:left-auto lg:h-full lg:w-auto lg:mask-t-from-100% lg:mask-l-from-70% lg:mask-l-to-100%"
           />
         </picture>

@@ -1,4 +1,5 @@
-// Structured data in a page. Search engines read it from the server's document; a browser needs neither it nor its code.
+// Structured data (JSON-LD) of a page. Search engines read it from the server's document; browsers load neither the
+// data nor its code.
 
 /** @param data the data on the server; null in the browser, which keeps the server's markup */
 export function DataBlock({ data }: { data: readonly object[] | null }) {
@@ -7,7 +8,7 @@ export function DataBlock({ data }: { data: readonly object[] | null }) {
     <script
       type="application/ld+json"
       suppressHydrationWarning
-      // In which nothing can end the script.
+      // Escaped, so that the data cannot end the script element.
       dangerouslySetInnerHTML={{ __html: json.replaceAll('<', '\\u003c') }}
     />
   );

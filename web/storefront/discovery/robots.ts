@@ -1,4 +1,4 @@
-// What search engines may read: the storefront and its pictures, neither the staff's screens nor the services.
+// robots.txt: allows the storefront and its images, disallows staff screens and services.
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/robots.ts';
 

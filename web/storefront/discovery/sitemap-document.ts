@@ -1,4 +1,4 @@
-// The sitemap protocol, as far as a shop needs it.
+// The part of the sitemap protocol that a shop needs.
 
 export interface SitemapPage {
   path: string;
@@ -6,7 +6,7 @@ export interface SitemapPage {
   changed: string | null;
 }
 
-/** @param origin of every page, without a slash at the end */
+/** @param origin of every page, without a trailing slash */
 export function sitemapOf(origin: string, pages: readonly SitemapPage[]): string {
   const entries = pages.map(({ path, changed }) => {
     const when = changed ? `<lastmod>${new Date(changed).toISOString()}</lastmod>` : '';
@@ -20,8 +20,8 @@ ${entries.join('\n')}
 }
 
 /**
- * The index of a sitemap in parts.
- * @param paths of the parts
+ * An index of several sitemaps.
+ * @param paths of the sitemaps
  */
 export function sitemapIndexOf(origin: string, paths: readonly string[]): string {
   const entries = paths.map((path) => `  <sitemap><loc>${escapeXml(origin + path)}</loc></sitemap>`);

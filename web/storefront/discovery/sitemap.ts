@@ -1,11 +1,12 @@
-// Every public page for search engines, with when it changed last. Beyond a thousand products, in parts.
+// All public pages for search engines, with the time of their last change. More than a thousand products are split
+// into several sitemaps.
 import { sitemapPartIn } from '../../../domain/catalogue.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/sitemap.ts';
 import { type SitemapPage, sitemapIndexOf, sitemapOf } from './sitemap-document.ts';
 
-/** Products per part. Some projects answer at most a thousand rows at once. */
+/** Products per sitemap. Hosted projects return at most a thousand rows per request. */
 const partSize = 1000;
 
 export async function loader({ context, request }: Route.LoaderArgs) {
@@ -21,7 +22,7 @@ export async function loader({ context, request }: Route.LoaderArgs) {
       .order('slug')
       .range(first, first + partSize - 1),
   ]);
-  // A range behind the last product.
+  // A range beyond the last product.
   if (products.error?.code === 'PGRST103') return missing();
   if (settings.error || !settings.data || products.error || !areProducts(products.data)) return unavailable();
   const parts = Math.ceil((products.count ?? 0) / partSize);
@@ -31,7 +32,7 @@ export async function loader({ context, request }: Route.LoaderArgs) {
   }
   if (part !== null && part > Math.max(parts, 1)) return missing();
   const changed = settings.data.updated_at;
-  // Of several parts none knows the latest change of the catalogue.
+  // With several sitemaps, none knows the latest change of the whole catalogue.
   const catalogue =
     parts > 1
       ? null

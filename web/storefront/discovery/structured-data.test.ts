@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { settingsOfANewShop } from '../../lib/settings-of-a-new-shop.ts';
+import { defaultShopSettings } from '../../lib/shop-settings.ts';
+import { describeBreadcrumbs } from './breadcrumbs.ts';
 import { sitemapIndexOf, sitemapOf } from './sitemap-document.ts';
 import { describeProduct, describeSite, describeStore } from './structured-data.ts';
-import { describeTrail } from './trail.ts';
 
-const shop = { origin: 'https://jani.example', settings: settingsOfANewShop };
+const shop = { origin: 'https://jani.example', settings: defaultShopSettings };
 const mango = {
   slug: 'mango-can',
   name: 'Mango',
@@ -15,16 +15,16 @@ const mango = {
   price: 95_050,
   previous_price: null,
   stock_quantity: 3,
-  pictures: ['https://jani.example/art/mango-can-960.webp'],
+  images: ['https://jani.example/art/mango-can-960.webp'],
 };
 
-/** Every address in a document, however deep. */
+/** All URLs in a document, at any depth. */
 function addresses(value: unknown): string[] {
   if (typeof value === 'string') return /^https?:|^\//.test(value) ? [value] : [];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(addresses) : [];
 }
 
-test('a product has one offer in shillings, and says whether it is there', () => {
+test('a product has one offer in shillings with its availability', () => {
   const described = describeProduct(shop, mango);
   expect(described).toMatchObject({
     '@context': 'https://schema.org',
@@ -57,8 +57,8 @@ test('a product has one offer in shillings, and says whether it is there', () =>
   expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
 });
 
-test('the store is named, placed and reachable; social links that are not set are left out', () => {
-  const store = describeStore({ ...shop, settings: { ...settingsOfANewShop, tiktok_url: '' } });
+test('the store has name, address and contacts; missing social links are omitted', () => {
+  const store = describeStore({ ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } });
   expect(store).toMatchObject({
     '@type': 'Store',
     name: 'Jani Juice',
@@ -70,7 +70,7 @@ test('the store is named, placed and reachable; social links that are not set ar
   expect(store.contactPoint.map(({ telephone }) => telephone)).toEqual(['+254700000000', '+254700000000']);
 });
 
-test('the site can be searched where its search is', () =>
+test('the site’s search action has the URL of the shop page', () =>
   expect(describeSite(shop).potentialAction).toEqual({
     '@type': 'SearchAction',
     target: {
@@ -80,18 +80,18 @@ test('the site can be searched where its search is', () =>
     'query-input': 'required name=search_term_string',
   }));
 
-test('a trail counts its steps from the home page on', () =>
-  expect(describeTrail(shop.origin, [{ name: 'Shop', path: '/shop' }]).itemListElement).toEqual([
+test('breadcrumbs are numbered from the home page', () =>
+  expect(describeBreadcrumbs(shop.origin, [{ name: 'Shop', path: '/shop' }]).itemListElement).toEqual([
     { '@type': 'ListItem', position: 1, name: 'Home', item: 'https://jani.example/' },
     { '@type': 'ListItem', position: 2, name: 'Shop', item: 'https://jani.example/shop' },
   ]));
 
-test('every address is a whole one', () => {
+test('every URL is absolute', () => {
   const documents = [describeStore(shop), describeSite(shop), describeProduct(shop, mango)];
   for (const address of addresses(documents)) expect(address).toMatch(/^https:\/\//);
 });
 
-test('a sitemap escapes what XML would misread and dates what it can', () => {
+test('a sitemap escapes XML characters and omits unknown dates', () => {
   const document = sitemapOf('https://jani.example', [
     { path: "/shop?a=1&b='2'", changed: '2026-11-21T09:05:00.123456+03:00' },
     { path: '/track-order', changed: null },
@@ -102,7 +102,7 @@ test('a sitemap escapes what XML would misread and dates what it can', () => {
   expect(document).toContain('<url><loc>https://jani.example/track-order</loc></url>');
 });
 
-test('the index of a sitemap names its parts', () =>
+test('a sitemap index lists its sitemaps', () =>
   expect(sitemapIndexOf('https://jani.example', ['/sitemap.xml?part=1', '/sitemap.xml?part=2'])).toContain(
     '<sitemap><loc>https://jani.example/sitemap.xml?part=2</loc></sitemap>',
   ));

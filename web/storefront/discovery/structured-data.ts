@@ -1,8 +1,8 @@
-// What search engines read between the lines of a page, in the words of schema.org.
+// Structured data of pages for search engines, in the vocabulary of schema.org.
 import type { Database } from '../../../supabase/types.ts';
 
 export interface Shop {
-  /** What the outside calls the shop, without a slash at the end. */
+  /** The shop's public origin, without a trailing slash. */
   origin: string;
   settings: Pick<
     Database['public']['Tables']['store_settings']['Row'],
@@ -18,7 +18,7 @@ export interface Shop {
 
 const vocabulary = 'https://schema.org';
 
-/** Who sells here, and how to reach them. */
+/** The seller and contact details. */
 export function describeStore({ origin, settings }: Shop) {
   const languages = ['English', 'Swahili'];
   return {
@@ -55,7 +55,7 @@ export function describeStore({ origin, settings }: Shop) {
   };
 }
 
-/** The site itself, and how to search it. */
+/** The web site and its search. */
 export function describeSite({ origin, settings }: Shop) {
   return {
     '@context': vocabulary,
@@ -82,14 +82,14 @@ export interface DescribedProduct {
   category: string | null;
   /** Cents. */
   price: number;
-  /** Cents; null when it is not on offer. */
+  /** Cents; null without an offer. */
   previous_price: number | null;
   stock_quantity: number;
-  /** Addresses of its pictures. */
-  pictures: string[];
+  /** URLs of its images. */
+  images: string[];
 }
 
-/** A drink and its one offer. */
+/** A drink with its offer. */
 export function describeProduct({ origin, settings }: Shop, product: DescribedProduct) {
   const url = `${origin}/shop/${encodeURIComponent(product.slug)}`;
   return {
@@ -100,7 +100,7 @@ export function describeProduct({ origin, settings }: Shop, product: DescribedPr
     description: product.description ?? product.tagline ?? product.name,
     sku: product.slug,
     url,
-    image: product.pictures,
+    image: product.images,
     ...(product.brand ? { brand: { '@type': 'Brand', name: product.brand } } : {}),
     ...(product.category ? { category: product.category } : {}),
     offers: {

@@ -1,6 +1,7 @@
 // The web app manifest.
-import { settingsOfANewShop } from '../../lib/settings-of-a-new-shop.ts';
+
 import { shopContext } from '../../lib/shop-context.ts';
+import { defaultShopSettings } from '../../lib/shop-settings.ts';
 import type { Route } from './+types/web-manifest.ts';
 
 const icon = (side: number, purpose: 'any' | 'maskable') => ({
@@ -13,7 +14,7 @@ const icon = (side: number, purpose: 'any' | 'maskable') => ({
 export async function loader({ context }: Route.LoaderArgs) {
   const { store } = context.get(shopContext);
   const { data, error } = await store.tables.from('store_settings').select('store_name').single();
-  const name = data?.store_name ?? settingsOfANewShop.store_name;
+  const name = data?.store_name ?? defaultShopSettings.store_name;
   const manifest = {
     id: '/',
     name,

@@ -1,5 +1,5 @@
-// The four slides at the top of the home page: a row that scrolls and snaps, also without JavaScript. With JavaScript it advances
-// by itself and has no end: once it rests, the slide shown becomes the second of the row.
+// The four slides at the top of the home page: a scrolling row with scroll snap, also without JavaScript. With
+// JavaScript it advances by itself and loops: whenever it rests, the shown slide becomes the second of the row.
 import { useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -7,26 +7,26 @@ import { Icon } from '../../ui/icons.tsx';
 import { type HeroSlide, heroSlides } from './hero-slides.ts';
 
 const slideDelayMs = 5000;
-/** The row rests after this time without a scroll event. */
+/** Time in ms without a scroll event after which the row rests. */
 const restMs = 100;
 
 const count = heroSlides.length;
 
-// A pixel less than a phone has must not cost the next larger picture.
+// Slightly below the full width, so that rounding does not make phones load the next larger image.
 const tallSizes = '99vw';
 
 const isStill = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 const slidesOf = (row: Element | null) => [...(row?.children ?? [])] as HTMLElement[];
 
-/** Index of the slide at which the row rests; -1 between two, while a finger holds it. */
+/** Index of the slide at which the row rests; -1 between two slides. */
 const slideShown = (row: Element | null) =>
   slidesOf(row).findIndex(({ offsetLeft }) => Math.abs(offsetLeft - (row?.scrollLeft ?? 0)) < 2);
 
 export function HeroCarousel() {
   const row = useRef<HTMLDivElement>(null);
   const [selected, setSelected] = useState(0);
-  // Slide at the second place of the row. Null until the page has loaded.
+  // Slide at the second position of the row. Null until the page has loaded.
   const [second, setSecond] = useState<number | null>(null);
   const [isPlaying, setIsPlaying] = useState(false);
   // Later slides load their image shortly before they are shown, or on touch.
@@ -89,7 +89,7 @@ export function HeroCarousel() {
     };
   }, []);
 
-  // Before the browser paints the new order.
+  // A layout effect: before the browser paints the new order.
   useLayoutEffect(() => {
     if (second === null) return;
     row.current?.scrollTo({ left: slidesOf(row.current)[second]?.offsetLeft ?? 0, behavior: 'instant' });
@@ -98,8 +98,8 @@ export function HeroCarousel() {
   const advance = useEffectEvent(() => {
     if (!document.hidden) scrollToSlide((selected + 1) % count);
   });
-  // Each slide has its full time.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: begins again with each slide
+  // Restarts the timer with each slide.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: restarts with each slide
   useEffect(() => {
     if (!isPlaying) return;
     const timer = window.setInterval(advance, slideDelayMs);
@@ -112,7 +112,7 @@ export function HeroCarousel() {
       aria-label="What we stand for"
       className="on-dusk relative bg-dusk-900 text-white"
     >
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: a touch only stops the row, as the button below does */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: a touch only pauses the row, as the button below does */}
       <div
         ref={row}
         onScroll={onScroll}
@@ -135,7 +135,7 @@ export function HeroCarousel() {
         ))}
       </div>
 
-      {/* On a phone in a row of their own: over the picture they would hide its fruit. */}
+      {/* On phones in a separate row: over the image they would hide the fruit. */}
       <div className="page pointer-events-none py-1 lg:absolute lg:inset-x-0 lg:bottom-8 lg:py-0">
         <div
           className={`pointer-events-auto -ml-2 inline-flex max-w-full flex-wrap items-center rounded-pill px-1.5 lg:bg-dusk-950/55 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
@@ -175,14 +175,14 @@ function Slide({
 }: {
   slide: HeroSlide;
   index: number;
-  /** Place in the row. Default: that of the markup. */
+  /** Position in the row. Default: the order of the markup. */
   order: number | undefined;
   isDrawn: boolean;
   isAside: boolean;
 }) {
   const Headline = index === 0 ? 'h1' : 'h2';
   return (
-    // biome-ignore lint/a11y/useSemanticElements: the pattern for carousels asks for a group that says it is a slide
+    // biome-ignore lint/a11y/useSemanticElements: the ARIA carousel pattern requires a group with this role
     <div
       role="group"
       aria-roledescription="slide"

@@ -2,7 +2,7 @@
 
 export interface HeroSlide {
   art: 'hero-energy' | 'hero-cold' | 'hero-khat' | 'hero-flavors';
-  /** Colour at the top of the image, which continues above it on phones. */
+  /** Colour at the top edge of the image; on phones the background above it has the same colour. */
   sky: string;
   headline: string;
   tagline: string;

@@ -1,14 +1,14 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
+import { categoriesTag, homeProductsTag, productTag } from '../../lib/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import { categoriesFact, homeProductsFact, productFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeSite, describeStore } from '../discovery/structured-data.ts';
-import { LastOrderRoom } from '../last-order/last-order-room.tsx';
+import { LastOrderSlot } from '../last-order/last-order-slot.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { type CardProduct, cardColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
@@ -17,7 +17,7 @@ import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
 
-// As wide as the columns of the row that scrolls.
+// Widths of the columns of the scrolling row.
 const rowSizes = '(min-width: 1280px) 280px, (min-width: 768px) 27vw, (min-width: 640px) 35vw, 57vw';
 
 // Products without a position are last, as in the database.
@@ -33,8 +33,8 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   });
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, madeFrom } = context.get(shopContext);
-  // Read at once, so that all the page shows is of one moment. A category that is no choice any more is hidden here.
+  const { store, addCacheTags } = context.get(shopContext);
+  // Read concurrently, so that the page shows a consistent state. Inactive categories are hidden here.
   const products = await store.tables
     .rpc('home_products', { newest: collectionSize }, { get: true })
     .select(`${cardColumns}, home_section, home_position, categories(name)`)
@@ -46,10 +46,10 @@ export async function loader({ context }: Route.LoaderArgs) {
   const [topPicks, onOffer] = [section('top_picks'), section('drinks_on_offer')];
   const collection = cards.slice(0, collectionSize);
   const flavours = new Set(products.data.flatMap(({ categories }) => categories?.name ?? []));
-  madeFrom(
-    homeProductsFact,
-    categoriesFact,
-    ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productFact(slug)),
+  addCacheTags(
+    homeProductsTag,
+    categoriesTag,
+    ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productTag(slug)),
   );
   return { topPicks, onOffer, collection, flavours: [...flavours].sort() };
 }
@@ -64,7 +64,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
       {loaderData ? (
         <>
           <Flavours names={loaderData.flavours} />
-          <LastOrderRoom className="page mt-6" />
+          <LastOrderSlot className="page mt-6" />
           <TopPicks products={loaderData.topPicks} />
           <DrinksOnOffer products={loaderData.onOffer} />
           <Promises />
@@ -93,7 +93,7 @@ function Flavours({ names }: { names: string[] }) {
             <Link
               to={`/shop?category=${encodeURIComponent(name)}`}
               prefetch="intent"
-              // By itself a browser leaves a link as it is of which only an edge can be seen.
+              // Scrolls a focused link fully into view, which browsers do not do when an edge is visible.
               onFocus={({ currentTarget }) =>
                 currentTarget.scrollIntoView({ block: 'nearest', inline: 'nearest' })
               }
@@ -141,7 +141,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
         />
       </div>
       <ul
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a row that scrolls has to be reachable by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling row must be reachable by keyboard
         tabIndex={0}
         aria-label="Drinks on Offer"
         className="bleed grid snap-x auto-cols-[max(62%,min(100%,9rem))] -outline-offset-4 grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
@@ -156,7 +156,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
   );
 }
 
-const promises = [
+const highlights = [
   { figure: '15-60', unit: 'minutes', text: 'from order to doorbell within Nairobi, every day of the week' },
   { figure: '100%', unit: 'natural', text: 'fruit from Embu and khat leaf from Meru, nothing from a powder' },
   { figure: '24/7', unit: 'support', text: 'by phone and chat: a person, not a menu of numbers' },
@@ -169,7 +169,7 @@ function Promises() {
       className="far-below page [--room:36rem] md:[--room:22rem] pt-20 md:pt-28"
     >
       <ul className="grid grid-cols-1 gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
-        {promises.map(({ figure, unit, text }) => (
+        {highlights.map(({ figure, unit, text }) => (
           <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
             <p className="font-display leading-none font-extrabold text-dusk-800">
               <span className="text-figure leading-none tracking-tight">{figure}</span>{' '}

@@ -10,18 +10,18 @@ import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
 import { useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 
-/** The pressed button is gone: focus moves to its replacement. */
+/** The pressed button disappears: focus moves to its replacement. */
 const takeFocus = (element: HTMLElement | null) => element?.focus();
 
 export default function LastOrder() {
   const { orders, answer } = useOwnOrders();
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   const card = useRef<HTMLElement>(null);
   const own = orders.find(({ meaning }) => meaning?.canPay) ?? orders[0];
 
   function ask(isNowAsked: boolean) {
-    setAsked(isNowAsked);
+    setConfirming(isNowAsked);
     takeFocus(card.current);
   }
   function forget() {
@@ -46,7 +46,7 @@ export default function LastOrder() {
   const { order, meaning } = own;
   const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
   const isDue = meaning?.canPay === true;
-  // Staff still decide what becomes of its money: another order would be paid on top.
+  // Staff still decide about its money: another order would be paid in addition.
   const isHeld = meaning?.kind === 'checking' || meaning?.kind === 'on_hold';
   return (
     <section
@@ -56,7 +56,7 @@ export default function LastOrder() {
       data-due={isDue || undefined}
       className={`flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none! ${isDue ? 'border-ember-300 bg-ember-50 shadow-lg' : 'border-line bg-card'}`}
     >
-      {isAsked ? (
+      {isConfirming ? (
         <>
           <p className="min-w-[min(14rem,100%)] flex-1 text-sm">
             Forget all orders on this device? They stay with us and can be looked up by their numbers.
@@ -121,7 +121,7 @@ export default function LastOrder() {
   );
 }
 
-/** Without the server only the stored data is known, not whether it is paid. */
+/** Without an answer only the stored data is known, not whether the order is paid. */
 const withoutAnswer = {
   waiting: '',
   // The server does not have this order.

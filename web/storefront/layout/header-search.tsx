@@ -1,12 +1,12 @@
-// The search box of header and drawer: leads to the shop page, and suggests drinks once their code has come. A plain form
-// before scripts arrive.
+// The search box of header and drawer: opens the shop page, and suggests drinks once their code has loaded. A plain
+// form before hydration.
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { SuggestionList } from './search-suggestions.tsx';
 
-// Fetched when the box gets the focus. Without it the form still searches.
+// Loaded when the box gets focus. Without it the form still searches.
 const SearchSuggestions = lazy(() =>
   import('./search-suggestions.tsx').catch(() => ({ default: () => <></> })),
 );

@@ -4,7 +4,7 @@ import { isCurrent, pages } from './navigation.ts';
 const currentAt = (pathname: string, search = '') =>
   pages.filter(({ to }) => isCurrent(to, { pathname, search })).map(({ label }) => label);
 
-test('at most one entry is where the visitor is', () => {
+test('at most one entry is current', () => {
   expect(currentAt('/')).toEqual(['Home']);
   expect(currentAt('/shop')).toEqual(['Shop']);
   expect(currentAt('/shop', '?filter=brand')).toEqual(['Brands']);
@@ -15,7 +15,7 @@ test('at most one entry is where the visitor is', () => {
   expect(currentAt('/contact/')).toEqual(['Contact']);
 });
 
-test('a search and a product belong to the shop or to no entry', () => {
+test('a search belongs to the shop, and a product page to it or to no entry', () => {
   expect(currentAt('/shop', '?search=mango')).toEqual(['Shop']);
   expect(currentAt('/shop/mango-bottle')).toEqual([]);
 });

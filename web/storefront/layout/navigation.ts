@@ -1,4 +1,4 @@
-// Where header, drawer and footer lead.
+// Links of header, drawer and footer.
 import type { ShopTextSlug } from '../../../domain/shop-text.ts';
 
 export const pages = [
@@ -10,20 +10,20 @@ export const pages = [
   { label: 'Contact', to: '/contact' },
 ] as const;
 
-/** Address of a text on the contact page. */
+/** URL of a text on the contact page. */
 export const shopTextPath = (slug: ShopTextSlug): string => `/contact#${slug}`;
 
-/** The order of the list that a URL's query presets: brand and flavor have entries of their own. */
+/** The sort order that a URL's query presets: brand and flavor have their own links. */
 function orderOf(query: string): string {
   const parameters = new URLSearchParams(query);
   const order = parameters.get('sort') ?? parameters.get('filter') ?? '';
   return ['brand', 'flavor'].includes(order) ? order : '';
 }
 
-/** Whether a link leads to where the visitor is. Brands and Flavors are the shop page in another order. */
+/** Whether a link leads to the current page. Brands and Flavors are the shop page with another sort order. */
 export function isCurrent(to: string, location: { pathname: string; search: string }): boolean {
   const [path, query = ''] = to.split('?');
-  // A URL may have a slash at its end.
+  // A URL may end with a slash.
   if (path !== location.pathname.replace(/(.)\/$/, '$1')) return false;
   return path !== '/shop' || orderOf(location.search) === orderOf(query);
 }

@@ -1,19 +1,20 @@
-// Takes an email address for the newsletter. Works as a plain form; with scripts the answer appears in place.
+// Subscribes an e-mail address to the newsletter. A plain form without JavaScript; with JavaScript the result appears
+// in place.
 import { useEffect, useRef } from 'react';
 import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
-import { useOwnWords } from '../../ui/use-own-words.ts';
+import { useValidationText } from '../../ui/use-validation-text.ts';
 import type { action } from './newsletter-page.tsx';
 
 export function NewsletterForm() {
   const fetcher = useFetcher<typeof action>({ key: 'newsletter' });
   const isSending = fetcher.state !== 'idle';
   const answer = isSending ? undefined : fetcher.data;
-  const { found, onInvalid, onInput } = useOwnWords('Your email address');
+  const { found, onInvalid, onInput } = useValidationText('Your email address');
   const problem = found ?? answer?.text;
   const done = useRef<HTMLParagraphElement>(null);
   const address = useRef<HTMLInputElement>(null);
-  // The answer is where the visitor is: at the thanks, or back in the field.
+  // Moves focus to the result: to the confirmation, or back to the field.
   useEffect(() => {
     if (answer) (done.current ?? address.current)?.focus();
   }, [answer]);

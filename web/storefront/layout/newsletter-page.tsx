@@ -12,7 +12,7 @@ export const meta: Route.MetaFunction = () => [
   { name: 'robots', content: 'noindex' },
 ];
 
-// There is nothing to look at here without having subscribed. Told after the page is made, so that it is in its frame.
+// Without a submitted form there is no page. Thrown after the loaders, so that the error page has the storefront's layout.
 export const middleware: Route.MiddlewareFunction[] = [
   async ({ request }, next) => {
     const answer = await next();
@@ -38,7 +38,7 @@ export async function action({ request, context }: Route.ActionArgs) {
   return data({ isDone: false, text }, { status: status >= 400 ? status : 503 });
 }
 
-/** The footer's form answers in its place, also when the server is not reached. */
+/** Reports a request that does not reach the server as a failure; the footer's form shows it in place. */
 export async function clientAction({ serverAction }: Route.ClientActionArgs) {
   const answer = await withTimeout(serverAction()).catch(() => null);
   return typeof answer?.text === 'string' ? answer : { isDone: false, text: failed };

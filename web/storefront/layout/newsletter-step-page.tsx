@@ -1,5 +1,5 @@
-// The pages behind the links of newsletter mails. Opening one changes nothing, since mail scanners follow links: its button
-// does, as a plain form. A mail program posts to the address of the unsubscribe page itself (RFC 8058).
+// The pages that links of newsletter e-mails open. Opening one changes nothing, because mail scanners follow links;
+// its button is a plain form. Mail programs post to the unsubscribe URL itself (RFC 8058).
 import { data, Form, Link, useNavigation } from 'react-router';
 import type { NewsletterStep } from '../../../domain/newsletter-link.ts';
 import { shopContext } from '../../lib/shop-context.ts';

@@ -1,4 +1,4 @@
-// Any address that the shop does not have.
+// The page for unknown URLs.
 import { data } from 'react-router';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import type { Route } from './+types/not-found-page.ts';

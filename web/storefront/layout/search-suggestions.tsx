@@ -1,4 +1,4 @@
-// Drinks that match what is typed into the search box: the list of an ARIA 1.2 combobox whose input belongs to the form.
+// Suggestions for the text in the search box: the list of an ARIA 1.2 combobox whose input belongs to the form.
 import { type RefObject, useEffect, useEffectEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { areProducts } from '../../lib/listed-products.ts';
@@ -12,7 +12,7 @@ import { useShop } from './use-shop.ts';
 /** ARIA attributes of the input. */
 export interface SuggestionList {
   isOpen: boolean;
-  /** Id of the option that the arrow keys have reached. */
+  /** Id of the option selected with the arrow keys. */
   activeId: string | undefined;
 }
 
@@ -21,7 +21,7 @@ interface SearchSuggestionsProps {
   id: string;
   input: RefObject<HTMLInputElement | null>;
   onListChange: (list: SuggestionList) => void;
-  /** Called when a drink was chosen. */
+  /** Called when a drink is chosen. */
   onChoose?: (() => void) | undefined;
 }
 
@@ -73,13 +73,13 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
   const onClose = useEffectEvent(close);
   const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
     const last = products.length - 1;
-    // Keys that write a character of a composed script belong to its editor.
+    // While an input method composes a character, its keys belong to the input method.
     if (last < 0 || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === 'ArrowDown') moveTo(event, isOpen && active < last ? active + 1 : 0);
     else if (event.key === 'ArrowUp') moveTo(event, isOpen && active > 0 ? active - 1 : last);
     else if (!isOpen) return;
     else if (event.key === 'Escape') {
-      // It closes the list, not the menu around it.
+      // Escape closes the list, not the menu around it.
       event.preventDefault();
       close();
     } else if (active < 0) return;
@@ -100,7 +100,7 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
     box.addEventListener('keydown', (event) => onKeyDown(event), { signal });
     box.addEventListener('blur', () => onClose(), { signal });
     box.form?.addEventListener('submit', () => onClose(), { signal });
-    // Text that was typed before this code came counts too.
+    // Also counts text that was typed before this code loaded.
     if (document.activeElement === box && box.value.trim()) onInput();
     return () => listening.abort();
   }, [input]);
@@ -112,7 +112,7 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
       </p>
       <ul
         id={id}
-        // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a list box is written as a list
+        // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: the listbox is a list element
         role="listbox"
         aria-label="Drinks"
         hidden={!isOpen}
@@ -123,12 +123,12 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
           <li
             key={slug}
             id={`${id}-${index}`}
-            // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: an option is written as an item of the list
+            // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: an option is a list item
             role="option"
             aria-selected={index === active}
             tabIndex={-1}
             data-flavour={flavourSlug(category)}
-            // The focus stays in the input.
+            // Keeps the focus in the input.
             onMouseDown={(event) => event.preventDefault()}
             onClick={() => choose(index)}
             onMouseMove={() => setActive(index)}
@@ -156,7 +156,10 @@ function announce(count: number): string {
   return `${count === 1 ? '1 drink' : `${count} drinks`} suggested. Use the up and down arrows to choose.`;
 }
 
-/** The best matches of a text; null until the server has answered or without a connection. Earlier ones stay while loading. */
+/**
+ * Best matches of a text; null before the first response and without a connection. Shows the previous matches while
+ * loading.
+ */
 function useSuggestions(term: string) {
   const { config } = useShop();
   const [answer, setAnswer] = useState<Awaited<ReturnType<typeof suggest>>>(null);

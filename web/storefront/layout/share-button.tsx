@@ -1,4 +1,4 @@
-// Hands a page's address on: by the phone's own means, or by copying it.
+// Shares a page's URL with the system's share dialog, or copies it.
 import { useEffect, useState } from 'react';
 import { buttonStyle } from '../../ui/button.tsx';
 
@@ -24,7 +24,7 @@ export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
         return;
       }
     } catch (error) {
-      // Who changed their mind wants no copy either.
+      // Cancelling the share dialog does not copy the URL.
       if (error instanceof DOMException && error.name === 'AbortError') return;
     }
     try {

@@ -1,5 +1,5 @@
-// The menu of small screens. A native dialog, so that focus, Escape and the background are the browser's work, opened by
-// an invoker command, so that it works before scripts arrive.
+// The menu on small screens: a native modal dialog, so that the browser handles focus, Escape and the background.
+// Opened by an invoker command, so that it works before hydration.
 import { useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -24,10 +24,10 @@ export function SideDrawer({ chat }: { chat: string }) {
     close();
     return true;
   });
-  // It may have been opened before the scripts arrived.
+  // It may have been opened before hydration.
   useEffect(() => setOpen(dialog.current?.open === true), []);
 
-  // Only browsers without invoker commands open it here.
+  // Fallback for browsers without invoker commands.
   function open() {
     if (!('commandForElement' in HTMLButtonElement.prototype)) dialog.current?.showModal();
     setOpen(true);
@@ -52,7 +52,7 @@ export function SideDrawer({ chat }: { chat: string }) {
 
       <dialog
         ref={dialog}
-        // Its event comes late: by then the menu may be open again.
+        // The `close` event is asynchronous: the menu may be open again.
         onClose={() => setOpen(dialog.current?.open === true)}
         id="site-menu"
         closedby="any"

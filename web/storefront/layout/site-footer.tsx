@@ -1,4 +1,4 @@
-// The footer: every page once more, ways to reach the seller, the newsletter.
+// The footer: all pages, contact methods, the newsletter.
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Icon } from '../../ui/icons.tsx';

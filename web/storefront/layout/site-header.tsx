@@ -1,4 +1,4 @@
-// The header: slogan, navigation, search, tracking. Under 768 px everything but the name moves into the side drawer.
+// The header: slogan, navigation, search, tracking. Under 768 px everything but the logo moves to the side drawer.
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -53,7 +53,7 @@ export function SiteHeader() {
           </ul>
         </nav>
 
-        {/* Where one row is too narrow for all, these two have the second one to themselves. */}
+        {/* Where one row is too narrow, these two take a second row. */}
         <div className="hidden items-center gap-x-3 md:flex md:basis-full lg:gap-x-6 xl:ml-auto xl:min-w-0 xl:flex-1 xl:basis-auto xl:justify-end">
           <div className="flex-1 xl:max-w-64">
             <HeaderSearch id="header-search" />

@@ -1,4 +1,4 @@
-// The frame of every storefront page: practice strip, header, content, footer.
+// The layout of every storefront page: test-mode banner, header, content, footer.
 import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
 import { reportPageView } from '../../lib/analytics.ts';
@@ -8,13 +8,13 @@ import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
 import { describePage } from './page-meta.ts';
-import { PracticeStrip } from './practice-strip.tsx';
 import { SiteFooter } from './site-footer.tsx';
 import { SiteHeader } from './site-header.tsx';
 import { StorefrontSheet } from './storefront-sheet.tsx';
+import { TestModeBanner } from './test-mode-banner.tsx';
 import { useShop } from './use-shop.ts';
 
-// Each page describes itself; what stands in for one that failed has a name as well.
+// Each page has its own title; this is the title of error pages.
 export const meta: Route.MetaFunction = ({ error, matches }) =>
   error
     ? describePage(matches, {
@@ -37,7 +37,7 @@ export default function StorefrontLayout() {
 
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   const isOffline = error instanceof TypeError && typeof navigator !== 'undefined' && !navigator.onLine;
-  // The page's data could not be fetched, but the page may be cached on this device.
+  // The page's data could not be fetched, but the page itself may be cached on this device.
   useEffect(() => {
     if (isOffline && navigator.serviceWorker?.controller) reload();
   }, [isOffline]);
@@ -59,11 +59,10 @@ function Frame({ children }: { children: React.ReactNode }) {
   const { config } = useShop();
   const main = useRef<HTMLElement>(null);
   const { pathname, hash } = useLocation();
-  const isOnItsWay = useNavigation().state === 'loading';
+  const isNavigating = useNavigation().state === 'loading';
 
-  // A new page starts at its beginning, and with its title, for who listens to it, as it does for who looks at it. So does
-  // the frame of an error, which takes the place of the one that had the focus. A link to a part of a page leads the focus to
-  // that part.
+  // After a navigation: scrolls to the top and announces the title to screen readers, also for an error page, which
+  // replaces the page that had focus. A link to a fragment moves the focus there.
   const shown = useRef(isAlive ? null : { pathname, hash });
   useEffect(() => {
     isAlive = true;
@@ -93,12 +92,12 @@ function Frame({ children }: { children: React.ReactNode }) {
       </a>
       <div
         aria-hidden="true"
-        data-on-its-way={isOnItsWay || undefined}
-        className="on-its-way pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
+        data-loading={isNavigating || undefined}
+        className="page-progress pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
       />
       {OfflineReading ? <OfflineReading pathname={pathname} /> : null}
       {OrdersWatch ? <OrdersWatch pathname={pathname} /> : null}
-      {config.isSimulated ? <PracticeStrip phonePageUrl={config.phonePageUrl} /> : null}
+      {config.isSimulated ? <TestModeBanner phonePageUrl={config.phonePageUrl} /> : null}
       <SiteHeader />
       <main ref={main} id="main" tabIndex={-1} className="pb-24 outline-none! has-[[data-to-the-edge]]:pb-0">
         {children}

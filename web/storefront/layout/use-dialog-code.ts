@@ -1,19 +1,19 @@
-// Fetches the code of a dialog when somebody asks for it. What it does is also a page of its own, to which a form leads.
+// Loads the code of a dialog on request. Each such dialog also exists as a page, to which a form leads.
 import { type RefObject, useCallback, useRef, useState } from 'react';
 import { withTimeout } from '../../lib/timeout.ts';
 
-/** For how long a tap waits for the code, in ms: as long as one that came before the page could answer. */
+/** Maximum time in ms that a tap waits for the code; the same as for a tap before hydration. */
 const timeoutMs = 10_000;
 
 export interface DialogCode {
-  /** Of the form that leads to the page instead. */
+  /** URL of the page that replaces the dialog. */
   form: RefObject<HTMLFormElement | null>;
-  isComing: boolean;
-  /** The last request failed offline. */
-  isCutOff: boolean;
+  isLoadingCode: boolean;
+  /** The last request failed because the device was offline. */
+  isConnectionLost: boolean;
   /**
-   * @param isAsked whether the customer wants it now: only then a failure leads to the page
-   * @returns whether it is there
+   * @param isAsked whether the customer wants the dialog now: only then a failure opens the page
+   * @returns the loaded code, if any
    */
   fetchCode(isAsked?: boolean): Promise<boolean>;
 }
@@ -21,25 +21,25 @@ export interface DialogCode {
 /** @param load must be stable */
 export function useDialogCode(load: () => Promise<unknown>): DialogCode {
   const form = useRef<HTMLFormElement>(null);
-  const [isComing, setComing] = useState(false);
-  const [isCutOff, setCutOff] = useState(false);
+  const [isLoadingCode, setLoadingCode] = useState(false);
+  const [isConnectionLost, setConnectionLost] = useState(false);
   const fetchCode = useCallback(
     async (isAsked = true) => {
-      setComing(true);
+      setLoadingCode(true);
       try {
         await withTimeout(load(), timeoutMs);
-        setCutOff(false);
+        setConnectionLost(false);
         return true;
       } catch {
-        // A page that outlived its build has the page to go to; without a network there is neither.
-        if (!navigator.onLine) setCutOff(true);
+        // After a new build the code may no longer exist: opens the page instead. Offline neither is available.
+        if (!navigator.onLine) setConnectionLost(true);
         else if (isAsked) form.current?.submit();
         return false;
       } finally {
-        setComing(false);
+        setLoadingCode(false);
       }
     },
     [load],
   );
-  return { form, isComing, isCutOff, fetchCode };
+  return { form, isLoadingCode, isConnectionLost, fetchCode };
 }

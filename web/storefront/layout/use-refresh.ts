@@ -4,7 +4,7 @@ import { useRevalidator } from 'react-router';
 
 /**
  * Reloads it if the shop is reachable: an error would replace the page, including an open dialog.
- * @returns whether it did
+ * @returns whether it was reloaded
  */
 export function useRefresh(): () => Promise<boolean> {
   const { revalidate } = useRevalidator();

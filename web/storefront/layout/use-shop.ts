@@ -4,11 +4,11 @@ import type { loader } from '../../root.tsx';
 
 export function useShop() {
   const shop = useRouteLoaderData<typeof loader>('root');
-  if (!shop) throw new Error('The storefront is shown without the facts of the shop');
+  if (!shop) throw new Error('The document has no loader data of the root');
   return shop;
 }
 
-/** Address of a chat with the seller. */
+/** URL of a chat with the seller. */
 export function chatLink(phone: string): string {
   return `https://wa.me/${phone.replace(/\D/g, '')}`;
 }

@@ -1,4 +1,4 @@
-// The shop's sign: a J that sprouts, its hook ending in a drop, and the name beside it.
+// The shop's logo: a sprouting J whose hook ends in a drop, and the name.
 
 const leaves =
   'M60 48C46 26 57 5 91 2C95 32 82 47 60 48ZM62.5 44C71 38 78 27 82 12C73 22 65 32 60.5 42ZM54 46C36 48 22 38 18 19C38 17 52 26 54 46Z';

@@ -1,4 +1,4 @@
-// Caches visited pages for offline reading, and shows when the current page is not fresh.
+// Caches visited pages for offline reading, and shows when the current page is outdated.
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
 import { reload } from '../../ui/reload.ts';
@@ -10,8 +10,8 @@ export interface OfflineReadingProps {
 
 const catalogue = ['/', '/shop'];
 
-/** The service worker of this shop, once it is at work; null where none is to be had. */
-async function keeper(): Promise<ServiceWorker | null> {
+/** The active service worker of this shop; null if none can be registered. */
+async function getServiceWorker(): Promise<ServiceWorker | null> {
   try {
     await navigator.serviceWorker.register('/sw.js', { updateViaCache: 'none' });
     return (await navigator.serviceWorker.ready).active;
@@ -20,8 +20,8 @@ async function keeper(): Promise<ServiceWorker | null> {
   }
 }
 
-/** When the shown page was cached; null if it is fresh. */
-function askSince(): Promise<string | null> {
+/** Time at which the shown page was cached; null if it is current. */
+function getCachedAt(): Promise<string | null> {
   const { controller } = navigator.serviceWorker;
   if (!controller) return Promise.resolve(null);
   return new Promise((resolve) => {
@@ -34,7 +34,7 @@ function askSince(): Promise<string | null> {
 const savesData = (): boolean =>
   (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
-let isBegun = false;
+let hasCachedCatalogue = false;
 
 export function OfflineReading({ pathname }: OfflineReadingProps) {
   const [isOffline, setOffline] = useState(() => !navigator.onLine);
@@ -42,34 +42,34 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
   const refresh = useRefresh();
 
   useEffect(() => {
-    void askSince().then((kept) => kept && setSince(kept));
-    const left = () => {
+    void getCachedAt().then((cachedAt) => cachedAt && setSince(cachedAt));
+    const goOffline = () => {
       setSince((before) => before ?? new Date().toISOString());
       setOffline(true);
     };
-    const back = async () => {
+    const goOnline = async () => {
       setOffline(false);
       // The page is refreshed before the notice disappears.
       if (await refresh()) setSince(null);
     };
-    if (!navigator.onLine) left();
-    window.addEventListener('offline', left);
-    window.addEventListener('online', back);
+    if (!navigator.onLine) goOffline();
+    window.addEventListener('offline', goOffline);
+    window.addEventListener('online', goOnline);
     return () => {
-      window.removeEventListener('offline', left);
-      window.removeEventListener('online', back);
+      window.removeEventListener('offline', goOffline);
+      window.removeEventListener('online', goOnline);
     };
   }, [refresh]);
 
   useEffect(() => {
     if (!navigator.onLine) return;
-    void keeper().then((worker) => {
+    void getServiceWorker().then((worker) => {
       if (!worker) return;
-      if (isBegun) {
+      if (hasCachedCatalogue) {
         if (!savesData()) worker.postMessage({ type: 'keep', pages: [pathname] });
         return;
       }
-      isBegun = true;
+      hasCachedCatalogue = true;
       // This page's files were fetched before the cache was active: most are in the HTTP cache.
       const files = performance
         .getEntriesByType('resource')
@@ -83,12 +83,12 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
 
   if (!isOffline && !since) return null;
   return (
-    <div role="status" data-kept className="sticky top-0 z-40 bg-ember-300 text-ink shadow-md">
+    <div role="status" data-offline className="sticky top-0 z-40 bg-ember-300 text-ink shadow-md">
       <p className="page flex flex-wrap items-center justify-between gap-x-6 py-2 text-sm font-semibold xl:min-h-12 xl:py-0.5">
         <span>
           {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}{' '}
-          {since ? `You are reading this page as of ${tell(since)}.` : null} Orders can be placed when you are
-          back.
+          {since ? `You are reading this page as of ${formatCachedAt(since)}.` : null} Orders can be placed
+          when you are back.
         </span>
         {isOffline ? null : (
           <button
@@ -104,8 +104,8 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
   );
 }
 
-/** The time alone when it was today. */
-function tell(when: string): string {
+/** The time of day alone if it was today. */
+function formatCachedAt(when: string): string {
   const day = (date: string) => formatOrderDate(date).replace(/ at .*/, '');
   return day(when) === day(new Date().toISOString()) ? formatOrderTime(when) : formatOrderDate(when);
 }

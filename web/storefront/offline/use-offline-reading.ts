@@ -1,4 +1,4 @@
-// Loads offline reading late, so that it does not slow down a first visit.
+// Loads the offline module late, so that it does not slow down a first visit.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
@@ -30,14 +30,14 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
     begin.current = () => {
       import('./offline-reading.tsx').then(
         ({ OfflineReading }) => isGone || setReading(() => OfflineReading),
-        // Without it the shop works as it always does.
+        // Offline reading is optional: a failed load is ignored.
         () => {},
       );
     };
     const start = () => begin.current();
     let timer = 0;
     const wait = () => {
-      // Once installed, the page may be an old one, which must be shown at once.
+      // With an active service worker the page may be a cached one, which must be shown at once.
       timer = window.setTimeout(start, workers.controller ? 0 : startDelayMs);
     };
     window.addEventListener('offline', start);

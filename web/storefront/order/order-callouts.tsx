@@ -9,10 +9,10 @@ import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 interface FailureCalloutProps {
   failure: OrderFailure | null;
   quantity: number;
-  /** Units that the customer's own unpaid order holds. */
+  /** Units reserved by the customer's own unpaid order. */
   ownUnits?: number;
   similar: readonly SimilarDrink[];
-  /** Whether those are buttons of the form around it. */
+  /** Whether the drinks are submit buttons of the surrounding form. */
   areButtons?: boolean;
   onQuantityChange?: ((quantity: number) => void) | undefined;
 }
@@ -99,7 +99,7 @@ function describeFailure(
 
 export const leftTitle = (left: number): string => `Only ${left} left`;
 
-/** @param ownUnits held by the customer's own unpaid order, which are not among those left */
+/** @param ownUnits reserved by the customer's own unpaid order, which do not count as left */
 export const describeLeft = (left: number, ownUnits: number): string =>
   ownUnits > 0
     ? `Your unpaid order already holds ${ownUnits}, and ${left} more can be ordered.`

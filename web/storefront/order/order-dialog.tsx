@@ -1,11 +1,11 @@
-// The way from "Order Now" to a paid order, in one dialog: the order form, then the payment.
+// From "Order Now" to a paid order in one dialog: the order form, then the payment.
 import { useEffect, useState } from 'react';
 import type { OrderForm } from '../../../domain/order-form.ts';
 import { deviceStorage, type RememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { prepareToasts } from '../../ui/toasts.tsx';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
-import { emptyForm, fillFormFromOrder, keepForm, startingForm, tabStorage } from './order-memory.ts';
+import { emptyForm, fillFormFromOrder, startingForm, storeForm, tabStorage } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
 import type { SimilarDrink } from './similar-drinks.tsx';
@@ -24,7 +24,7 @@ interface OrderDialogProps {
 
 interface Paying {
   order: RememberedOrder;
-  /** True when the order was placed earlier and is found again. */
+  /** True if the order was placed earlier and found again. */
   isResumed: boolean;
 }
 
@@ -41,14 +41,14 @@ export default function OrderDialog({
   const [paying, setPaying] = useState<Paying | null>(null);
   const [wasOpen, setWasOpen] = useState(false);
 
-  // Decided during rendering, so that a continued payment never shows an empty form first.
+  // Set during rendering, so that a continued payment never shows an empty form first.
   if (open !== wasOpen) {
     setWasOpen(open);
     if (open) {
       setPaying(interrupted && { order: interrupted, isResumed: true });
-      // "Order again" elsewhere on the page may have filled it in.
-      const kept = startingForm(tabStorage(), null);
-      if (kept !== emptyForm) setForm(kept);
+      // "Order again" elsewhere on the page may have filled in the form.
+      const stored = startingForm(tabStorage(), null);
+      if (stored !== emptyForm) setForm(stored);
     }
   }
 
@@ -56,10 +56,10 @@ export default function OrderDialog({
     if (open) void prepareToasts().catch(() => {});
   }, [open]);
 
-  // Including unsent text: a form left by the back button is restored.
+  // Includes text that was not submitted: a form restored by the Back button.
   function type(typed: OrderForm) {
     setForm(typed);
-    keepForm(tabStorage(), Object.values(typed).some(Boolean) ? typed : null);
+    storeForm(tabStorage(), Object.values(typed).some(Boolean) ? typed : null);
   }
   function leavePayment() {
     if (paying) setPaymentAside(paying.order.orderId);
@@ -83,7 +83,7 @@ export default function OrderDialog({
           order={paying.order}
           onClose={() => change(false)}
           onOrderAgain={() => orderAgain(paying.order)}
-          onOrderAnew={
+          onNewOrder={
             paying.isResumed
               ? () => {
                   leavePayment();

@@ -10,7 +10,7 @@ const render = (notes: string) =>
     }),
   );
 
-test('long delivery notes are counted, never cut off', () => {
+test('counts long delivery notes and never truncates them', () => {
   expect(render('Blue gate')).not.toContain('characters');
   expect(render('x'.repeat(450))).toContain('450 of 500 characters');
   const pasted = 'x'.repeat(501);

@@ -1,11 +1,11 @@
-// Who orders and where to: the fields of the order form, in the dialog and on the page.
+// Customer and address: the fields of the order form, in the dialog and on the page.
 import { useState } from 'react';
 import { suggestEmail } from '../../../domain/email.ts';
 import { type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { CalloutAction } from './order-callouts.tsx';
 
-/** How much of the notes' length is used, once little is left. */
+/** The used length of the notes, shown once little is left. */
 function describeNotesLength(notes = ''): string | undefined {
   const { length } = [...notes.trim()];
   return length > orderFormLimits.notes - 100
@@ -13,7 +13,7 @@ function describeNotesLength(notes = ''): string | undefined {
     : undefined;
 }
 
-/** Common to one line and to several. */
+/** Shared by single-line and multi-line fields. */
 interface FieldProps {
   name: string;
   value?: string;
@@ -24,12 +24,12 @@ interface FieldProps {
   onChange?(event: { target: { value: string } }): void;
 }
 
-/** `field` returns the form's props of a field: its value and error. */
+/** `field` returns the value and error props of a field. */
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
-  // Without maxLength: the browser would cut off the end of pasted directions without a word.
+  // No maxLength: the browser would silently truncate pasted directions.
   const notes = field('notes');
   const email = field('email');
-  // Not while it is being typed.
+  // Not validated while the customer types.
   const [completedEmail, setCompletedEmail] = useState('');
   const suggestion = completedEmail === email.value ? suggestEmail(completedEmail.trim()) : null;
   return (

@@ -6,21 +6,21 @@ import {
   forgetCustomer,
   forgetDetails,
   forgetOrderKey,
-  keepForm,
-  keepPlacedForm,
   knowsCustomer,
   orderKey,
   rememberCustomer,
   startingForm,
+  storeForm,
+  storePlacedForm,
 } from './order-memory.ts';
 
-function memory(): DeviceStorage & { kept: Map<string, string> } {
-  const kept = new Map<string, string>();
+function memory(): DeviceStorage & { stored: Map<string, string> } {
+  const stored = new Map<string, string>();
   return {
-    kept,
-    getItem: (key) => kept.get(key) ?? null,
-    setItem: (key, value) => void kept.set(key, value),
-    removeItem: (key) => void kept.delete(key),
+    stored,
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, value) => void stored.set(key, value),
+    removeItem: (key) => void stored.delete(key),
   };
 }
 
@@ -41,7 +41,7 @@ const form = {
   notes: 'Blue gate',
 };
 
-test('the same content has the same key until it is placed', () => {
+test('the same content has the same key until the order is placed', () => {
   const key = orderKey(tab, 'one mango');
   expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect(orderKey(tab, 'one mango')).toBe(key);
@@ -49,51 +49,51 @@ test('the same content has the same key until it is placed', () => {
   expect(orderKey(tab, 'one mango')).not.toBe(key);
 });
 
-test('changed content has a new key, and going back to the old content its own again', () => {
+test('changed content has a new key, and the old content its old key', () => {
   const one = orderKey(tab, 'one mango');
   expect(orderKey(tab, 'two mangos')).not.toBe(one);
   expect(orderKey(tab, 'one mango')).toBe(one);
 });
 
-test('only a few attempts are kept', () => {
+test('stores only a few attempts', () => {
   for (let count = 0; count < 20; count += 1) orderKey(tab, `${count} mangos`);
-  expect(JSON.parse([...tab.kept.values()][0] ?? '')).toHaveLength(5);
+  expect(JSON.parse([...tab.stored.values()][0] ?? '')).toHaveLength(5);
 });
 
-test('a form starts with what was typed in the tab, then with who ordered here, then empty', () => {
+test('a form starts with the text typed in the tab, else the stored customer, else empty', () => {
   expect(startingForm(tab, device)).toEqual(emptyForm);
   rememberCustomer(device, form);
   expect(startingForm(tab, device)).toEqual(form);
-  keepForm(tab, { ...form, unit: '9' });
+  storeForm(tab, { ...form, unit: '9' });
   expect(startingForm(tab, device).unit).toBe('9');
-  keepForm(tab, null);
+  storeForm(tab, null);
   expect(startingForm(tab, device)).toEqual(form);
   forgetDetails(device);
   expect(startingForm(tab, device)).toEqual(emptyForm);
 });
 
-test('a new order is filled in from an earlier one of the tab', () => {
-  keepPlacedForm(tab, 'order-1', form);
-  keepPlacedForm(tab, 'order-2', { ...form, unit: '9' });
+test('a new order is filled in from an earlier order of the tab', () => {
+  storePlacedForm(tab, 'order-1', form);
+  storePlacedForm(tab, 'order-2', { ...form, unit: '9' });
   fillFormFromOrder(tab, 'order-3');
   expect(startingForm(tab, device)).toEqual(emptyForm);
   fillFormFromOrder(tab, 'order-1');
   expect(startingForm(tab, device)).toEqual(form);
 });
 
-test('a forgotten customer leaves nothing behind', () => {
+test('deleting the stored customer leaves no data', () => {
   rememberCustomer(device, form);
-  keepPlacedForm(tab, 'order-1', form);
-  keepForm(tab, form);
+  storePlacedForm(tab, 'order-1', form);
+  storeForm(tab, form);
   orderKey(tab, JSON.stringify(form));
   expect(knowsCustomer(device)).toBe(true);
   forgetCustomer(tab, device);
-  expect([knowsCustomer(device), tab.kept.size, device.kept.size]).toEqual([false, 0, 0]);
+  expect([knowsCustomer(device), tab.stored.size, device.stored.size]).toEqual([false, 0, 0]);
 });
 
 test('unreadable or missing storage counts as empty', () => {
-  device.kept.set('jani.customer', '{"name": 5, "phone": "0712345678"');
-  tab.kept.set('jani.order-attempts', '[1, null, {"content": "one mango"}]');
+  device.stored.set('jani.customer', '{"name": 5, "phone": "0712345678"');
+  tab.stored.set('jani.order-attempts', '[1, null, {"content": "one mango"}]');
   expect(startingForm(tab, device)).toEqual(emptyForm);
   expect(orderKey(tab, 'one mango', () => 'drawn')).toBe('drawn');
   expect(orderKey(null, 'one mango', () => 'drawn')).toBe('drawn');

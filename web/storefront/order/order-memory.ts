@@ -1,5 +1,5 @@
-// What the order form remembers: in this tab, which order is on its way, so that a reload cannot place it twice; on this
-// device, who orders here, so that the next order is typed faster.
+// What the order form stores. In this tab: the idempotency key of the order, so that a reload cannot place it twice.
+// On this device: customer and address, so that the next order is typed faster.
 import type { OrderForm } from '../../../domain/order-form.ts';
 import type { DeviceStorage } from '../../lib/remembered-orders.ts';
 
@@ -17,14 +17,14 @@ const attemptsKey = 'jani.order-attempts';
 const formKey = 'jani.order-form';
 const detailsKey = 'jani.customer';
 const placedFormsKey = 'jani.placed-forms';
-const keptAttempts = 5;
+const maxAttempts = 5;
 
 interface Attempt {
   content: string;
   key: string;
 }
 
-/** The tab's own storage; null on the server and where it is switched off. */
+/** `sessionStorage`; null on the server and where it is disabled. */
 export function tabStorage(): DeviceStorage | null {
   try {
     return typeof window === 'undefined' ? null : window.sessionStorage;
@@ -34,7 +34,7 @@ export function tabStorage(): DeviceStorage | null {
 }
 
 /**
- * The idempotency key of an order: the same as long as its content is the same and it has not been placed.
+ * The idempotency key of an order: unchanged while its content is the same and it has not been placed.
  * @param content everything that is sent, as one text
  */
 export function orderKey(storage: DeviceStorage | null, content: string, draw = drawKey): string {
@@ -42,11 +42,11 @@ export function orderKey(storage: DeviceStorage | null, content: string, draw = 
   const earlier = attempts.find((attempt) => attempt.content === content);
   if (earlier) return earlier.key;
   const key = draw();
-  write(storage, attemptsKey, [{ content, key }, ...attempts].slice(0, keptAttempts));
+  write(storage, attemptsKey, [{ content, key }, ...attempts].slice(0, maxAttempts));
   return key;
 }
 
-/** The order with this content is placed: the same content again is another order. */
+/** Call once the order with this content is placed: the same content is then a new order. */
 export function forgetOrderKey(storage: DeviceStorage | null, content: string): void {
   write(
     storage,
@@ -56,21 +56,21 @@ export function forgetOrderKey(storage: DeviceStorage | null, content: string): 
 }
 
 /** Stores the typed text until the order is placed; null deletes it. */
-export function keepForm(storage: DeviceStorage | null, form: OrderForm | null): void {
+export function storeForm(storage: DeviceStorage | null, form: OrderForm | null): void {
   write(storage, formKey, form);
 }
 
-/** Keeps the form of a placed order in this tab, to fill in another one if that order ends unpaid. */
-export function keepPlacedForm(storage: DeviceStorage | null, orderId: string, form: OrderForm): void {
+/** Stores the form of a placed order in this tab, to fill in another one if that order ends unpaid. */
+export function storePlacedForm(storage: DeviceStorage | null, orderId: string, form: OrderForm): void {
   const others = readPlacedForms(storage).filter((placed) => placed.orderId !== orderId);
-  write(storage, placedFormsKey, [{ orderId, form }, ...others].slice(0, keptAttempts));
+  write(storage, placedFormsKey, [{ orderId, form }, ...others].slice(0, maxAttempts));
 }
 
 /** Fills in the form with an earlier order's data, if this tab has it. */
 export function fillFormFromOrder(storage: DeviceStorage | null, orderId: string): void {
   const placed = readPlacedForms(storage).find((known) => known.orderId === orderId);
   const form = placed && formFrom(placed.form);
-  if (form) keepForm(storage, form);
+  if (form) storeForm(storage, form);
 }
 
 /** The initial values: text typed in this tab, else the device's last customer, else empty. */
@@ -100,7 +100,7 @@ export function forgetCustomer(tab: DeviceStorage | null, device: DeviceStorage 
   write(tab, placedFormsKey, null);
 }
 
-/** A random UUID, also on a plain http address, where browsers offer no randomUUID. */
+/** A random UUID, also on plain http, where browsers offer no `randomUUID`. */
 function drawKey(): string {
   if (crypto.randomUUID) return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -112,9 +112,9 @@ function drawKey(): string {
 }
 
 function readAttempts(storage: DeviceStorage | null): Attempt[] {
-  const kept = read(storage, attemptsKey);
-  return Array.isArray(kept)
-    ? kept.filter(
+  const stored = read(storage, attemptsKey);
+  return Array.isArray(stored)
+    ? stored.filter(
         (attempt): attempt is Attempt =>
           typeof attempt?.content === 'string' && typeof attempt?.key === 'string',
       )
@@ -126,14 +126,14 @@ function readForm(storage: DeviceStorage | null, key: string): OrderForm | null 
 }
 
 function readPlacedForms(storage: DeviceStorage | null): { orderId: string; form: unknown }[] {
-  const kept = read(storage, placedFormsKey);
-  return Array.isArray(kept) ? kept.filter((placed) => typeof placed?.orderId === 'string') : [];
+  const stored = read(storage, placedFormsKey);
+  return Array.isArray(stored) ? stored.filter((placed) => typeof placed?.orderId === 'string') : [];
 }
 
-function formFrom(kept: unknown): OrderForm | null {
-  if (typeof kept !== 'object' || kept === null) return null;
+function formFrom(stored: unknown): OrderForm | null {
+  if (typeof stored !== 'object' || stored === null) return null;
   const typed = Object.entries(emptyForm).map(([field]) => {
-    const value = (kept as Record<string, unknown>)[field];
+    const value = (stored as Record<string, unknown>)[field];
     return [field, typeof value === 'string' ? value : ''];
   });
   return { ...emptyForm, ...Object.fromEntries(typed) };
@@ -152,6 +152,6 @@ function write(storage: DeviceStorage | null, key: string, value: unknown): void
     if (value === null) storage?.removeItem(key);
     else storage?.setItem(key, JSON.stringify(value));
   } catch {
-    // A full or forbidden storage must not stop an order: it is only not remembered.
+    // Full or disabled storage must not prevent an order: the order is then not stored.
   }
 }

@@ -1,4 +1,4 @@
-// The order form as its own page: without JavaScript, or if the dialog's code does not load.
+// The order form as a page: without JavaScript, or if the dialog's code does not load.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
@@ -29,12 +29,12 @@ export function headers() {
   return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
 }
 
-/** What can be counted and multiplied by a price without losing a cent. */
-const mostDigits = 9;
+/** Maximum quantity whose price is still exact in cents. */
+const maxDigits = 9;
 
 const quantityIn = (url: URL): number => {
-  const asked = url.searchParams.get('quantity') ?? '';
-  return new RegExp(`^\\d{1,${mostDigits}}$`).test(asked) ? Math.max(1, Number(asked)) : 1;
+  const requested = url.searchParams.get('quantity') ?? '';
+  return new RegExp(`^\\d{1,${maxDigits}}$`).test(requested) ? Math.max(1, Number(requested)) : 1;
 };
 
 export async function loader({ context, params, url }: Route.LoaderArgs) {
@@ -48,14 +48,14 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
   if (error) throw data(error.message, { status: 503 });
   const similar = found?.stock_quantity ? [] : await readSimilar(store, found);
   const answer = { product: found, similar, quantity: quantityIn(url), key: crypto.randomUUID() };
-  // What was typed into the form is still in the answer of the action.
+  // After a failed submission the action's data has the typed values.
   return found ? answer : data(answer, { status: 404 });
 }
 
-/** A few drinks that can be ordered: of the same flavour where the wanted one is known. */
+/** A few drinks that can be ordered, of the same flavour if the requested drink is known. */
 async function readSimilar(
   { tables }: Store,
-  wanted: { category: string | null } | null,
+  like: { category: string | null } | null,
 ): Promise<SimilarDrink[]> {
   const query = tables
     .from('products')
@@ -64,7 +64,7 @@ async function readSimilar(
     .gt('stock_quantity', 0)
     .order('created_at', { ascending: false })
     .limit(3);
-  const { data: found } = await (wanted?.category ? query.eq('category', wanted.category) : query);
+  const { data: found } = await (like?.category ? query.eq('category', like.category) : query);
   return Array.isArray(found) ? found : [];
 }
 
@@ -74,7 +74,7 @@ export async function action({ request, context, url }: Route.ActionArgs) {
   const text = (name: string) => String(sent.get(name) ?? '');
   const figure = (name: string) => Number.parseInt(text(name), 10) || 0;
   const form = formIn(sent);
-  // The same order again, by a second press or a reload, stays one order.
+  // A repeated submission, by a second press or a reload, stays one order.
   const key = text('key');
   if (text(fillField) === 'yes') return { form, key: crypto.randomUUID(), problem: null, failure: null };
   const wrong = checkOrderForm(form);
@@ -88,7 +88,7 @@ export async function action({ request, context, url }: Route.ActionArgs) {
       quantity: quantityIn(url),
       form,
       shown: { price: figure('shownPrice'), deliveryFee: figure('shownFee') },
-      // Where a box is required and not ticked, the database refuses.
+      // If the checkbox is required, the database refuses an order without it.
       acceptsTerms: text(termsField) === 'yes',
     },
     key,
@@ -102,7 +102,7 @@ export async function action({ request, context, url }: Route.ActionArgs) {
     field: failure.field,
     text: failure.text.replace(/^Failed to create order: /, ''),
   };
-  // A restored page has the idempotency key that it was sent with: the next order needs a new one.
+  // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
   return data({ form, key: next, problem, failure }, 409);
 }
@@ -112,7 +112,7 @@ const formIn = (sent: FormData) =>
     Object.keys(emptyForm).map((name) => [name, String(sent.get(name) ?? '').slice(0, 2000)]),
   ) as unknown as OrderForm;
 
-/** Without a valid answer the typed values stay. */
+/** Keeps the typed values if there is no valid answer. */
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {
@@ -175,11 +175,11 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         />
         <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
         <div className="grid grid-cols-1 gap-3">
-          {/* Without scripts the answer is a new page: it begins at what went wrong. */}
+          {/* Without JavaScript the answer is a new page: scrolls to the error. */}
           <div tabIndex={-1} {...(failure ? { autoFocus: true } : {})} className="outline-none!">
             <FailureCallout failure={shownFailure} quantity={quantity} similar={similar} areButtons />
           </div>
-          {failure ? <WayOn failure={failure} slug={product.slug} /> : null}
+          {failure ? <NextStep failure={failure} slug={product.slug} /> : null}
           {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
           <TermsLine
             isTickRequired={settings.requires_terms_tick}
@@ -193,7 +193,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
                 : 'Place Order'}
           </Button>
           <p className="text-sm text-ink-soft">
-            Rather tell it to a person?{' '}
+            Prefer to talk to a person?{' '}
             <a
               href={`tel:${settings.support_phone}`}
               className="inline-block py-1 font-semibold underline underline-offset-2"
@@ -207,7 +207,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   );
 }
 
-function WayOn({ failure, slug }: { failure: OrderFailure; slug: string }) {
+function NextStep({ failure, slug }: { failure: OrderFailure; slug: string }) {
   if (failure.kind !== 'not_enough_stock' || failure.left < 1) return null;
   return (
     <a href={`/shop/${slug}/order?quantity=${failure.left}`} className={buttonStyle('outline')}>

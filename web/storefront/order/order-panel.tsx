@@ -28,11 +28,11 @@ import {
   forgetCustomer,
   forgetDetails,
   forgetOrderKey,
-  keepForm,
-  keepPlacedForm,
   knowsCustomer,
   orderKey,
   rememberCustomer,
+  storeForm,
+  storePlacedForm,
   tabStorage,
 } from './order-memory.ts';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
@@ -47,9 +47,9 @@ interface OrderPanelProps {
   onQuantityChange?: ((quantity: number) => void) | undefined;
   form: OrderForm;
   onFormChange(form: OrderForm): void;
-  /** Alternatives if this one cannot be ordered. */
+  /** Alternatives if this product cannot be ordered. */
   similar: readonly SimilarDrink[];
-  /** There is an order to pay: the one just placed, or one from before. */
+  /** Called when there is an order to pay: the one just placed, or an earlier one. */
   onPay(order: RememberedOrder, isFromBefore: boolean): void;
 }
 
@@ -65,10 +65,10 @@ export function OrderPanel({
   const { config, settings } = useShop();
   const refresh = useRefresh();
   const [isSubmitting, setSubmitting] = useState(false);
-  const isOnItsWay = useRef(false);
+  const isPlacing = useRef(false);
   const [problem, setProblem] = useState<Pick<OrderFormProblem, 'field' | 'text'> | null>(null);
   const [failure, setFailure] = useState<OrderFailure | null>(null);
-  // What the database last computed a total with; the page may be older.
+  // The price and fee that the database used last; the page may be outdated.
   const [quoted, setQuoted] = useState<OrderFigures | null>(null);
   const live = useLiveStock(product);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
@@ -94,7 +94,7 @@ export function OrderPanel({
   }
 
   function focusField(field: string) {
-    // By name and not by reference: a disabled field takes no focus, so this waits until it is enabled again.
+    // By name instead of a ref: a disabled field cannot take focus, so this waits until it is enabled again.
     requestAnimationFrame(() => {
       const input = formElement.current?.elements.namedItem(field);
       if (input instanceof HTMLElement) input.focus();
@@ -104,7 +104,7 @@ export function OrderPanel({
   async function submit(event: FormEvent) {
     event.preventDefault();
     // Two clicks can happen before the button is rendered as disabled.
-    if (isOnItsWay.current) return;
+    if (isPlacing.current) return;
     setFailure(null);
     const wrong = checkOrderForm(form, isTickRequired && !isTicked);
     setProblem(wrong);
@@ -113,32 +113,32 @@ export function OrderPanel({
       focusField(wrong.field);
       return;
     }
-    keepForm(tabStorage(), form);
-    // Said before anything is tried: an order that hangs would leave one in doubt.
+    storeForm(tabStorage(), form);
+    // Checked before sending: a request that never ends would leave the order in doubt.
     if (!navigator.onLine) {
       fail({ kind: 'offline', text: 'You are offline. Please try again when you are back.', field: null });
       return;
     }
 
-    isOnItsWay.current = true;
-    // The fields are about to be disabled, and a disabled field throws the focus out of the dialog.
+    isPlacing.current = true;
+    // The fields are about to be disabled, and a focused field that is disabled moves the focus out of the dialog.
     submitButton.current?.focus();
     setSubmitting(true);
     const request = { productId: product.id, quantity, form, shown, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
-    isOnItsWay.current = false;
+    isPlacing.current = false;
     setSubmitting(false);
 
     if (outcome.isPlaced) {
       const { slug, name } = product;
       const placed = slug ? { ...outcome.order, ordered: { slug, name, quantity } } : outcome.order;
       rememberOrder(placed);
-      keepPlacedForm(tabStorage(), placed.orderId, form);
+      storePlacedForm(tabStorage(), placed.orderId, form);
       if (isToRemember) rememberCustomer(deviceStorage(), form);
       else forgetDetails(deviceStorage());
       forgetOrderKey(tabStorage(), content);
-      keepForm(tabStorage(), null);
+      storeForm(tabStorage(), null);
       showToast({
         topic: 'order',
         title: 'Order Created!',
@@ -162,7 +162,7 @@ export function OrderPanel({
     if (reason.kind === 'not_enough_stock') live.note(reason.left);
     if (reason.kind === 'out_of_stock') live.note(0);
     live.refresh();
-    // Not of a drink that the shop has stopped selling: its page is gone, and this form with it.
+    // Not for a product that the shop has stopped selling: its page would disappear together with this form.
     if (!['other', 'unanswered', 'offline', 'unavailable'].includes(reason.kind)) void refresh();
   }
 
@@ -289,7 +289,7 @@ interface QuantityNoticeProps {
   onQuantityChange?: ((quantity: number) => void) | undefined;
 }
 
-/** Says at once, beside the quantity, that so many cannot be ordered. */
+/** Reports next to the quantity that so many cannot be ordered. */
 function QuantityNotice({ quantity, unitsLeft, ownUnits, total, onQuantityChange }: QuantityNoticeProps) {
   const isTooMany = quantity > unitsLeft;
   return (

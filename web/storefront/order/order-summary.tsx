@@ -13,14 +13,14 @@ export interface OrderedProduct {
   image_url: string | null;
   stock_quantity: number;
   category?: string | null;
-  /** Of its page, to find it again. */
+  /** The slug of its page. */
   slug?: string;
 }
 
 interface OrderedLineProps {
   product: OrderedProduct;
   quantity: number;
-  /** Without it the quantity cannot be changed. */
+  /** If missing, the quantity is fixed. */
   onQuantityChange?: ((quantity: number) => void) | undefined;
   isDisabled: boolean;
 }
@@ -31,7 +31,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
       data-flavour={flavourSlug(product.category ?? null)}
       className="flex items-center gap-4 md:rounded-lg md:border md:border-line md:bg-card md:p-3"
     >
-      {/* On a phone the first field comes first. */}
+      {/* On phones the first field comes first. */}
       <span className="hidden size-18 shrink-0 md:block">
         <ProductImage
           src={product.image_url}
@@ -46,7 +46,7 @@ export function OrderedLine({ product, quantity, onQuantityChange, isDisabled }:
           <span className="text-sm text-ink-soft tabular-nums">{formatKsh(product.price)} each</span>
         </p>
         {onQuantityChange ? (
-          // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be laid out as a pill in every browser
+          // biome-ignore lint/a11y/useSemanticElements: some browsers cannot lay out a fieldset as a pill
           <div role="group" aria-label="Quantity" className="-ml-2 flex items-center">
             <Step
               label="One less"
@@ -77,7 +77,7 @@ interface StepProps {
   label: string;
   icon: 'minus' | 'plus';
   isDisabled: boolean;
-  /** At its limit, but still focusable. */
+  /** Disabled at its limit, but still focusable. */
   isAtEnd?: boolean;
   onClick(): void;
 }

@@ -18,23 +18,23 @@ const request = {
   acceptsTerms: true,
 };
 
-const placing = async (answer: () => Response | Promise<Response>, change: Partial<typeof request> = {}) => {
-  const asked: { url: string; body: unknown }[] = [];
+const place = async (answer: () => Response | Promise<Response>, change: Partial<typeof request> = {}) => {
+  const requests: { url: string; body: unknown }[] = [];
   const { tables } = createStore(
     { url: 'http://shop.test', key: 'key' },
     {
       fetch: async (url, init) => {
-        asked.push({ url: String(url), body: JSON.parse(String(init?.body)) });
+        requests.push({ url: String(url), body: JSON.parse(String(init?.body)) });
         return answer();
       },
     },
   );
-  return { outcome: await placeOrder(tables, { ...request, ...change }, 'the-key'), asked };
+  return { outcome: await placeOrder(tables, { ...request, ...change }, 'the-key'), requests };
 };
 const refusing = (status: number, body: object) => () => Response.json(body, { status });
 
-test('the order is sent with its key and the total that was seen, and remembered as it was placed', async () => {
-  const { outcome, asked } = await placing(() =>
+test('sends the order with its key and the shown total, and stores it as placed', async () => {
+  const { outcome, requests } = await place(() =>
     Response.json({
       id: 'order-1',
       tracking_number: 'JJ-20261121-1234',
@@ -58,7 +58,7 @@ test('the order is sent with its key and the total that was seen, and remembered
       isPaymentOpen: true,
     },
   });
-  expect(asked).toMatchObject([
+  expect(requests).toMatchObject([
     {
       url: 'http://shop.test/rest/v1/rpc/place_order',
       body: {
@@ -74,11 +74,11 @@ test('the order is sent with its key and the total that was seen, and remembered
   ]);
 });
 
-test('a changed total comes back with the figures that were shown and those of now', async () => {
+test('a changed total is returned with the shown and the current amounts', async () => {
   const body = { code: 'PT409', message: 'The price has changed', details: 'total_changed', hint: '200100' };
   const quote = { price: 100_000, delivery_fee: 100, total: 200_100, units_left: 9 };
   const now = { price: 100_000, deliveryFee: 100, total: 200_100 };
-  expect((await placing(refusing(409, { ...body, quote }))).outcome).toEqual({
+  expect((await place(refusing(409, { ...body, quote }))).outcome).toEqual({
     isPlaced: false,
     failure: {
       kind: 'total_changed',
@@ -88,26 +88,26 @@ test('a changed total comes back with the figures that were shown and those of n
       field: null,
     },
   });
-  // A database of an earlier version names the total only.
-  expect((await placing(refusing(409, body))).outcome).toMatchObject({
+  // Earlier versions of the database return the new total only.
+  expect((await place(refusing(409, body))).outcome).toMatchObject({
     failure: { kind: 'total_changed', now: { price: 95_000, deliveryFee: 10_100, total: 200_100 } },
   });
 });
 
-test('a drink that is not sold any more is a failure of its own', async () => {
+test('a drink that is no longer sold is a distinct failure', async () => {
   const body = { code: 'PT404', message: 'This product is not available', details: 'product_unavailable' };
-  expect((await placing(refusing(404, body))).outcome).toMatchObject({ failure: { kind: 'unavailable' } });
+  expect((await place(refusing(404, body))).outcome).toMatchObject({ failure: { kind: 'unavailable' } });
 });
 
-test('missing stock comes back as how many are left', async () => {
+test('missing stock is returned as the number of units left', async () => {
   const body = { code: 'PT409', message: 'Only 3 left in stock', details: 'not_enough_stock', hint: '3' };
-  expect((await placing(refusing(409, body))).outcome).toMatchObject({
+  expect((await place(refusing(409, body))).outcome).toMatchObject({
     failure: { kind: 'not_enough_stock', left: 3, text: 'Failed to create order item: Only 3 left in stock' },
   });
 });
 
-test('what is pasted is sent as the database takes it, and a key that is used up is told as such', async () => {
-  const { outcome, asked } = await placing(
+test('cleans pasted text, and reports a key that was used for another order', async () => {
+  const { outcome, requests } = await place(
     refusing(409, {
       message: 'This idempotency key belongs to another order',
       details: 'idempotency_key_reused',
@@ -124,7 +124,7 @@ test('what is pasted is sent as the database takes it, and a key that is used up
       quantity: 999_999_999,
     },
   );
-  expect(asked).toMatchObject([
+  expect(requests).toMatchObject([
     {
       body: {
         customer_name: 'Amina Otieno',
@@ -137,34 +137,34 @@ test('what is pasted is sent as the database takes it, and a key that is used up
   expect(outcome).toMatchObject({ isPlaced: false, failure: { kind: 'key_reused' } });
 });
 
-test('a refused field is told beside it', async () => {
+test('an error of a field names the field', async () => {
   const body = { code: 'PT400', message: 'The name is longer', details: 'name_too_long', hint: '' };
-  expect((await placing(refusing(400, body))).outcome).toMatchObject({
+  expect((await place(refusing(400, body))).outcome).toMatchObject({
     failure: { kind: 'other', field: 'name', text: 'Failed to create order: The name is longer' },
   });
 });
 
-test('without a readable answer the order is not called unplaced', async () => {
+test('without a readable answer the order is not reported as failed', async () => {
   const text = 'Failed to place order. Please try again.';
   const gateway = () => new Response('<!doctype html><p>Bad gateway', { status: 502 });
   const shed = refusing(503, { code: 'PGRST003', message: 'No connection', details: null, hint: null });
   for (const answer of [() => Promise.reject(new TypeError('fetch failed')), gateway, shed]) {
-    expect((await placing(answer)).outcome).toMatchObject({ failure: { kind: 'unanswered', text } });
+    expect((await place(answer)).outcome).toMatchObject({ failure: { kind: 'unanswered', text } });
   }
   const rolledBack = refusing(500, { code: 'XX000', message: 'internal', details: null, hint: null });
-  expect((await placing(rolledBack)).outcome).toMatchObject({ failure: { kind: 'other', text } });
+  expect((await place(rolledBack)).outcome).toMatchObject({ failure: { kind: 'other', text } });
 });
 
-test('an answer without an order is a failure in general words', async () => {
-  expect((await placing(() => Response.json({ id: 'order-1' }))).outcome).toMatchObject({
+test('an answer without an order is a failure with a general message', async () => {
+  expect((await place(() => Response.json({ id: 'order-1' }))).outcome).toMatchObject({
     failure: { kind: 'other', text: 'Order was not created successfully' },
   });
 });
 
-test('an answer that never comes is not waited for for ever, and one that is none is no order', async () => {
+test('times out without an answer, and rejects an invalid one', async () => {
   const text = 'Failed to place order. Please try again.';
   const html = () => new Response('<!doctype html><p>Welcome to the hotel', { status: 200 });
-  expect((await placing(html)).outcome).toMatchObject({ isPlaced: false, failure: { text } });
+  expect((await place(html)).outcome).toMatchObject({ isPlaced: false, failure: { text } });
 
   const longest = vi.spyOn(AbortSignal, 'timeout').mockImplementation(() => AbortSignal.abort());
   const { tables } = createStore(
@@ -179,7 +179,7 @@ test('an answer that never comes is not waited for for ever, and one that is non
   longest.mockRestore();
 });
 
-test('anything that changes the order changes its content', () => {
+test('every change of the order changes its content', () => {
   const content = orderContent(request);
   expect(orderContent({ ...request, form: { ...request.form } })).toBe(content);
   for (const changed of [

@@ -1,4 +1,4 @@
-// Places an order and reads the answer.
+// Places an order and parses the response.
 import { orderTotal } from '../../../domain/money.ts';
 import type { OrderFigures } from '../../../domain/order-change.ts';
 import { describeOrderFailure } from '../../../domain/order-failure.ts';
@@ -14,14 +14,14 @@ export interface OrderRequest {
   form: OrderForm;
   /** The shown amounts: if the database computes another total, the customer must confirm it. */
   shown: OrderFigures;
-  /** The line or the box about age, terms and privacy notice was shown, and ticked where that is required. */
+  /** The line or checkbox about age, terms and privacy notice was shown, and ticked if required. */
   acceptsTerms: boolean;
 }
 
 export type OrderFailure = {
-  /** For the toast 'Order Failed'. */
+  /** Text for the toast 'Order Failed'. */
   text: string;
-  /** The field of the error. */
+  /** The field with the error. */
   field: OrderFormProblem['field'] | null;
 } & (
   | {
@@ -34,9 +34,9 @@ export type OrderFailure = {
   | { kind: 'out_of_stock' }
   /** The shop has stopped selling it. */
   | { kind: 'unavailable' }
-  /** The key was used up by an order with other details. */
+  /** The idempotency key was used for an order with other details. */
   | { kind: 'key_reused' }
-  /** Without a readable answer, so the order may be placed all the same. */
+  /** There was no readable answer, so the order may have been placed. */
   | { kind: 'unanswered'; reason: string }
   | { kind: 'other'; reason: string }
   | { kind: 'offline' }
@@ -46,7 +46,7 @@ export type OrderOutcome =
   | { isPlaced: true; order: RememberedOrder }
   | { isPlaced: false; failure: OrderFailure };
 
-/** Everything that makes an order this order and no other, as one text. */
+/** All values that identify an order, as one text. */
 export function orderContent({ productId, quantity, form, shown }: OrderRequest): string {
   const { name, email, phone, location, building, unit, notes } = form;
   const who = [name, email, phone, location, building, unit, notes];
@@ -55,7 +55,7 @@ export function orderContent({ productId, quantity, form, shown }: OrderRequest)
 
 /**
  * Places an order. The same idempotency key returns the same order, never a second one.
- * @returns the order, or why there is none; it does not throw
+ * @returns the order, or why it was not placed; does not throw
  */
 export async function placeOrder(
   tables: Store['tables'],
@@ -71,14 +71,14 @@ export async function placeOrder(
     customer_email: form.email.replace(/\p{Cf}/gu, ''),
     customer_phone: normalisePhone(form.phone) ?? form.phone,
     delivery_location: plain(form.location),
-    // More than can be counted there is more than there is: the answer is how many are left.
+    // An overflowing quantity exceeds the stock: the answer is the number of units left.
     expected_total: Math.min(orderTotal(shown.price, quantity, shown.deliveryFee), 2 ** 31 - 1),
     building: plain(form.building) || null,
     unit: plain(form.unit) || null,
     delivery_notes: plainLines(form.notes) || null,
     accepts_terms: acceptsTerms,
   });
-  // The order may be placed all the same: the next try then finds it.
+  // The order may have been placed: the next attempt then finds it.
   const { data, error, status } = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
   if (error) {
     const isAnswered = error.code !== '' && error.code !== undefined && status <= 500;
@@ -98,7 +98,7 @@ export async function placeOrder(
 const plain = (typed: string): string =>
   typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
 
-/** The same, line by line. */
+/** The same for text with line breaks. */
 const plainLines = (typed: string): string =>
   typed
     .split(/\r\n?|\n/)
@@ -118,7 +118,7 @@ const fieldOf: Record<string, OrderFormProblem['field']> = {
   terms_not_accepted: 'acceptsTerms',
 };
 
-/** A failure in the words of the shop, or in general words. */
+/** The shop's own text for a failure, or a general one. */
 export function otherFailure(
   error: Parameters<typeof describeOrderFailure>[0],
   kind: 'unanswered' | 'other' = 'other',
@@ -136,7 +136,7 @@ interface Refusal {
   message: string;
   details: string;
   hint: string;
-  /** The figures as they are now (docs/error-codes.md); databases of earlier versions send none. */
+  /** The current amounts (docs/error-codes.md). Earlier versions of the database return none. */
   quote?: unknown;
 }
 

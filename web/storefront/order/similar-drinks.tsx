@@ -15,13 +15,13 @@ export interface SimilarDrink {
 
 interface SimilarDrinksProps {
   drinks: readonly SimilarDrink[];
-  /** As many of the next one are offered. */
+  /** The quantity is kept for the other drink. */
   quantity: number;
-  /** Whether they are buttons of the surrounding form, which keep the typed values without JavaScript. */
+  /** Whether they are submit buttons of the surrounding form, which keep the typed values without JavaScript. */
   areButtons?: boolean;
 }
 
-/** Sent by such a button: the form of the other drink is to be filled, not to be placed. */
+/** Value of such a button: fills in the form of the other drink without placing an order. */
 export const fillField = 'fill';
 
 const rowStyle =

@@ -1,26 +1,26 @@
-// What ordering confirms, above Place Order: a line, or a box to tick where the shop requires it.
+// The terms above Place Order: a line of text, or a checkbox if the shop requires it.
 import { useId } from 'react';
 import { Link } from 'react-router';
 import { shopTextPath } from '../layout/navigation.ts';
 
-/** Name of the box in a form that is sent without scripts. */
+/** Name of the checkbox in a form submitted without JavaScript. */
 export const termsField = 'acceptsTerms';
 
 interface TermsLineProps {
-  /** Whether there is a box to tick (`store_settings.requires_terms_tick`). */
+  /** Whether there is a checkbox (`store_settings.requires_terms_tick`). */
   isTickRequired: boolean;
   problem?: string | undefined;
   isDisabled?: boolean;
-  /** Without it the checkbox is uncontrolled, as without JavaScript. */
+  /** If missing, the checkbox is uncontrolled, as without JavaScript. */
   isTicked?: boolean | undefined;
   onTick?: ((isTicked: boolean) => void) | undefined;
-  /** Id of the checkbox's form, if outside of it. */
+  /** Id of the checkbox's form, if the checkbox is outside of it. */
   form?: string;
 }
 
 export function TermsLine({ isTickRequired, problem, isDisabled, isTicked, onTick, form }: TermsLineProps) {
   const problemId = useId();
-  // In a new tab, so that typed values stay here.
+  // Opens a new tab, so that the typed values are not lost.
   const link = (slug: 'terms' | 'privacy', words: string) => (
     <Link
       to={shopTextPath(slug)}

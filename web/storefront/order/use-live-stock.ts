@@ -1,4 +1,5 @@
-// How much of a drink is left while its order form is open. The page may be older, and others order at the same time.
+// Stock of a drink while its order form is open. The page may be outdated, and other customers order at the same
+// time.
 import { useCallback, useEffect, useState } from 'react';
 import { createStore } from '../../lib/store.ts';
 import { useShop } from '../layout/use-shop.ts';
@@ -10,24 +11,24 @@ export interface LiveStock {
   unitsLeft: number;
   /** Whether the shop has stopped selling it. */
   isOff: boolean;
-  /** Updates from another response. */
+  /** Updates the stock from another response. */
   note(unitsLeft: number): void;
   refresh(): void;
 }
 
-/** @param product as the page shows it */
+/** @param product as shown on the page */
 export function useLiveStock(product: { id: string; stock_quantity: number }): LiveStock {
   const { config } = useShop();
   const [known, setKnown] = useState({ unitsLeft: product.stock_quantity, isOff: false });
-  const [asked, setAsked] = useState(0);
+  const [request, setRequest] = useState(0);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `asked` asks again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `request` triggers another request
   useEffect(() => {
-    let isOver = false;
-    let isAsking = false;
+    let isStopped = false;
+    let isLoading = false;
     async function ask() {
-      if (isAsking || document.visibilityState !== 'visible' || !navigator.onLine) return;
-      isAsking = true;
+      if (isLoading || document.visibilityState !== 'visible' || !navigator.onLine) return;
+      isLoading = true;
       const { data, error } = await createStore(config)
         .tables.from('products')
         .select('stock_quantity')
@@ -35,9 +36,9 @@ export function useLiveStock(product: { id: string; stock_quantity: number }): L
         .eq('is_active', true)
         .abortSignal(AbortSignal.timeout(timeoutMs))
         .maybeSingle();
-      isAsking = false;
-      // Without an answer the last known value stays.
-      if (isOver || error) return;
+      isLoading = false;
+      // Without a response the last known value stays.
+      if (isStopped || error) return;
       if (data === null) setKnown((before) => ({ ...before, isOff: true }));
       else if (Number.isInteger(data.stock_quantity)) {
         setKnown({ unitsLeft: data.stock_quantity, isOff: false });
@@ -47,15 +48,15 @@ export function useLiveStock(product: { id: string; stock_quantity: number }): L
     const timer = setInterval(ask, pollIntervalMs);
     document.addEventListener('visibilitychange', ask);
     return () => {
-      isOver = true;
+      isStopped = true;
       clearInterval(timer);
       document.removeEventListener('visibilitychange', ask);
     };
-  }, [config, product.id, asked]);
+  }, [config, product.id, request]);
 
   return {
     ...known,
     note: useCallback((unitsLeft: number) => setKnown((before) => ({ ...before, unitsLeft })), []),
-    refresh: useCallback(() => setAsked((before) => before + 1), []),
+    refresh: useCallback(() => setRequest((before) => before + 1), []),
   };
 }

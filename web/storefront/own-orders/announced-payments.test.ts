@@ -3,11 +3,11 @@ import type { DeviceStorage, RememberedOrder } from '../../lib/remembered-orders
 import { announcedPayments, paymentsToFollow, shownPayments } from './announced-payments.ts';
 
 function memory(): DeviceStorage {
-  const kept = new Map<string, string>();
+  const stored = new Map<string, string>();
   return {
-    getItem: (key) => kept.get(key) ?? null,
-    setItem: (key, value) => void kept.set(key, value),
-    removeItem: (key) => void kept.delete(key),
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, value) => void stored.set(key, value),
+    removeItem: (key) => void stored.delete(key),
   };
 }
 const order = (paymentReference: string | null) =>
@@ -42,8 +42,8 @@ test('an order counts as shown until the last dialog about it ends', () => {
 
 test('unreadable storage counts as empty', () => {
   const tab = memory();
-  for (const kept of ['', 'no json', '{}', '[null, 1, {"paymentReference": 5}]']) {
-    tab.setItem('jani.payments', kept);
+  for (const stored of ['', 'no json', '{}', '[null, 1, {"paymentReference": 5}]']) {
+    tab.setItem('jani.payments', stored);
     expect(paymentsToFollow([], tab).filter(({ paymentReference }) => paymentReference !== 'ws_2')).toEqual(
       [],
     );

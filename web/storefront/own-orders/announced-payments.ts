@@ -1,4 +1,4 @@
-// Which payments this tab follows and has reported, so that each is reported once per tab, also after a reload.
+// Payments that this tab watches and has announced, so that each is announced once per tab, also after a reload.
 import type { DeviceStorage, RememberedOrder } from '../../lib/remembered-orders.ts';
 import { tabStorage } from '../order/order-memory.ts';
 
@@ -10,9 +10,9 @@ export interface FollowedPayment {
 }
 
 const storageKey = 'jani.payments';
-const mostPayments = 20;
+const maxPayments = 20;
 
-/** Takes in the prompts that the device's orders wait for, and returns those this tab has not reported yet. */
+/** Adds the open prompts of the device's orders, and returns those that this tab has not announced yet. */
 export function paymentsToFollow(
   orders: readonly RememberedOrder[],
   storage: DeviceStorage | null = tabStorage(),
@@ -28,7 +28,7 @@ export function paymentsToFollow(
 }
 
 export const announcedPayments = {
-  /** @returns whether it was reported for the first time */
+  /** @returns whether it was announced for the first time */
   add(paymentReference: string, storage: DeviceStorage | null = tabStorage()): boolean {
     const known = read(storage);
     const isFirst = !known.some(
@@ -47,9 +47,9 @@ export const announcedPayments = {
 
 const shown = new Map<string, number>();
 
-/** Orders whose payment an open dialog shows. */
+/** Orders whose payment is shown in an open dialog. */
 export const shownPayments = {
-  /** @returns a function that stops it */
+  /** @returns a function to call when the dialog closes */
   show(orderId: string): () => void {
     shown.set(orderId, (shown.get(orderId) ?? 0) + 1);
     return () => {
@@ -61,25 +61,25 @@ export const shownPayments = {
   has: (orderId: string): boolean => shown.has(orderId),
 };
 
-// Without storage one page still reports each payment once.
+// Fallback without storage: a page still announces each payment once.
 let withoutStorage: FollowedPayment[] = [];
 
 function read(storage: DeviceStorage | null): FollowedPayment[] {
   try {
     if (!storage) return withoutStorage;
-    const kept: unknown = JSON.parse(storage.getItem(storageKey) ?? '[]');
-    return Array.isArray(kept) ? kept.filter(isFollowedPayment) : [];
+    const stored: unknown = JSON.parse(storage.getItem(storageKey) ?? '[]');
+    return Array.isArray(stored) ? stored.filter(isFollowedPayment) : [];
   } catch {
     return withoutStorage;
   }
 }
 
 function write(payments: FollowedPayment[], storage: DeviceStorage | null): void {
-  withoutStorage = payments.slice(0, mostPayments);
+  withoutStorage = payments.slice(0, maxPayments);
   try {
     storage?.setItem(storageKey, JSON.stringify(withoutStorage));
   } catch {
-    // Read from memory then.
+    // Then `read` returns the fallback.
   }
 }
 

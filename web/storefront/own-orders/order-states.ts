@@ -1,11 +1,11 @@
-// The state of the orders stored on this device: loaded in one call and shared by all parts of a page.
+// The state of the orders stored on this device: loaded in one request and shared by all parts of a page.
 import { useSyncExternalStore } from 'react';
 import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import {
   closePayment,
   interruptedOrderOf,
   onStoredOrdersChange,
-  ordersToAskAbout,
+  ordersToLoad,
   type RememberedOrder,
   rememberedOrders,
 } from '../../lib/remembered-orders.ts';
@@ -14,20 +14,20 @@ import { readOrderFacts } from '../tracking/tracked-order.ts';
 
 export interface OwnOrder {
   order: RememberedOrder;
-  /** Null until the server has answered, and if it does not have the order. */
+  /** Null until the server has answered, or if it does not have the order. */
   meaning: OrderMeaning | null;
 }
 
 export interface OwnOrders {
   /** Newest first. */
   orders: OwnOrder[];
-  /** Of the last call; `waiting` before its answer. */
+  /** Of the last request; `waiting` before its response. */
   answer: 'waiting' | 'answered' | 'failed' | 'offline';
 }
 
-const timeout = 10_000;
-/** For how long an answer is shown when later calls fail, in ms. */
-const goodFor = 120_000;
+const timeoutMs = 10_000;
+/** How long a response is shown while later requests fail, in ms. */
+const answerLifetimeMs = 120_000;
 const unknown: OwnOrders = { orders: [], answer: 'waiting' };
 
 let shown = unknown;
@@ -43,7 +43,7 @@ export const useOwnOrders = (): OwnOrders =>
     () => unknown,
   );
 
-/** The newest order that can be paid: of a product where one is given. Null when there is none, as far as is known. */
+/** The newest order that can be paid, of one product if given; null if none is known. */
 export function useUnpaidOrder(productId?: string): Known | null {
   const { orders } = useOwnOrders();
   return (
@@ -60,13 +60,13 @@ interface Known extends OwnOrder {
 }
 const isKnown = (own: OwnOrder): own is Known => own.meaning !== null;
 
-/** What the state of an order means; null when it is not known here. */
+/** The meaning of an order's state; null if unknown. */
 export function useOwnMeaning(trackingNumber: string): OrderMeaning | null {
   const { orders } = useOwnOrders();
   return orders.find(({ order }) => order.trackingNumber === trackingNumber)?.meaning ?? null;
 }
 
-/** Payments made this long ago are shown again after a reload, in ms. */
+/** Payments made within this time are shown again after a reload, in ms. */
 const paidRecentlyMs = 1_800_000;
 
 /**
@@ -79,41 +79,41 @@ export async function findInterruptedOrder(
 ): Promise<RememberedOrder | null> {
   const order = interruptedOrderOf(productId);
   if (!order) return null;
-  await askForOrders(address);
+  await loadOrderStates(address);
   const own = shown.orders.find(({ order: { trackingNumber } }) => trackingNumber === order.trackingNumber);
   const hasJustPaid =
     own?.meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - paidRecentlyMs;
   return own?.meaning?.canPay || hasJustPaid ? order : null;
 }
 
-let isWanted = false;
-let asking: Promise<void> | null = null;
+let isRequested = false;
+let loading: Promise<void> | null = null;
 
 /**
- * Asks the server about the remembered orders. Calls while one is on its way end with one more.
- * @returns once the newest answer is here; it does not throw
+ * Loads the state of the stored orders. Calls during a request result in one more request.
+ * @returns after the newest response; does not throw
  */
-export function askForOrders(address: StoreAddress): Promise<void> {
-  isWanted = true;
-  asking ??= (async () => {
-    while (isWanted) {
-      isWanted = false;
-      await ask(address);
+export function loadOrderStates(address: StoreAddress): Promise<void> {
+  isRequested = true;
+  loading ??= (async () => {
+    while (isRequested) {
+      isRequested = false;
+      await load(address);
     }
   })().finally(() => {
-    asking = null;
+    loading = null;
   });
-  return asking;
+  return loading;
 }
 
-async function ask(address: StoreAddress): Promise<void> {
-  const orders = ordersToAskAbout();
+async function load(address: StoreAddress): Promise<void> {
+  const orders = ordersToLoad();
   if (orders.length === 0) return show('answered');
   const { data, error } = await createStore(address)
     .tables.rpc('orders_by_access_key', { access_keys: orders.map(({ accessKey }) => accessKey) })
-    .abortSignal(AbortSignal.timeout(timeout));
+    .abortSignal(AbortSignal.timeout(timeoutMs));
   if (error || !Array.isArray(data)) {
-    if (Date.now() - answeredAt > goodFor) known.clear();
+    if (Date.now() - answeredAt > answerLifetimeMs) known.clear();
     return show(navigator.onLine ? 'failed' : 'offline');
   }
   answeredAt = Date.now();
@@ -144,21 +144,21 @@ function show(answer: OwnOrders['answer']): void {
   for (const listener of listeners) listener();
 }
 
-let endOfStored = () => {};
+let stopListening = () => {};
 
 function subscribe(listener: () => void): () => void {
   if (listeners.size === 0) {
     showStored();
-    endOfStored = onStoredOrdersChange(showStored);
+    stopListening = onStoredOrdersChange(showStored);
   }
   listeners.add(listener);
   return () => {
     listeners.delete(listener);
-    if (listeners.size === 0) endOfStored();
+    if (listeners.size === 0) stopListening();
   };
 }
 
-/** What is stored has changed, in this tab or another. */
+/** Called when the stored orders change, in this tab or another. */
 function showStored(): void {
   show(shown.answer);
 }

@@ -1,4 +1,4 @@
-// On devices with orders: updates their state and announces the end of payments outside a dialog.
+// On devices with orders: updates their state and announces results of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
@@ -8,20 +8,20 @@ import type { Toast } from '../../ui/toaster.tsx';
 import { dismissToast, showToast } from '../../ui/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { checkPayment } from '../payment/payment-calls.ts';
-import { pollInterval } from '../payment/payment-machine.ts';
+import { pollIntervalMs } from '../payment/payment-machine.ts';
 import {
   announcedPayments,
   type FollowedPayment,
   paymentsToFollow,
   shownPayments,
 } from './announced-payments.ts';
-import { askForOrders, useOwnOrders } from './order-states.ts';
+import { loadOrderStates, useOwnOrders } from './order-states.ts';
 
 /** Polling interval of payable orders while the page is visible, in ms: with and without an open prompt. */
-const askIntervals = { paying: 5000, unpaid: 20_000 };
+const pollIntervalsMs = { paying: 5000, unpaid: 20_000 };
 /** After this many polls (a minute and a half) the interval is five times longer, until polling ends. */
-const frequentQuestions = 30;
-const mostQuestions = 150;
+const frequentPolls = 30;
+const maxPolls = 150;
 
 export interface OrdersWatchProps {
   pathname: string;
@@ -34,15 +34,15 @@ export default function OrdersWatch({ pathname }: OrdersWatchProps) {
   const hasUnpaid = orders.some(({ meaning }) => meaning?.canPay);
 
   useEffect(() => {
-    const ask = () => void askForOrders(config);
-    const onReturn = () => document.visibilityState === 'visible' && ask();
-    ask();
-    const end = onStoredOrdersChange(ask);
-    window.addEventListener('online', ask);
+    const load = () => void loadOrderStates(config);
+    const onReturn = () => document.visibilityState === 'visible' && load();
+    load();
+    const end = onStoredOrdersChange(load);
+    window.addEventListener('online', load);
     document.addEventListener('visibilitychange', onReturn);
     return () => {
       end();
-      window.removeEventListener('online', ask);
+      window.removeEventListener('online', load);
       document.removeEventListener('visibilitychange', onReturn);
     };
   }, [config]);
@@ -50,8 +50,8 @@ export default function OrdersWatch({ pathname }: OrdersWatchProps) {
   useEffect(() => {
     if (!hasUnpaid) return;
     const timer = setInterval(
-      () => document.visibilityState === 'visible' && void askForOrders(config),
-      isPaying ? askIntervals.paying : askIntervals.unpaid,
+      () => document.visibilityState === 'visible' && void loadOrderStates(config),
+      isPaying ? pollIntervalsMs.paying : pollIntervalsMs.unpaid,
     );
     return () => clearInterval(timer);
   }, [config, hasUnpaid, isPaying]);
@@ -70,24 +70,25 @@ function usePaymentAnnouncements(pathname: string) {
 
   useEffect(() => {
     const { functions } = createStore(config);
-    const asked = new Map<string, number>();
-    const asking = new Set<string>();
-    let isOver = false;
+    const pollCounts = new Map<string, number>();
+    const pending = new Set<string>();
+    let isStopped = false;
 
-    async function ask(payment: FollowedPayment) {
+    async function poll(payment: FollowedPayment) {
       const { paymentReference, orderId, trackingNumber } = payment;
-      asking.add(paymentReference);
-      asked.set(paymentReference, (asked.get(paymentReference) ?? 0) + 1);
-      // Without an answer it is polled again.
+      pending.add(paymentReference);
+      pollCounts.set(paymentReference, (pollCounts.get(paymentReference) ?? 0) + 1);
+      // Without a response it is polled again.
       const answer = await checkPayment(functions, paymentReference).catch(() => null);
-      asking.delete(paymentReference);
+      pending.delete(paymentReference);
       const toast = answer && toastOf(payment, answer.status, answer.resultCode);
-      if (isOver || !toast || shownPayments.has(orderId) || !announcedPayments.add(paymentReference)) return;
+      if (isStopped || !toast || shownPayments.has(orderId) || !announcedPayments.add(paymentReference))
+        return;
       const isCurrent = rememberedOrders().some((order) => order.paymentReference === paymentReference);
       if (isCurrent) rememberPrompt(orderId, null);
-      else void askForOrders(config);
+      else void loadOrderStates(config);
       const path = `/track-order/${trackingNumber}`;
-      // That page announces by itself that the order is paid.
+      // That page itself shows that the order is paid.
       if (answer.status === 'completed' && page.current === path) return;
       const topic = `payment ${paymentReference}`;
       showToast({
@@ -110,7 +111,7 @@ function usePaymentAnnouncements(pathname: string) {
       });
     }
 
-    // At once: another tab removes a prompt from the storage as soon as it has reported its end.
+    // At once, because another tab removes a prompt from the storage as soon as it has announced the result.
     const notePrompts = () => void paymentsToFollow(rememberedOrders());
     notePrompts();
     const endNoting = onStoredOrdersChange(notePrompts);
@@ -118,24 +119,24 @@ function usePaymentAnnouncements(pathname: string) {
     function follow() {
       ticks += 1;
       for (const payment of paymentsToFollow(rememberedOrders())) {
-        const times = asked.get(payment.paymentReference) ?? 0;
-        const isDue = times < frequentQuestions || (times < mostQuestions && ticks % 5 === 0);
-        if (isDue && !asking.has(payment.paymentReference) && !shownPayments.has(payment.orderId)) {
-          void ask(payment);
+        const polls = pollCounts.get(payment.paymentReference) ?? 0;
+        const isDue = polls < frequentPolls || (polls < maxPolls && ticks % 5 === 0);
+        if (isDue && !pending.has(payment.paymentReference) && !shownPayments.has(payment.orderId)) {
+          void poll(payment);
         }
       }
     }
-    // The first time after one interval: a dialog that opens by itself after a reload shows the payment.
-    const timer = setInterval(follow, pollInterval);
+    // The first poll is after one interval: a dialog that opens by itself after a reload shows the payment.
+    const timer = setInterval(follow, pollIntervalMs);
     return () => {
-      isOver = true;
+      isStopped = true;
       endNoting();
       clearInterval(timer);
     };
   }, [config, navigate]);
 }
 
-/** @returns null while the payment has not ended */
+/** @returns null while the payment is open */
 function toastOf(
   { trackingNumber }: FollowedPayment,
   status: string,

@@ -1,4 +1,4 @@
-// The parts of a page that only a device with orders loads, as one file.
+// The parts of a page that only devices with orders load, as one file.
 export { default as LastOrder } from '../last-order/last-order.tsx';
 export { default as OrdersWatch } from './orders-watch.tsx';
 export { default as UnpaidOrder } from './unpaid-order.tsx';

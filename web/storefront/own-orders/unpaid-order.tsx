@@ -1,4 +1,4 @@
-// An order that waits to be paid, on the page of a product: the one of this product, else the newest.
+// An unpaid order on a product page: the order of this product, else the newest.
 import { useState } from 'react';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
@@ -9,7 +9,7 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
   const ofProduct = useUnpaidOrder(productId);
   const newest = useUnpaidOrder();
   const unpaid = ofProduct ?? newest;
-  // Paid by now: the dialog of its payment may still be open.
+  // Paid in the meantime: the dialog of its payment may still be open.
   const [last, setLast] = useState<RememberedOrder | null>(null);
   const order = unpaid?.order ?? last;
   if (order !== last) setLast(order);

@@ -1,15 +1,16 @@
-// Loads the parts of a page that are about the orders of this device, once there are any: a first visit pays nothing for them.
+// Loads the parts of a page about the orders of this device once there are any, so that first visits do not load
+// them.
 import { useEffect, useState } from 'react';
 import { hasOrders, ordersKey } from '../../lib/stored-orders.ts';
 
 type Parts = typeof import('./parts.tsx');
 
-/** @returns null until this device remembers an order, and where the code cannot be fetched */
+/** @returns null while this device has no stored orders, or if the code cannot be loaded */
 export function useOwnOrdersPart<Name extends keyof Parts>(name: Name): Parts[Name] | null {
   const [parts, setParts] = useState<Parts | null>(null);
   useEffect(() => {
     const check = () => {
-      // Without it the page is as for a device without orders; tracking pages still show them.
+      // Without the code the page looks as on a device without orders; tracking pages still show them.
       if (hasOrders()) import('./parts.tsx').then(setParts, () => {});
     };
     check();

@@ -9,8 +9,8 @@ interface HandPaidOrder {
   total: number;
 }
 
-/** Whether the shop takes money by hand at all. */
-export function useTakesTill(): boolean {
+/** Whether the shop has a till or paybill number. */
+export function useHasTill(): boolean {
   const { settings } = useShop();
   return settings.till_number !== '' || settings.paybill_number !== '';
 }
@@ -24,14 +24,14 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
     <div className="@container grid gap-4">
       <div className="grid items-start gap-4 @2xl:grid-cols-2">
         {till ? (
-          <Way
+          <PaymentMethod
             title="Buy Goods"
             path="M-PESA → Lipa na M-PESA → Buy Goods and Services"
             figures={[{ name: 'Till number', value: till, what: 'till number' }, amount]}
           />
         ) : null}
         {paybill ? (
-          <Way
+          <PaymentMethod
             title="Pay Bill"
             path="M-PESA → Lipa na M-PESA → Pay Bill"
             figures={[
@@ -50,7 +50,7 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
   );
 }
 
-/** Opens a chat with the message begun. */
+/** Opens a chat with a prepared message. */
 export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
   const { settings } = useShop();
   const message = `I have paid order ${trackingNumber} by hand. The M-PESA receipt is `;
@@ -74,7 +74,7 @@ interface Figure {
   what: string;
 }
 
-function Way({ title, path, figures }: { title: string; path: string; figures: Figure[] }) {
+function PaymentMethod({ title, path, figures }: { title: string; path: string; figures: Figure[] }) {
   return (
     <section aria-label={title} className="rounded-lg border border-line bg-card px-5 py-3">
       <p className="font-display text-lg font-bold">{title}</p>

@@ -1,4 +1,4 @@
-// The button that opens the payment of an order, wherever an unpaid order is shown.
+// The button that opens the payment of an unpaid order.
 import { lazy, Suspense, useState } from 'react';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
@@ -11,12 +11,12 @@ const PaymentDialog = lazy(loadPaymentDialog);
 const preparePaymentDialog = () => void loadPaymentDialog().catch(() => {});
 
 interface PayNowProps {
-  /** orderId is null until the customer has shown that the order is theirs, total where it is hidden. */
+  /** `orderId` is null until the customer has proved that the order is theirs; `total` is null while hidden. */
   order: Omit<PayableOrder, 'paymentReference' | 'orderId' | 'total'> & {
     orderId: string | null;
     total: number | null;
   };
-  /** Null while it is not known. */
+  /** Null while unknown. */
   meaning: OrderMeaning | null;
   /** URL of the page that replaces the dialog. */
   accessKey: string | null;
@@ -25,7 +25,7 @@ interface PayNowProps {
   className?: string;
 }
 
-/** Stays on the page without the button, as the dialog may still be open. */
+/** The button stays mounted when the order is paid, as the dialog may still be open. */
 export function PayNow({
   order,
   meaning,
@@ -35,13 +35,13 @@ export function PayNow({
   className = 'grid',
 }: PayNowProps) {
   const [isOpen, setOpen] = useState(false);
-  // The order that was opened last. Its dialog stays mounted, so that closing it can be seen.
+  // The order that was opened last. Its dialog stays mounted, so that its closing animation shows.
   const [opened, setOpened] = useState<PayableOrder | null>(null);
-  const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadPaymentDialog);
+  const { form, isLoadingCode, isConnectionLost, fetchCode } = useDialogCode(loadPaymentDialog);
 
   async function open() {
     if (!(await fetchCode())) return;
-    // Read now: the page may not have read it yet, and an open prompt must not be sent again.
+    // Read on press: the page may be outdated, and an open prompt must not be sent again.
     const known = rememberedOrder(order.trackingNumber);
     const orderId = order.orderId ?? known?.orderId;
     const total = order.total ?? known?.total;
@@ -62,7 +62,7 @@ export function PayNow({
       {isOffered ? (
         <form
           ref={form}
-          // Where it leads without JavaScript.
+          // URL without JavaScript.
           action={`/track-order/${order.trackingNumber}/pay`}
           onSubmit={(event) => {
             event.preventDefault();
@@ -74,7 +74,7 @@ export function PayNow({
           <Button
             type="submit"
             data-waits
-            data-tapped={isComing || undefined}
+            data-tapped={isLoadingCode || undefined}
             size={size}
             onPointerEnter={preparePaymentDialog}
             onFocus={preparePaymentDialog}
@@ -84,7 +84,7 @@ export function PayNow({
           </Button>
         </form>
       ) : null}
-      {isCutOff ? (
+      {isConnectionLost ? (
         <p role="status" className="basis-full font-semibold">
           You are offline. Pay as soon as your phone has a network again.
         </p>

@@ -1,5 +1,5 @@
-// Paying as a page of its own: for who has no scripts, and for a tap that scripts never came to answer. It cannot hear of
-// the outcome by itself: who pays asks again.
+// Payment as a page: without JavaScript, or if the dialog's code does not load. It does not update by itself;
+// customers press a button to check the result.
 import { data, Form, redirect, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
@@ -14,7 +14,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
-import { PayByTill, useTakesTill } from './pay-by-till.tsx';
+import { PayByTill, useHasTill } from './pay-by-till.tsx';
 import {
   checkPayment,
   initiatePayment,
@@ -23,7 +23,7 @@ import {
   PaymentRefusal,
   unanswered,
 } from './payment-calls.ts';
-import { Amount, PracticeNote, promptedElsewhere } from './payment-pieces.tsx';
+import { Amount, PracticeNote, promptedElsewhere } from './payment-parts.tsx';
 
 export const meta: Route.MetaFunction = () => [
   { title: 'Pay with M-PESA' },
@@ -43,9 +43,9 @@ const longest = 60_000;
 async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url' | 'params' | 'context'>) {
   const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
   const accessKey = url.searchParams.get('key');
-  const lookUp = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
-  const order = lookUp.kind === 'found' ? lookUp.order : null;
-  // Other states are shown on the order's page, which also requests the proof for paying.
+  const lookup = await lookUpOrder(context.get(shopContext).store.tables, trackingNumber, { accessKey });
+  const order = lookup.kind === 'found' ? lookup.order : null;
+  // Other states are shown on the order's page, which also requests the proof required for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
   const { total, customerPhone } = order.details;
@@ -99,7 +99,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   throw redirect(`/track-order/${trackingNumber}/pay?${known}`);
 }
 
-/** A prompt may have been sent: a repeated request finds it. */
+/** The prompt may have been sent: a repeated request finds it. */
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
   try {
@@ -113,7 +113,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
   const { order, accessKey, isAwaited, failure } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
-  const takesTill = useTakesTill();
+  const hasTill = useHasTill();
   const phone = actionData?.phone ?? loaderData.phone;
   const problem = actionData?.refusal ?? failure;
   const isWaiting = isAwaited && failure === null && !actionData;
@@ -170,7 +170,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
           Track your order
         </a>
       </div>
-      {takesTill && !isWaiting ? (
+      {hasTill && !isWaiting ? (
         <div className="grid grid-cols-1 gap-3">
           <h2 className="text-2xl">Or pay without the prompt</h2>
           <PayByTill order={order} />

@@ -11,14 +11,14 @@ const request = {
 };
 
 function answering(answer: () => Response | Promise<Response>) {
-  const asked: unknown[] = [];
+  const requests: unknown[] = [];
   const functions = new FunctionsClient('http://shop.test/functions/v1', {
     customFetch: async (_url, init) => {
-      asked.push(JSON.parse(String(init?.body)));
+      requests.push(JSON.parse(String(init?.body)));
       return answer();
     },
   });
-  return { functions, asked };
+  return { functions, requests };
 }
 
 const refusal = (work: Promise<unknown>) =>
@@ -28,20 +28,20 @@ const refusal = (work: Promise<unknown>) =>
       error instanceof PaymentRefusal ? { message: error.message, code: error.code } : error,
   );
 
-test('initiating sends the phone, the total, the number and the order, and gives the request', async () => {
-  const { functions, asked } = answering(() =>
+test('initiating sends phone, total, tracking number and order, and returns the request id', async () => {
+  const { functions, requests } = answering(() =>
     Response.json({ success: true, checkoutRequestId: 'ws_CO_1', chargeCents: 95100 }),
   );
   expect(await initiatePayment(functions, request)).toEqual({ paymentReference: 'ws_CO_1' });
-  expect(asked).toEqual([{ action: 'initiate', ...request }]);
+  expect(requests).toEqual([{ action: 'initiate', ...request }]);
 });
 
-test('a server that never answers is given up after a minute, however many tries are left', async () => {
+test('gives up on a server without an answer after a minute, even with retries left', async () => {
   vi.useFakeTimers();
-  const asked: number[] = [];
+  const requests: number[] = [];
   const functions = new FunctionsClient('http://shop.test/functions/v1', {
     customFetch: (_url, init) => {
-      asked.push(performance.now());
+      requests.push(performance.now());
       return new Promise((_, fail) =>
         init?.signal?.addEventListener('abort', () => fail(init.signal?.reason)),
       );
@@ -51,11 +51,11 @@ test('a server that never answers is given up after a minute, however many tries
   const given = refusal(initiatePayment(functions, request));
   await vi.advanceTimersByTimeAsync(60_000);
   expect(await given).toMatchObject({ message: 'Failed to initiate payment. Please try again. ⚠️' });
-  expect(asked.map((at) => at - begun)).toEqual([0, 41_000]);
+  expect(requests.map((at) => at - begun)).toEqual([0, 41_000]);
   vi.useRealTimers();
 });
 
-test('a prompt that is open on another phone is given with where it is', async () => {
+test('returns the masked phone of a prompt that is open on another phone', async () => {
   const { functions } = answering(() =>
     Response.json({ success: true, checkoutRequestId: 'ws_CO_1', promptedPhone: '0712 ••• •••' }),
   );
@@ -64,7 +64,7 @@ test('a prompt that is open on another phone is given with where it is', async (
   expect(advancePayment({ phase: 'initiating' }, { type: 'initiated', ...prompt })).toMatchObject(prompt);
 });
 
-test('a refusal is told in its own words, with its code', async () => {
+test('a refusal has the server’s message and code', async () => {
   const { functions } = answering(() =>
     Response.json({ success: false, error: 'This order was cancelled', code: 'order_cancelled' }),
   );
@@ -74,7 +74,7 @@ test('a refusal is told in its own words, with its code', async () => {
   });
 });
 
-test('a refusal without words, and an answer that is none, have the general ones', async () => {
+test('a refusal without a message and an invalid answer have the general message', async () => {
   const { functions } = answering(() => Response.json({ success: false }));
   expect(await refusal(initiatePayment(functions, request))).toEqual({
     message: 'Failed to initiate payment',
@@ -91,25 +91,25 @@ test('a refusal without words, and an answer that is none, have the general ones
   }
 });
 
-test('a broken connection is asked over again, since it may have broken after the prompt was sent', async () => {
+test('retries after a broken connection, because the prompt may have been sent', async () => {
   let calls = 0;
-  const { functions, asked } = answering(() => {
+  const { functions, requests } = answering(() => {
     calls += 1;
     return calls < 3
       ? Promise.reject(new TypeError('fetch failed'))
       : Response.json({ success: true, checkoutRequestId: 'ws_CO_1' });
   });
   expect(await initiatePayment(functions, request, [0, 0])).toEqual({ paymentReference: 'ws_CO_1' });
-  expect(asked).toHaveLength(3);
+  expect(requests).toHaveLength(3);
 });
 
-test('a refusal is not asked over again', async () => {
-  const { functions, asked } = answering(() => Response.json({ success: false, error: 'No' }));
+test('does not retry after a refusal', async () => {
+  const { functions, requests } = answering(() => Response.json({ success: false, error: 'No' }));
   await refusal(initiatePayment(functions, request, [0, 0]));
-  expect(asked).toHaveLength(1);
+  expect(requests).toHaveLength(1);
 });
 
-test('an answer with another status is told by the sentence in it', async () => {
+test('an error response has the message of its body', async () => {
   const { functions } = answering(() => Response.json({ error: 'Please slow down' }, { status: 429 }));
   expect(await refusal(initiatePayment(functions, request))).toEqual({
     message: 'Please slow down',
@@ -117,15 +117,15 @@ test('an answer with another status is told by the sentence in it', async () => 
   });
 });
 
-test('checking gives status and result code', async () => {
-  const { functions, asked } = answering(() =>
+test('checking returns status and result code', async () => {
+  const { functions, requests } = answering(() =>
     Response.json({ payment: { status: 'failed', result_code: '1032' } }),
   );
   expect(await checkPayment(functions, 'ws_CO_1')).toEqual({ status: 'failed', resultCode: '1032' });
-  expect(asked).toEqual([{ action: 'check-status', checkoutRequestId: 'ws_CO_1' }]);
+  expect(requests).toEqual([{ action: 'check-status', checkoutRequestId: 'ws_CO_1' }]);
 });
 
-test('checking throws when there is no status to be had', async () => {
+test('checking throws without a status', async () => {
   for (const answer of [
     () => Response.json({ error: 'Not found' }, { status: 404 }),
     () => Response.json({}),
@@ -135,7 +135,7 @@ test('checking throws when there is no status to be had', async () => {
   }
 });
 
-test('a question that hangs is given up, so that the next one can be asked', async () => {
+test('a stalled check times out, so that the next one can start', async () => {
   vi.useFakeTimers();
   const functions = new FunctionsClient('http://shop.test/functions/v1', {
     customFetch: (_url, init) =>
@@ -143,13 +143,13 @@ test('a question that hangs is given up, so that the next one can be asked', asy
         init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
       }),
   });
-  const asked = expect(checkPayment(functions, 'ws_CO_1')).rejects.toThrow();
+  const check = expect(checkPayment(functions, 'ws_CO_1')).rejects.toThrow();
   await vi.advanceTimersByTimeAsync(10_000);
-  await asked;
+  await check;
   vi.useRealTimers();
 });
 
-test('while prompts are paused the order may still be paid by hand; what is wrong with the order itself is not', () => {
+test('paused prompts allow payment by hand; errors of the order itself do not', () => {
   expect(isPromptFailure(new PaymentRefusal('M-PESA prompts do not work right now', 'prompts_paused'))).toBe(
     true,
   );

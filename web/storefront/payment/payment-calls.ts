@@ -1,7 +1,7 @@
-// The two calls of the payment function (specification §7, Storefront 4 and 5), and their answers.
+// The two calls of the payment function (specification §7, Storefront 4 and 5), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
 
-/** A payment that was not initiated, with the sentence to show and the function's code for it, if it gave one. */
+/** A payment that was not initiated, with a message for the customer and the function's error code, if any. */
 export class PaymentRefusal extends Error {
   override name = 'PaymentRefusal';
   readonly code: string | null;
@@ -11,7 +11,7 @@ export class PaymentRefusal extends Error {
   }
 }
 
-// Refusals that are about the order or the number itself: paying in another way would not help.
+// Errors of the order or the number itself: paying in another way would not help.
 const aboutTheOrder = new Set([
   'phone_invalid',
   'amount_invalid',
@@ -22,7 +22,7 @@ const aboutTheOrder = new Set([
   'payment_needs_review',
   'order_cancelled',
   'nothing_to_pay',
-  // An order that held no units may find none left.
+  // An order whose reservation ended may find no stock.
   'product_unavailable',
   'out_of_stock',
   'not_enough_stock',
@@ -34,7 +34,7 @@ export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'pa
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
 
-/** Whether a prompt may come to the phone all the same. */
+/** Whether a prompt may still arrive on the phone. */
 export const isUnanswered = (error: unknown): boolean =>
   !(error instanceof PaymentRefusal && error.code !== noAnswer);
 
@@ -51,14 +51,14 @@ export interface PaymentRequest {
   orderId: string;
 }
 
-/** Code and message without a readable answer: the prompt may have been sent. */
+/** Code and message of a request without a readable answer: the prompt may have been sent. */
 const noAnswer = 'no_answer';
 export const unanswered = 'Failed to initiate payment. Please try again. ⚠️';
 
 /** Request timeout in ms: a stalled request must not block the next one. */
 const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
 
-/** How long to wait before asking again when there was no answer, in milliseconds. */
+/** Delays before retries after a request without an answer, in ms. */
 const retryDelaysMs = [1000, 3000, 6000];
 
 export interface OpenPrompt {
@@ -69,9 +69,9 @@ export interface OpenPrompt {
 }
 
 /**
- * Sends the prompt to a phone, or finds the one that is already there: the server opens one per order. So when the
- * connection breaks and nobody knows whether the prompt was sent, it is safe to ask again, and better than to guess.
- * @throws PaymentRefusal with a message to show
+ * Sends the prompt to a phone, or finds the open one: the server opens one per order. It is therefore safe to repeat
+ * a request whose answer was lost.
+ * @throws PaymentRefusal with a message for the customer
  */
 export async function initiatePayment(
   functions: FunctionsClient,
@@ -90,7 +90,7 @@ export async function initiatePayment(
     await new Promise((resolve) => setTimeout(resolve, wait));
     return initiatePayment(functions, request, furtherWaits, until);
   }
-  // The client's network errors are not texts for shoppers.
+  // Network error messages of the client library are not for customers.
   const answer = record(error ? await response?.json().catch(() => null) : data);
   const reason = text(answer.error);
   if (error) throw new PaymentRefusal(reason ?? unanswered, reason ? text(answer.code) : noAnswer);
@@ -104,7 +104,7 @@ export async function initiatePayment(
 
 /**
  * Queries the state of a payment.
- * @throws Error when there is no answer to be had
+ * @throws Error without an answer
  */
 export async function checkPayment(
   functions: FunctionsClient,

@@ -1,4 +1,4 @@
-// The payment dialog on its own, for an order that is already placed.
+// The payment dialog for an order that is already placed.
 import { useNavigate } from 'react-router';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { setPaymentAside } from '../../lib/remembered-orders.ts';
@@ -9,7 +9,7 @@ import type { PayableOrder } from './use-payment.ts';
 
 interface PaymentDialogProps {
   order: PayableOrder;
-  /** Null where only the device's own knowledge counts. */
+  /** Null if only this device's stored orders are known. */
   meaning: OrderMeaning | null;
   open: boolean;
   onOpenChange(open: boolean): void;

@@ -2,15 +2,15 @@ import { expect, test } from 'vitest';
 import {
   advancePayment,
   beginPayment,
-  isCutOff,
+  isConnectionLost,
   type PaymentEvent,
   type PaymentState,
   takesLong,
 } from './payment-machine.ts';
 
 const after = (state: PaymentState, ...events: PaymentEvent[]) => events.reduce(advancePayment, state);
-const told = (status: string, resultCode: string | null = null): PaymentEvent => ({
-  type: 'told',
+const reported = (status: string, resultCode: string | null = null): PaymentEvent => ({
+  type: 'reported',
   paymentReference: 'ws_CO_1',
   status,
   resultCode,
@@ -24,13 +24,13 @@ test('a new payment is idle and one with an open prompt is processing', () => {
   expect(beginPayment('ws_CO_1')).toMatchObject({ phase: 'processing', paymentReference: 'ws_CO_1' });
 });
 
-test('it goes by initiating and processing to completed', () => {
+test('goes through initiating and processing to completed', () => {
   expect(after(beginPayment(null), pay).phase).toBe('initiating');
   expect(waiting).toMatchObject({ phase: 'processing', paymentReference: 'ws_CO_1' });
-  expect(after(waiting, told('completed', '0'))).toEqual({ phase: 'completed' });
+  expect(after(waiting, reported('completed', '0'))).toEqual({ phase: 'completed' });
 });
 
-test('an initiation that is refused fails with its message', () =>
+test('a refused initiation fails with its message', () =>
   expect(
     after(beginPayment(null), pay, {
       type: 'refused',
@@ -47,83 +47,83 @@ test('an initiation that is refused fails with its message', () =>
     holdSeconds: 0,
   }));
 
-test('money that staff look at ends in no failure that could be tried again', () => {
+test('a payment under review cannot be retried', () => {
   const held = after(beginPayment(null), pay, { type: 'held' });
   expect(held).toEqual({ phase: 'held' });
   expect(after(held, { type: 'retry' }, pay)).toEqual({ phase: 'held' });
 });
 
-test('a failed payment is told by its result code', () => {
-  expect(after(waiting, told('failed', '1032'))).toMatchObject({
+test('a failed payment has the message of its result code', () => {
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({
     phase: 'failed',
     error: 'Payment was cancelled. Please try again. ❌',
   });
-  expect(after(waiting, told('failed'))).toMatchObject({ error: 'Payment failed. Please try again. ❌' });
+  expect(after(waiting, reported('failed'))).toMatchObject({ error: 'Payment failed. Please try again. ❌' });
 });
 
-test('a phone that could not be reached is told apart from one that declined', () => {
-  expect(after(waiting, told('failed', '1037'))).toMatchObject({ isUnreached: true });
-  expect(after(waiting, told('failed', '1032'))).toMatchObject({ isUnreached: false });
+test('distinguishes an unreachable phone from a declined prompt', () => {
+  expect(after(waiting, reported('failed', '1037'))).toMatchObject({ isUnreached: true });
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ isUnreached: false });
 });
 
-test('what M-PESA would fail again is held back for as long as it would, and nothing else', () => {
-  expect(after(waiting, told('failed', '17'))).toMatchObject({
+test('blocks a retry only for results that M-PESA would repeat, and for as long', () => {
+  expect(after(waiting, reported('failed', '17'))).toMatchObject({
     holdSeconds: 120,
     error: expect.stringContaining('do not pay again'),
   });
-  expect(after(waiting, told('failed', '1032'))).toMatchObject({ holdSeconds: 0 });
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ holdSeconds: 0 });
 });
 
-test('any other status is still pending', () => {
+test('any other status counts as pending', () => {
   for (const status of ['pending', 'initiating', 'processing', 'whatever']) {
-    expect(after(waiting, told(status))).toMatchObject({ phase: 'processing', status: 'pending' });
+    expect(after(waiting, reported(status))).toMatchObject({ phase: 'processing', status: 'pending' });
   }
-  expect(after(waiting, told('review'))).toMatchObject({ phase: 'processing', status: 'review' });
-  expect(after(waiting, told('review'), told('completed')).phase).toBe('completed');
+  expect(after(waiting, reported('review'))).toMatchObject({ phase: 'processing', status: 'review' });
+  expect(after(waiting, reported('review'), reported('completed')).phase).toBe('completed');
 });
 
-test('retry goes back to idle without the error and the request', () =>
-  expect(after(waiting, told('failed', '1'), { type: 'retry' })).toEqual({ phase: 'idle' }));
+test('retry returns to idle without the error and the request', () =>
+  expect(after(waiting, reported('failed', '1'), { type: 'retry' })).toEqual({ phase: 'idle' }));
 
-test('when the prompt on another phone ends without payment, this one can be paid from at once', () => {
+test('when the prompt on another phone ends unpaid, this phone can pay at once', () => {
   const elsewhere = after(beginPayment(null), pay, { ...initiated, promptedPhone: '0722 ••• •••' });
   expect(elsewhere).toMatchObject({ phase: 'processing', promptedPhone: '0722 ••• •••' });
-  const ended = after(elsewhere, told('failed', '1032'));
+  const ended = after(elsewhere, reported('failed', '1032'));
   expect(ended).toEqual({ phase: 'idle', endedPhone: '0722 ••• •••' });
   expect(after(ended, pay)).toEqual({ phase: 'initiating' });
-  expect(after(elsewhere, told('completed', '0'))).toEqual({ phase: 'completed' });
+  expect(after(elsewhere, reported('completed', '0'))).toEqual({ phase: 'completed' });
 });
 
-test('an answer about an earlier prompt changes nothing', () => {
-  const second = after(waiting, told('failed', '1037'), { type: 'retry' }, pay, {
+test('ignores an answer about an earlier prompt', () => {
+  const second = after(waiting, reported('failed', '1037'), { type: 'retry' }, pay, {
     type: 'initiated',
     paymentReference: 'ws_CO_2',
   });
-  expect(after(second, told('completed'))).toBe(second);
+  expect(after(second, reported('completed'))).toBe(second);
 });
 
-test('events out of place change nothing', () => {
-  const completed = after(waiting, told('completed'));
-  for (const event of [pay, initiated, told('failed', '1'), { type: 'retry' } as const]) {
+test('ignores events that do not belong to the state', () => {
+  const completed = after(waiting, reported('completed'));
+  for (const event of [pay, initiated, reported('failed', '1'), { type: 'retry' } as const]) {
     expect(after(completed, event)).toBe(completed);
   }
   const initiating = after(beginPayment(null), pay);
   expect(after(initiating, pay)).toBe(initiating);
 });
 
-test('a customer learns that the answer takes long or cannot be had', () => {
-  const pending = Array.from({ length: 30 }, () => told('pending'));
+test('shows that the answer takes long or is unavailable', () => {
+  const pending = Array.from({ length: 30 }, () => reported('pending'));
   expect(takesLong(after(waiting, ...pending.slice(1)))).toBe(false);
   expect(takesLong(after(waiting, ...pending))).toBe(true);
-  expect(takesLong(after(waiting, told('unresolved')))).toBe(true);
+  expect(takesLong(after(waiting, reported('unresolved')))).toBe(true);
   expect(takesLong(beginPayment(null))).toBe(false);
 });
 
-test('polls without an answer mean a lost connection, not a slow M-PESA, until the next answer', () => {
+test('unanswered polls mean a lost connection, not a slow M-PESA, until the next answer', () => {
   const unanswered: PaymentEvent = { type: 'unanswered' };
-  expect(isCutOff(after(waiting, unanswered))).toBe(false);
-  const cutOff = after(waiting, ...Array.from({ length: 30 }, () => unanswered));
-  expect([isCutOff(cutOff), takesLong(cutOff)]).toEqual([true, false]);
-  expect(isCutOff(after(cutOff, told('pending')))).toBe(false);
-  expect(after(cutOff, told('completed', '0'))).toEqual({ phase: 'completed' });
+  expect(isConnectionLost(after(waiting, unanswered))).toBe(false);
+  const lost = after(waiting, ...Array.from({ length: 30 }, () => unanswered));
+  expect([isConnectionLost(lost), takesLong(lost)]).toEqual([true, false]);
+  expect(isConnectionLost(after(lost, reported('pending')))).toBe(false);
+  expect(after(lost, reported('completed', '0'))).toEqual({ phase: 'completed' });
 });

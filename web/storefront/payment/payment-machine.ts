@@ -1,4 +1,4 @@
-// The states of one payment in the dialog, as a pure machine: idle, initiating, processing, completed, failed.
+// State machine of one payment in the dialog: idle, initiating, processing, completed, failed.
 import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
@@ -15,7 +15,7 @@ export type PaymentState =
       phase: 'processing';
       paymentReference: string;
       status: OpenStatus;
-      /** Polls that were answered, and those without an answer since the last one. */
+      /** Answered polls, and unanswered polls since the last answer. */
       answers: number;
       missedAnswers: number;
       /** Masked phone of the prompt, if it is not the requested one. */
@@ -30,11 +30,11 @@ export type PaymentState =
       phase: 'failed';
       paymentReference: string | null;
       error: string;
-      /** The prompt did not reach the phone, so that the customer can pay without one. */
+      /** The prompt did not reach the phone; the customer can pay without one. */
       isUnreached: boolean;
-      /** The request for the prompt had no answer, so a prompt may come all the same. */
+      /** The request for the prompt had no answer, so a prompt may still arrive. */
       isUnanswered: boolean;
-      /** For so long nothing is tried again: M-PESA would fail it. */
+      /** Seconds before another attempt: M-PESA would fail an earlier one. */
       holdSeconds: number;
     };
 
@@ -45,27 +45,30 @@ export type PaymentEvent =
   | { type: 'held' }
   | { type: 'cancelled' }
   | { type: 'unanswered' }
-  | { type: 'told'; paymentReference: string; status: string; resultCode: string | null }
+  | { type: 'reported'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
 /** Polling interval while processing, in milliseconds (specification §9). */
-export const pollInterval = 3000;
+export const pollIntervalMs = 3000;
 
 /** M-PESA's code for a phone that is off or without network. */
 const unreachable = '1037';
 
-/** After this many answers (a minute and a half), the customer learns that they need not wait here. */
+/** After this many answers (a minute and a half) the customer reads that they need not wait here. */
 const maxPolls = 30;
 
-/** One poll can fail by chance. */
-const missesOfLostConnection = 2;
+/** A single poll can fail by chance. */
+const maxMissedAnswers = 2;
 
 /** @param paymentReference of a prompt that is already open, null for a new payment */
 export function beginPayment(paymentReference: string | null): PaymentState {
   return paymentReference === null ? { phase: 'idle' } : processing(paymentReference);
 }
 
-/** The state after an event. An event that does not belong to the state (a late answer, a second click) changes nothing. */
+/**
+ * The state after an event. An event that does not belong to the state (a late answer, a second click) changes
+ * nothing.
+ */
 export function advancePayment(state: PaymentState, event: PaymentEvent): PaymentState {
   switch (event.type) {
     case 'pay':
@@ -88,11 +91,11 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
       return state.phase === 'initiating' ? { phase: event.type } : state;
     case 'unanswered':
       return state.phase === 'processing' ? { ...state, missedAnswers: state.missedAnswers + 1 } : state;
-    case 'told':
+    case 'reported':
       if (state.phase !== 'processing' || state.paymentReference !== event.paymentReference) return state;
       if (event.status === 'completed') return { phase: 'completed' };
       if (event.status === 'failed') {
-        // The other phone's prompt has ended: this one can be paid now.
+        // The prompt on the other phone has ended: this phone can pay now.
         if (state.promptedPhone) return { phase: 'idle', endedPhone: state.promptedPhone };
         const error = describePaymentFailure(event.resultCode);
         const holdSeconds = holdAfter(event.resultCode);
@@ -110,14 +113,14 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
   }
 }
 
-/** Whether to show that the answer takes long and can be awaited elsewhere. */
+/** Whether to show that the answer takes long and that the customer need not wait. */
 export function takesLong(state: PaymentState): boolean {
   return state.phase === 'processing' && (state.status === 'unresolved' || state.answers >= maxPolls);
 }
 
-/** Whether to show that the shop cannot be reached. A phone without data may call itself online. */
-export function isCutOff(state: PaymentState): boolean {
-  return state.phase === 'processing' && state.missedAnswers >= missesOfLostConnection;
+/** Whether to show that the shop cannot be reached. A phone without data may report that it is online. */
+export function isConnectionLost(state: PaymentState): boolean {
+  return state.phase === 'processing' && state.missedAnswers >= maxMissedAnswers;
 }
 
 const processing = (paymentReference: string, promptedPhone?: string): PaymentState => ({

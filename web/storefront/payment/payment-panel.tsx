@@ -1,15 +1,15 @@
-// The inside of the payment dialog: runs the payment and shows the state it is in.
+// The content of the payment dialog: runs the payment and shows its state.
 import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { askForOrders, useOwnMeaning } from '../own-orders/order-states.ts';
-import { useTakesTill } from './pay-by-till.tsx';
+import { loadOrderStates, useOwnMeaning } from '../own-orders/order-states.ts';
+import { useHasTill } from './pay-by-till.tsx';
 import type { PaymentState } from './payment-machine.ts';
 import {
-  OrderOver,
+  OrderClosed,
   PaidByHand,
   PaymentFailed,
   PaymentReceived,
@@ -18,19 +18,19 @@ import {
 } from './payment-states.tsx';
 import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts';
 
-/** In ms. */
-const askInterval = 5000;
+/** Polling interval in ms. */
+const pollIntervalMs = 5000;
 
 interface PaymentPanelProps {
   order: PayableOrder;
   /** The meaning of the order's state, if the page tracks it; otherwise from this device's orders. */
   meaning?: OrderMeaning | null;
-  /** Closes the dialog around it. */
+  /** Closes the dialog. */
   onClose(): void;
-  /** Orders the same again, with the form filled in: this order is over. */
+  /** Starts a new order with the form filled in, because this order has ended. */
   onOrderAgain(): void;
-  /** Given when the order was placed earlier: leaves it for a new one. */
-  onOrderAnew?: (() => void) | undefined;
+  /** Starts a different order. Given if this order was placed earlier. */
+  onNewOrder?: (() => void) | undefined;
 }
 
 export function PaymentPanel({
@@ -38,16 +38,16 @@ export function PaymentPanel({
   meaning: followed = null,
   onClose,
   onOrderAgain,
-  onOrderAnew,
+  onNewOrder,
 }: PaymentPanelProps) {
   const { state, pay, retry } = usePayment(order);
   const own = useOwnMeaning(order.trackingNumber);
-  const over = overOf(state, followed ?? own);
+  const final = findFinalMeaning(state, followed ?? own);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
-  const takesTill = useTakesTill();
+  const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
-  const headingRef = useHeadingFocus(over ? over.kind : isByHand ? 'by hand' : state.phase);
-  useFrequentAnswers(state.phase === 'idle' || state.phase === 'failed');
+  const headingRef = useHeadingFocus(final ? final.kind : isByHand ? 'by hand' : state.phase);
+  useFrequentPolling(state.phase === 'idle' || state.phase === 'failed');
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };
@@ -55,23 +55,23 @@ export function PaymentPanel({
   function track() {
     leave();
     onClose();
-    // What the page says in the first moments: staff find money that was paid by hand.
+    // Lets the page show at first that staff will find a payment made by hand.
     void navigate(trackingPageOf(order), { replace, state: isByHand ? { isPaidByHand: true } : null });
   }
 
-  if (over && over.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;
-  if (over) {
+  if (final && final.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;
+  if (final) {
     return (
-      <OrderOver
+      <OrderClosed
         {...common}
-        meaning={over}
+        meaning={final}
         onTrack={track}
         onClose={onClose}
-        onOrderAgain={over.canOrderAgain ? onOrderAgain : undefined}
+        onOrderAgain={final.canOrderAgain ? onOrderAgain : undefined}
       />
     );
   }
-  const payByHand = takesTill ? () => setByHand(true) : undefined;
+  const payByHand = hasTill ? () => setByHand(true) : undefined;
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
     return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={track} />;
   }
@@ -87,7 +87,7 @@ export function PaymentPanel({
           onPhoneChange={setPhone}
           onPay={pay}
           onClose={onClose}
-          onOrderAnew={onOrderAnew}
+          onNewOrder={onNewOrder}
           onPayByHand={payByHand}
         />
       );
@@ -106,7 +106,7 @@ export function PaymentPanel({
           onPayByHand={payByHand}
         />
       );
-    // What these mean is shown above.
+    // Shown above, as `final`.
     case 'completed':
     case 'held':
     case 'cancelled':
@@ -114,8 +114,8 @@ export function PaymentPanel({
   }
 }
 
-/** Why there is nothing to pay here any more; null while there is. */
-function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning | null {
+/** Why there is nothing to pay any more; null while there is. */
+function findFinalMeaning(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning | null {
   switch (state.phase) {
     case 'completed':
       return describeOrder({ ...cancelledFacts, status: 'processing', paymentStatus: 'paid' }, 0);
@@ -135,14 +135,14 @@ function overOf(state: PaymentState, meaning: OrderMeaning | null): OrderMeaning
   }
 }
 
-/** While it offers to pay: the order may be paid by hand or from another device, and must not be paid twice. */
-function useFrequentAnswers(isOffered: boolean) {
+/** While payment is offered: the order may be paid by hand or from another device, and must not be paid twice. */
+function useFrequentPolling(isOffered: boolean) {
   const { config } = useShop();
   useEffect(() => {
     if (!isOffered) return;
     const timer = setInterval(
-      () => document.visibilityState === 'visible' && void askForOrders(config),
-      askInterval,
+      () => document.visibilityState === 'visible' && void loadOrderStates(config),
+      pollIntervalMs,
     );
     return () => clearInterval(timer);
   }, [config, isOffered]);

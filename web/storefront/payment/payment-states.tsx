@@ -13,7 +13,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
 import { PayByTill } from './pay-by-till.tsx';
-import { isCutOff, type PaymentState, takesLong } from './payment-machine.ts';
+import { isConnectionLost, type PaymentState, takesLong } from './payment-machine.ts';
 import {
   Amount,
   PracticeNote,
@@ -22,7 +22,7 @@ import {
   Spinner,
   Steps,
   TrackingNumber,
-} from './payment-pieces.tsx';
+} from './payment-parts.tsx';
 import { type PayableOrder, trackingPageOf } from './use-payment.ts';
 
 interface StateProps {
@@ -30,7 +30,7 @@ interface StateProps {
   headingRef: RefObject<HTMLHeadingElement | null>;
 }
 
-/** Side by side where there is room, and on a phone that lies on its side. */
+/** Side by side if there is space, also on a phone in landscape. */
 const actions =
   'grid gap-2 md:grid-cols-[1fr_auto] [@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[auto_1fr] md:[@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[1fr_auto]';
 
@@ -38,14 +38,14 @@ const phoneProblem = 'Please enter a valid phone number 📱';
 
 interface ReadyToPayProps extends StateProps {
   isSending: boolean;
-  /** Masked, when the prompt on another phone has just ended without payment. */
+  /** Masked, if the prompt on another phone has just ended without payment. */
   endedPhone?: string | undefined;
   phone: string;
   onPhoneChange(phone: string): void;
   onPay(phone: string): void;
   onClose(): void;
-  onOrderAnew?: (() => void) | undefined;
-  /** Given when the shop takes money by hand. */
+  onNewOrder?: (() => void) | undefined;
+  /** Given if the shop has a till or paybill number. */
   onPayByHand?: (() => void) | undefined;
 }
 
@@ -59,7 +59,7 @@ export function ReadyToPay({
   onPhoneChange,
   onPay,
   onClose,
-  onOrderAnew,
+  onNewOrder,
   onPayByHand,
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
@@ -72,7 +72,7 @@ export function ReadyToPay({
     event.preventDefault();
     if (normalisePhone(phone)) {
       setProblem(undefined);
-      // The field is about to be disabled, and a disabled field throws the focus out of the dialog.
+      // The field is about to be disabled, and a focused field that is disabled moves the focus out of the dialog.
       payButton.current?.focus();
       onPay(phone);
     } else {
@@ -132,8 +132,8 @@ export function ReadyToPay({
               `Pay ${formatKsh(charge)}`
             )}
           </Button>
-          {onOrderAnew && !isSending ? (
-            <Button tone="quiet" size="large" onClick={onOrderAnew} className="md:mr-auto">
+          {onNewOrder && !isSending ? (
+            <Button tone="quiet" size="large" onClick={onNewOrder} className="md:mr-auto">
               Start a new order
             </Button>
           ) : (
@@ -181,7 +181,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
             <p className="flex items-center gap-2.5 text-left font-semibold text-ink-soft">
               <Spinner /> Waiting for M-PESA to confirm…
             </p>
-            {isOffline || isCutOff(state) ? (
+            {isOffline || isConnectionLost(state) ? (
               <p className="w-full rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left text-sm text-ink">
                 <strong className="block text-base">
                   {isOffline ? 'You are offline.' : 'The shop cannot be reached right now.'}
@@ -219,16 +219,23 @@ export function WaitingForMpesa({ order, headingRef, state, phone, onClose }: Wa
   );
 }
 
-interface OrderOverProps extends StateProps {
+interface OrderClosedProps extends StateProps {
   meaning: OrderMeaning;
   onTrack(): void;
   onClose(): void;
-  /** Given when the same can be ordered again. */
+  /** Given if the same can be ordered again. */
   onOrderAgain?: (() => void) | undefined;
 }
 
 /** Nothing to pay: the order was cancelled, or its payment is under review or being refunded. */
-export function OrderOver({ order, headingRef, meaning, onTrack, onClose, onOrderAgain }: OrderOverProps) {
+export function OrderClosed({
+  order,
+  headingRef,
+  meaning,
+  onTrack,
+  onClose,
+  onOrderAgain,
+}: OrderClosedProps) {
   return (
     <>
       <DialogHeading
@@ -311,16 +318,16 @@ interface FailedProps extends StateProps {
   error: string;
   /** The prompt did not arrive: shows how to pay without one. */
   isUnreached: boolean;
-  /** A prompt may come all the same. */
+  /** A prompt may still arrive. */
   isUnanswered: boolean;
-  /** For so long another prompt would fail as well. */
+  /** Seconds for which another prompt would fail as well. */
   holdSeconds: number;
   onPayByHand?: (() => void) | undefined;
   onRetry(): void;
   onClose(): void;
 }
 
-/** Failed: why, and the way back. */
+/** Failed: the reason, and how to try again. */
 export function PaymentFailed({
   order,
   headingRef,
@@ -386,26 +393,26 @@ export function PaymentFailed({
 }
 
 /**
- * Seconds that are left of so many. Timers stand still on a page that nobody looks at, one clock of the browser on a phone
- * that sleeps, and the other is set right now and then: what has passed is what the one of the two tells that went further.
+ * Remaining seconds. Timers pause on hidden pages, `performance.now()` pauses on sleeping phones, and the system
+ * clock can be changed: the clock with the larger difference counts.
  */
 function useCountdown(seconds: number): number {
   const [left, setLeft] = useState(seconds);
   useEffect(() => {
     const [date, time] = [Date.now(), performance.now()];
-    const tell = () => {
+    const update = () => {
       const passed = Math.max(Date.now() - date, performance.now() - time);
       setLeft(Math.max(Math.ceil(seconds - passed / 1000), 0));
     };
-    tell();
+    update();
     if (seconds === 0) return;
-    const timer = setInterval(tell, 1000);
+    const timer = setInterval(update, 1000);
     return () => clearInterval(timer);
   }, [seconds]);
   return left;
 }
 
-/** Without a prompt: the values to enter in M-PESA. */
+/** Payment without a prompt: the values to enter in M-PESA. */
 export function PaidByHand({
   order,
   headingRef,

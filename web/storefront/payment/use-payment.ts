@@ -13,17 +13,17 @@ import {
   isUnanswered,
   PaymentRefusal,
 } from './payment-calls.ts';
-import { advancePayment, beginPayment, type PaymentState, pollInterval } from './payment-machine.ts';
+import { advancePayment, beginPayment, type PaymentState, pollIntervalMs } from './payment-machine.ts';
 
-/** What must be known of an order to pay for it. */
+/** What is needed to pay for an order. */
 export interface PayableOrder {
   orderId: string;
   trackingNumber: string;
   /** Cents. */
   total: number;
-  /** Prefills the phone to pay with; '' when it is not known here. */
+  /** Prefills the phone to pay with; '' if unknown. */
   phone: string;
-  /** Of a prompt that is already open, so that its outcome is waited for; null otherwise. */
+  /** Of an open prompt, whose result is polled; null otherwise. */
   paymentReference: string | null;
   /** The ordered product, to order it again, if stored on this device. */
   ordered?: RememberedOrder['ordered'];
@@ -37,7 +37,7 @@ export function usePayment(order: PayableOrder): {
   retry(): void;
 } {
   const { config } = useShop();
-  const [state, tell] = useReducer(advancePayment, order.paymentReference, beginPayment);
+  const [state, dispatch] = useReducer(advancePayment, order.paymentReference, beginPayment);
   const isInitiating = useRef(false);
 
   const pay = useCallback(
@@ -45,7 +45,7 @@ export function usePayment(order: PayableOrder): {
       // Two clicks can happen before the button is rendered as disabled.
       if (isInitiating.current) return;
       isInitiating.current = true;
-      tell({ type: 'pay' });
+      dispatch({ type: 'pay' });
       try {
         const prompt = await initiatePayment(createStore(config).functions, {
           phoneNumber,
@@ -53,19 +53,19 @@ export function usePayment(order: PayableOrder): {
           trackingNumber: order.trackingNumber,
           orderId: order.orderId,
         });
-        // Another phone's prompt is not continued on this device.
+        // A prompt on another phone is not resumed on this device.
         if (!prompt.promptedPhone) {
           const { paymentReference } = prompt;
           rememberPrompt(order.orderId, { paymentReference, phone: phoneNumber.trim() });
         }
-        tell({ type: 'initiated', ...prompt });
+        dispatch({ type: 'initiated', ...prompt });
       } catch (error) {
-        if (error instanceof PaymentRefusal && isHeld(error)) return tell({ type: 'held' });
-        if (error instanceof PaymentRefusal && isCancelled(error)) return tell({ type: 'cancelled' });
+        if (error instanceof PaymentRefusal && isHeld(error)) return dispatch({ type: 'held' });
+        if (error instanceof PaymentRefusal && isCancelled(error)) return dispatch({ type: 'cancelled' });
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
           : 'You are offline. Please try again when you are back. 📵';
-        tell({
+        dispatch({
           type: 'refused',
           error: message || 'Failed to initiate payment. Please try again. ⚠️',
           isUnreached: isPromptFailure(error),
@@ -83,48 +83,48 @@ export function usePayment(order: PayableOrder): {
   useEffect(() => {
     if (!openRequest) return;
     const { functions } = createStore(config);
-    let isAsking = false;
-    let isOver = false;
-    async function ask(paymentReference: string) {
-      if (isAsking) return;
-      isAsking = true;
+    let isPolling = false;
+    let isStopped = false;
+    async function poll(paymentReference: string) {
+      if (isPolling) return;
+      isPolling = true;
       try {
         const answer = await checkPayment(functions, paymentReference);
-        if (!isOver) tell({ type: 'told', paymentReference, ...answer });
+        if (!isStopped) dispatch({ type: 'reported', paymentReference, ...answer });
       } catch (error) {
-        console.warn('The payment status could not be fetched; asking again', error);
-        if (!isOver) tell({ type: 'unanswered' });
+        console.warn('The payment status could not be fetched; polling again', error);
+        if (!isStopped) dispatch({ type: 'unanswered' });
       } finally {
-        isAsking = false;
+        isPolling = false;
       }
     }
-    const askNow = () => void ask(openRequest);
+    const pollNow = () => void poll(openRequest);
     // Phones pause timers of a page behind the M-PESA menu: poll once it is visible again.
-    const onReturn = () => document.visibilityState === 'visible' && askNow();
-    const timer = setInterval(askNow, pollInterval);
+    const onReturn = () => document.visibilityState === 'visible' && pollNow();
+    const timer = setInterval(pollNow, pollIntervalMs);
     document.addEventListener('visibilitychange', onReturn);
-    window.addEventListener('online', askNow);
-    if (isResumed) askNow();
+    window.addEventListener('online', pollNow);
+    if (isResumed) pollNow();
     return () => {
-      isOver = true;
+      isStopped = true;
       clearInterval(timer);
-      window.removeEventListener('online', askNow);
+      window.removeEventListener('online', pollNow);
       document.removeEventListener('visibilitychange', onReturn);
     };
   }, [openRequest, isResumed, config]);
 
-  // What the dialog shows is not announced once more.
+  // While the dialog shows the payment, its result is not announced in a toast.
   useEffect(() => shownPayments.show(order.orderId), [order.orderId]);
   const endedRequest = useRef<string | null>(order.paymentReference);
   useEffect(() => {
     if (state.phase === 'processing') endedRequest.current = state.paymentReference;
-    const isOver = ['completed', 'held', 'cancelled', 'failed'].includes(state.phase);
-    if (isOver && endedRequest.current) announcedPayments.add(endedRequest.current);
+    const hasEnded = ['completed', 'held', 'cancelled', 'failed'].includes(state.phase);
+    if (hasEnded && endedRequest.current) announcedPayments.add(endedRequest.current);
     if (state.phase === 'completed' || state.phase === 'held' || state.phase === 'cancelled') {
       closePayment(order.orderId);
     }
     if (state.phase === 'failed') rememberPrompt(order.orderId, null);
   }, [state, order.orderId]);
 
-  return { state, pay, retry: useCallback(() => tell({ type: 'retry' }), []) };
+  return { state, pay, retry: useCallback(() => dispatch({ type: 'retry' }), []) };
 }

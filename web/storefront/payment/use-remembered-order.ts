@@ -1,4 +1,4 @@
-// What this device stores about one order.
+// What this device has stored about one order.
 import { useEffect, useState } from 'react';
 import { onStoredOrdersChange, type RememberedOrder, rememberedOrder } from '../../lib/remembered-orders.ts';
 

@@ -1,13 +1,13 @@
-// On a phone, the way to order stays in reach of the thumb once its button is out of sight.
+// On phones, a fixed bar with the order button while the page's own button is out of view.
 import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Price } from '../../ui/price.tsx';
 
 interface OrderBarProps {
-  /** The element that it replaces: it is shown after scrolling past it. */
+  /** The element that it replaces: the bar appears after scrolling past it. */
   after: React.RefObject<HTMLElement | null>;
   name: string;
-  /** Cents, for all that is ordered. */
+  /** Cents, for the whole quantity. */
   cents: number;
   onOrder(): void;
   onPrepare(): void;
@@ -18,7 +18,7 @@ export function OrderBar({ after, name, cents, onOrder, onPrepare }: OrderBarPro
   return (
     <section
       aria-label="Order this drink"
-      // Out of sight it is out of reach too, and nothing is read twice.
+      // Inert while hidden, so that it is neither focused nor read twice.
       inert={!isShown}
       data-shown={isShown || undefined}
       className="order-bar fixed inset-x-0 bottom-0 z-20 border-t border-line bg-paper shadow-above md:hidden"
@@ -47,7 +47,8 @@ function useIsPast(place: OrderBarProps['after']): boolean {
   const [isPast, setPast] = useState(false);
   useEffect(() => {
     if (!place.current) return;
-    // Whatever lies below the screen counts as seen: then a jump from one end of the page to the other is noticed too.
+    // Everything below the screen counts as visible, so that a jump from one end of the page to the other is detected
+    // too.
     const observer = new IntersectionObserver(([entry]) => setPast(entry?.isIntersecting === false), {
       rootMargin: '0px 0px 100000px 0px',
     });

@@ -1,9 +1,9 @@
-// A few drinks to go on with, where what was looked for is not there.
+// A few suggested drinks on pages without a result.
 import { type CardProduct, fourColumns, ProductCard, ProductGrid } from './product-card.tsx';
 
 const othersCount = 4;
 
-/** Up to four drinks in stock, the newest, of different flavours first. */
+/** Up to four drinks in stock, newest first, different flavours first. */
 function othersOf(products: CardProduct[]): CardProduct[] {
   const inStock = products.filter(({ stock_quantity }) => stock_quantity > 0);
   const first = new Map(inStock.map((product) => [product.category, product] as const).reverse());

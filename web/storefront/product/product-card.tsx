@@ -1,4 +1,4 @@
-// A product in a list: picture, flavour, name, price. The whole card is one link.
+// A product in a list: image, flavour, name, price. The whole card is one link.
 import { Link } from 'react-router';
 import { savingPercent } from '../../../domain/money.ts';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
@@ -33,7 +33,7 @@ interface ProductCardProps {
 
 // The page's column of at most 73 rem, its edges and the gaps between two or three cards.
 const gridSizes = '(min-width: 1248px) 371px, (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
-/** For a grid of four from 1024 px on. */
+/** For a grid of four columns from 1024 px on. */
 export const fourColumns =
   '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
 
@@ -96,7 +96,7 @@ export function ProductCard({
               className={`-mb-1.5 block pt-1 text-sm leading-tight ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}
             />
           ) : null}
-          {/* Beside a price of seven figures there is no room for the arrow on a phone: it wraps out of sight. */}
+          {/* With a seven-digit price the arrow does not fit on a phone: it wraps out of view. */}
           <div className="flex h-10 flex-wrap content-start items-center justify-between gap-x-2 gap-y-4 overflow-hidden pt-1 pr-0.5">
             <Price cents={price} className="text-lg leading-9! sm:text-xl" />
             <span

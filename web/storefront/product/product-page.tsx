@@ -3,10 +3,10 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react'
 import { data, Link, useLocation } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { slugForQuery } from '../../../domain/product-form.ts';
-import { isPictureAddress } from '../../../domain/product-picture.ts';
-import { sharePicturePath } from '../../../domain/share-picture.ts';
+import { isAllowedImageUrl } from '../../../domain/product-image.ts';
+import { shareImagePath } from '../../../domain/share-image.ts';
+import { categoryProductsTag, productsTag, productTag } from '../../lib/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import { categoryProductsFact, productFact, productsFact } from '../../lib/page-facts.ts';
 import type { RememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { hasOrders } from '../../lib/stored-orders.ts';
@@ -17,9 +17,9 @@ import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { PreviousPrice, Price, TextWithAmounts } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
-import { describeTrail } from '../discovery/trail.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useDialogCode } from '../layout/use-dialog-code.ts';
@@ -31,7 +31,7 @@ import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
 
 const relatedCount = 3;
-/** Of these, a few of different flavours are shown where the product is missing. */
+/** If the product is missing, a few of these are shown, of different flavours. */
 const newestCount = 12;
 
 // Most visitors only look: the dialog's code is loaded when they approach the button.
@@ -41,7 +41,7 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const MissingProduct = lazy(() =>
   import('./missing-product.tsx').catch(() => ({ default: MissingProductTitle })),
 );
-const loadOrderStates = () => import('../own-orders/order-states.ts');
+const importOrderStates = () => import('../own-orders/order-states.ts');
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   const product = loaderData?.product;
@@ -52,8 +52,8 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
       description: product.tagline ?? product.description ?? product.name,
       path: `/shop/${params.slug}`,
       type: 'product',
-      picture: {
-        path: (storeName) => sharePicturePath(product, storeName),
+      image: {
+        path: (storeName) => shareImagePath(product, storeName),
         alt: `${product.name}, ${formatKsh(product.price)}`,
       },
     }),
@@ -63,7 +63,7 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
 };
 
 export async function loader({ context, params }: Route.LoaderArgs) {
-  const { store, madeFrom } = context.get(shopContext);
+  const { store, addCacheTags } = context.get(shopContext);
   const product_slug = slugForQuery(params.slug);
   const { data: found, error } = await store.tables
     .rpc('product_and_related', { product_slug, related_limit: relatedCount }, { get: true })
@@ -71,7 +71,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   if (error || !areProducts(found)) throw data(null, { status: 503 });
   const [product, ...related] = found;
   if (!product) {
-    madeFrom(productsFact);
+    addCacheTags(productsTag);
     const newest = await store.tables
       .from('products')
       .select(cardColumns)
@@ -84,8 +84,8 @@ export async function loader({ context, params }: Route.LoaderArgs) {
       { status: 404 },
     );
   }
-  madeFrom(...found.map(({ slug }) => productFact(slug)));
-  if (product.category) madeFrom(categoryProductsFact(product.category));
+  addCacheTags(...found.map(({ slug }) => productTag(slug)));
+  if (product.category) addCacheTags(categoryProductsTag(product.category));
   return { product, related };
 }
 
@@ -104,7 +104,7 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
   );
 }
 
-/** Until the code of `MissingProduct` has loaded, and without a network. */
+/** Until the code of `MissingProduct` has loaded, and offline. */
 function MissingProductTitle() {
   return <h1 className="py-10 text-center text-4xl md:py-14">Product not found</h1>;
 }
@@ -118,18 +118,18 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   const UnpaidOrder = useOwnOrdersPart('UnpaidOrder');
   const [interrupted, setInterrupted] = useState<RememberedOrder | null>(null);
   const [isOpen, setIsOpen] = useState(false);
-  // Once fetched, the dialog stays mounted, so that closing it can be seen.
-  const [isWanted, setIsWanted] = useState(false);
+  // Once loaded, the dialog stays mounted, so that its closing animation shows.
+  const [isDialogMounted, setDialogMounted] = useState(false);
   const isOutOfStock = product.stock_quantity === 0;
 
-  const { form, isComing, isCutOff, fetchCode } = useDialogCode(loadOrderDialog);
+  const { form, isLoadingCode, isConnectionLost, fetchCode } = useDialogCode(loadOrderDialog);
 
   const open = useCallback(
     async (isNowOpen: boolean, isAsked = true, toPay: RememberedOrder | null = null) => {
       if (isNowOpen) {
         if (!(await fetchCode(isAsked))) return;
         setInterrupted(toPay);
-        setIsWanted(true);
+        setDialogMounted(true);
       }
       setIsOpen(isNowOpen);
     },
@@ -142,11 +142,11 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
     void open(true);
   }, [again, isOutOfStock, open]);
 
-  // After a reload during a payment the customer continues there, unless the order has ended.
+  // After a reload during a payment the payment continues, unless the order has ended.
   useEffect(() => {
     if (again !== null || !hasOrders()) return;
     let isGone = false;
-    loadOrderStates()
+    importOrderStates()
       .then(({ findInterruptedOrder }) => findInterruptedOrder(config, product.id))
       .then(
         (order) => {
@@ -177,7 +177,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
         </nav>
         {UnpaidOrder ? <UnpaidOrder productId={product.id} /> : null}
         <div className="mt-2 grid grid-cols-1 gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
-          {/* On a phone the name and the price fit below it, above the row that orders. */}
+          {/* On phones the name and the price fit below it, above the order row. */}
           <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
               src={product.image_url}
@@ -202,12 +202,12 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               </p>
             ) : null}
             <div className="flex flex-col gap-3">
-              {/* A screen this low has room for one line above the row that orders. */}
+              {/* On very low screens only one line fits above the order row. */}
               <h1 className="text-name font-extrabold tracking-tight max-md:[@media(max-height:30rem)]:text-2xl">
                 {product.name}
               </h1>
               {product.tagline ? (
-                // On a phone the price comes first: a long name leaves no room for both on the first screen.
+                // On phones the price comes first: a long name leaves no space for both on the first screen.
                 <p className="text-lg text-ink-soft max-md:order-1 md:text-xl">{product.tagline}</p>
               ) : null}
               <div className="flex flex-wrap items-center gap-x-5 gap-y-2 md:mt-2">
@@ -225,7 +225,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
             </div>
             <form
               ref={form}
-              // Where it leads without scripts.
+              // URL without JavaScript.
               action={`/shop/${product.slug}/order`}
               onSubmit={(event) => {
                 event.preventDefault();
@@ -245,7 +245,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               <Button
                 type="submit"
                 data-waits
-                data-tapped={isComing || undefined}
+                data-tapped={isLoadingCode || undefined}
                 size="large"
                 disabled={isOutOfStock}
                 onPointerEnter={prepareOrderDialog}
@@ -278,7 +278,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               </p>
             ) : null}
 
-            {isCutOff ? (
+            {isConnectionLost ? (
               <Notice tone="info" title="You cannot order right now">
                 You are offline. Come back to this button when your phone has a network again.
               </Notice>
@@ -304,7 +304,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           onPrepare={prepareOrderDialog}
         />
       )}
-      {isWanted ? (
+      {isDialogMounted ? (
         <Suspense fallback={null}>
           <OrderDialog
             product={product}
@@ -322,17 +322,17 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
 }
 
 function describe(product: Product, settings: ReturnType<typeof useShop>['settings'], origin: string) {
-  const pictures = [product.image_url, sharePicturePath(product, settings.store_name)].flatMap((address) =>
-    address && isPictureAddress(address) ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
+  const images = [product.image_url, shareImagePath(product, settings.store_name)].flatMap((address) =>
+    address && isAllowedImageUrl(address) ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
   );
   const trail = [
     { name: 'Shop all drinks', path: '/shop' },
     { name: product.name, path: `/shop/${product.slug}` },
   ];
-  return [describeProduct({ origin, settings }, { ...product, pictures }), describeTrail(origin, trail)];
+  return [describeProduct({ origin, settings }, { ...product, images }), describeBreadcrumbs(origin, trail)];
 }
 
-/** A request to order a quantity again, made by the link that led here. Once per link: a reload does not repeat it. */
+/** A request to order a quantity again, from the link that led here. Once per link: a reload does not repeat it. */
 function useOrderAgain(): { quantity: number } | null {
   const { state, key } = useLocation();
   const [again, setAgain] = useState<{ quantity: number } | null>(null);
@@ -382,7 +382,7 @@ function Related({ products }: { products: CardProduct[] }) {
   );
 }
 
-/** Fills the row where a flavour has few siblings; alone in its row on a phone it lies down. */
+/** Fills the row if a flavour has few products; alone in its row on a phone it has landscape layout. */
 function EverythingElse({ isWide }: { isWide: boolean }) {
   return (
     <Link

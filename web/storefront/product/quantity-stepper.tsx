@@ -1,4 +1,4 @@
-// How many: at least one, no upper end.
+// The quantity: at least one, without a maximum.
 import { useState } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 
@@ -11,11 +11,11 @@ interface QuantityStepperProps {
 const step =
   'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
 
-// What can be counted and multiplied by a price without losing a cent.
-const mostDigits = 9;
+// Maximum quantity whose price is still exact in cents.
+const maxDigits = 9;
 
 export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
-  // The field may be empty while typing; the number stays the last one.
+  // The field may be empty while the customer types; the quantity stays the last valid one.
   const [isEmpty, setEmpty] = useState(false);
   return (
     <div className="grid max-w-full grid-cols-1 gap-1.5">
@@ -27,7 +27,7 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           type="button"
           aria-label="Decrease quantity"
           disabled={isDisabled}
-          // Not disabled: the press that reaches one would throw the focus away.
+          // Not disabled at its limit: disabling a focused button would lose the focus.
           aria-disabled={value <= 1 || undefined}
           onClick={() => onChange(Math.max(1, value - 1))}
           className={step}
@@ -42,9 +42,9 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           value={isEmpty ? '' : value}
           disabled={isDisabled}
           onChange={(event) => {
-            // The whole number that it begins with: 1.5 or 1e3, pasted, are not 15 or 13.
+            // Only the leading whole number of pasted text: 1.5 or 1e3 are not 15 or 13.
             const [digits = ''] = /\d+/.exec(event.target.value.replace(/[\s,]/g, '')) ?? [];
-            const typed = Number.parseInt(digits.slice(0, mostDigits), 10);
+            const typed = Number.parseInt(digits.slice(0, maxDigits), 10);
             setEmpty(Number.isNaN(typed));
             if (!Number.isNaN(typed)) onChange(Math.max(1, typed));
           }}

@@ -1,5 +1,5 @@
-// Search, brand, flavour and sort of the product list: a form that submits itself without scripts. The filters are a
-// sheet on phones and a row beside the search from 768 px on. A popover, so that it opens without scripts too.
+// Search, brand, flavour and sort of the product list: a form that works without JavaScript. The filters are a sheet
+// on phones and a row next to the search from 768 px on. The sheet is a popover, which opens without JavaScript too.
 import { useEffect, useRef } from 'react';
 import {
   type CatalogueQuery,
@@ -25,7 +25,7 @@ interface CatalogueFormProps {
   query: CatalogueQuery;
   brands: string[];
   categories: string[];
-  /** Of products that match. */
+  /** Number of matching products. */
   count: number;
   onChange: (query: CatalogueQuery) => void;
   isSheetOpen: boolean;
@@ -64,13 +64,13 @@ export function CatalogueForm({
   const chosenSort = query.sort === usual ? '' : query.sort;
   const chosenCount = [query.brand, query.category, chosenSort].filter(Boolean).length;
 
-  // Text that was typed before scripts arrived counts too.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the form is hydrated
+  // Text that was typed before hydration counts too.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, on hydration
   useEffect(() => {
     if (!form.current) return;
     const early = readForm(form.current);
     if (JSON.stringify(early) !== JSON.stringify(query)) onChange(early);
-    // So does a sheet that was opened before. A form that starts again has a closed one.
+    // A sheet that was opened before hydration stays open. A form that is mounted again has a closed one.
     onSheetToggle(isPopoverOpen(sheet.current));
   }, []);
   useDialogEntry(isSheetOpen, () => {
@@ -155,7 +155,7 @@ export function CatalogueForm({
               ))}
             </Choice>
             <Choice id="shop-sort" name="sort" label="Sort by" isLabelled defaultValue={chosenSort}>
-              {/* Without a value: text that is typed next is listed by best match, without scripts too. */}
+              {/* No value: without JavaScript, a newly typed text is then sorted by best match. */}
               <option value="">{sortLabels[usual]}</option>
               {sortOrders
                 .filter((order) => order !== usual)
@@ -221,7 +221,7 @@ function Flavours({ categories, chosen }: { categories: string[]; chosen: string
               name="category"
               value={category}
               defaultChecked={category === (chosen ?? '')}
-              // Part of a row that scrolls: only its edge may be in sight.
+              // Scrolls it fully into view: in the scrolling row only its edge may be visible.
               onFocus={({ currentTarget }) =>
                 currentTarget.parentElement?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
               }

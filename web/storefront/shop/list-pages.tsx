@@ -1,4 +1,4 @@
-// The way to the other pages of a long product list. Loaded on use.
+// Links to the other pages of a long product list. Loaded on use.
 import { useEffect, useRef } from 'react';
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -11,12 +11,12 @@ interface ListPagesProps {
   shownCount: number;
 }
 
-/** As `public.shop_page` has it. */
+/** Page size of `public.shop_page`. */
 const pageSize = 60;
 
 const formatCount = (count: number) => count.toLocaleString('en-KE');
 
-/** Without JavaScript, "Show more drinks" leads to the next page. */
+/** Without JavaScript, "Show more drinks" opens the next page. */
 export default function ListPages({
   list: { page, pages, count, may_be_more },
   pathOf,

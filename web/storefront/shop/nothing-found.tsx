@@ -1,4 +1,4 @@
-// What the shop page shows for a search without a result. Loaded on use.
+// Shown on the shop page for a search without results. Loaded on use.
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { OtherDrinks } from '../product/other-drinks.tsx';

@@ -1,4 +1,4 @@
-// The brands or the flavours of the product list, each under its name. Loaded on use.
+// The product list grouped by brand or flavour. Loaded on use.
 import { useId } from 'react';
 import type { groupProducts } from '../../../domain/catalogue.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
@@ -10,11 +10,11 @@ const groupSizes =
 export interface ProductGroupsProps {
   groups: ReturnType<typeof groupProducts<CardProduct>>;
   by: 'brand' | 'flavor';
-  /** Whether these are all drinks of each group: of a page, the number would count only those on it. */
+  /** Whether the groups are complete: on a page of a longer list, the number would count only that page. */
   isWhole: boolean;
 }
 
-/** On phones one row to swipe, on desktops the name beside its drinks. */
+/** On phones one row to swipe, on desktops the name next to its drinks. */
 export default function ProductGroups({ groups, by, isWhole }: ProductGroupsProps) {
   const id = useId();
   return (

@@ -1,4 +1,4 @@
-// The way on from a search that is about an order or a price.
+// A hint for searches about an order or a price.
 import { Link } from 'react-router';
 import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 
@@ -8,7 +8,7 @@ const linkStyle =
 interface SearchHintProps {
   search: string;
   onSortByPrice: () => void;
-  /** Where the drinks that were found are listed by price; null when they are. Not given when none was found. */
+  /** URL of the results sorted by price; null if they are already. Undefined without results. */
   byPrice?: string | null;
 }
 

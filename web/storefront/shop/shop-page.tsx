@@ -1,5 +1,5 @@
-// The product list: search, brand, flavour, sort. The server searches. Up to 60 products are all in the browser, which filters and
-// sorts them at once; of more, the server gives pages.
+// The product list: search, brand, flavour, sort. The server searches. Up to 60 products are all sent to the browser,
+// which filters and sorts them; longer lists come from the server in pages.
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { data, Link, redirect, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import {
@@ -13,14 +13,14 @@ import {
   writeCatalogueQuery,
 } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
+import { categoriesTag, productsTag, synonymsTag } from '../../lib/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import { categoriesFact, productsFact, synonymsFact } from '../../lib/page-facts.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
-import { describeTrail } from '../discovery/trail.ts';
-import { LastOrderRoom } from '../last-order/last-order-room.tsx';
+import { LastOrderSlot } from '../last-order/last-order-slot.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { type CardProduct, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
@@ -56,43 +56,43 @@ export const meta: Route.MetaFunction = ({ matches, location, loaderData }) => {
   });
 };
 
-/** What `shop_page` answers. */
+/** The result of `shop_page`. */
 interface ShopList {
-  /** Whether `products` is every product of the shop: the browser then filters and sorts by itself. */
+  /** Whether `products` contains every product of the shop: the browser then filters and sorts by itself. */
   is_whole: boolean;
-  /** Of products that match. */
+  /** Number of matching products. */
   count: number;
   may_be_more: boolean;
   pages: number;
   products: CardProduct[];
   brands: string[];
   categories: string[];
-  /** Slugs of a whole list that the search matches, best first. */
+  /** Slugs of the complete list that match the search, best first. */
   found: string[] | null;
   correction: string | null;
 }
 
 export async function loader({ context, request }: Route.LoaderArgs) {
-  const { store, madeFrom } = context.get(shopContext);
+  const { store, addCacheTags } = context.get(shopContext);
   const parameters = new URL(request.url).searchParams;
   const query = readCatalogueQuery(parameters);
   const { brand, category, sort } = query;
   const [search, page] = [query.search.trim(), pageNumberIn(parameters)];
-  madeFrom(productsFact, categoriesFact, ...(search ? [synonymsFact] : []));
+  addCacheTags(productsTag, categoriesTag, ...(search ? [synonymsTag] : []));
   const answer = await store.tables.rpc(
     'shop_page',
     { search, sort, page, ...(brand ? { brand } : {}), ...(category ? { category } : {}) },
     { get: true },
   );
   const list = answer.data as unknown as ShopList | null;
-  // The page says so in its own words.
+  // The page shows its own error message.
   if (answer.error || !areProducts(list?.products)) return data({ query, list: null }, { status: 503 });
   const { pages = 1 } = list ?? {};
   if (page > pages || (page > 1 && list?.is_whole)) throw redirect(pathOf(query));
   return { query: { ...query, search }, list: list && { ...list, page } };
 }
 
-/** Whether the browser has every product: then only another search text asks the server. */
+/** Whether the browser has every product: then only another search text needs a request. */
 let hasWholeList = true;
 
 export function shouldRevalidate({
@@ -116,7 +116,7 @@ export default function ShopPage({ loaderData }: Route.ComponentProps) {
       {list === null ? (
         <LoadError />
       ) : list.products.length > 0 ? (
-        <Catalogue list={list} asked={query} deliveryFee={settings.delivery_fee} />
+        <Catalogue list={list} loadedQuery={query} deliveryFee={settings.delivery_fee} />
       ) : (
         <EmptyShop />
       )}
@@ -124,9 +124,9 @@ export default function ShopPage({ loaderData }: Route.ComponentProps) {
   );
 }
 
-/** A list that does not come to the browser has the words of one that the database does not give. */
+/** A list that cannot be fetched has the same error message as one that the database does not return. */
 export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
-  // Anything else is for the frame of all pages, such as a page that is kept for reading offline.
+  // Other errors are for the layout, for example if the page is cached for offline reading.
   const isUnreached = typeof document !== 'undefined' && error instanceof TypeError && navigator.onLine;
   if (!isUnreached) throw error;
   return (
@@ -143,8 +143,8 @@ function Frame({ children }: { children: React.ReactNode }) {
   const [parameters] = useSearchParams();
   return (
     <>
-      <DataBlock data={import.meta.env.SSR ? [describeTrail(config.publicUrl, trail)] : null} />
-      {/* Low: the drinks belong on the first screen too. */}
+      <DataBlock data={import.meta.env.SSR ? [describeBreadcrumbs(config.publicUrl, trail)] : null} />
+      {/* Low, so that products are visible on the first screen. */}
       <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,var(--color-afterglow-far))] text-white">
         <div
           aria-hidden="true"
@@ -158,7 +158,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         </div>
       </header>
       <div className="page relative -mt-8">
-        <LastOrderRoom className="not-empty:mb-4 in-data-[orders]:mb-4" />
+        <LastOrderSlot className="not-empty:mb-4 in-data-[orders]:mb-4" />
         {children}
       </div>
     </>
@@ -170,28 +170,28 @@ type List = NonNullable<Route.ComponentProps['loaderData']['list']>;
 
 interface CatalogueProps {
   list: List;
-  /** What `list` answers. */
-  asked: CatalogueQuery;
+  /** The result of `list`. */
+  loadedQuery: CatalogueQuery;
   deliveryFee: number;
 }
 
 const isOffline = () => typeof navigator !== 'undefined' && !navigator.onLine;
 const isSame = (a: CatalogueQuery, b: CatalogueQuery) => pathOf(a) === pathOf(b);
 
-function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
+function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
   const [isSheetOpen, setSheetOpen] = useState(false);
   const { query, change, formKey } = useCatalogueQuery(isSheetOpen);
   const status = useRef<HTMLParagraphElement>(null);
-  const { first, products } = useShownPages(list, asked);
+  const { first, products } = useShownPages(list, loadedQuery);
   useEffect(() => {
     hasWholeList = list.is_whole;
   }, [list.is_whole]);
-  const wanted = query.search.trim();
-  const isAnswered = list.is_whole ? wanted === asked.search : isSame(query, asked);
+  const searchText = query.search.trim();
+  const isAnswered = list.is_whole ? searchText === loadedQuery.search : isSame(query, loadedQuery);
   const isWithoutServer = !isAnswered && isOffline();
   const bySearch = () =>
-    wanted === '' ? null : isWithoutServer ? searchByWords(products, wanted) : list.found;
-  // Until the server has answered, the list from before stays.
+    searchText === '' ? null : isWithoutServer ? searchByWords(products, searchText) : list.found;
+  // Shows the previous list until the response arrives.
   const isFilteredHere = list.is_whole || isWithoutServer;
   const shown = isFilteredHere ? selectProducts(products, query, bySearch()) : list.count > 0 ? products : [];
   const count = isFilteredHere ? shown.length : list.count;
@@ -203,7 +203,7 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
         key={formKey}
         query={query}
         brands={list.brands}
-        // A flavour that an old link has chosen is shown as chosen, offered or not.
+        // A flavour chosen by an old link is shown as chosen, even if it is no longer offered.
         categories={
           query.category && !list.categories.includes(query.category)
             ? [...list.categories, query.category].sort()
@@ -233,7 +233,7 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
             : 'Free delivery on all orders'}
         </p>
       </div>
-      {isAnswered && list.correction && wanted !== '' ? (
+      {isAnswered && list.correction && searchText !== '' ? (
         <p className="mb-4 text-lg">
           Did you mean{' '}
           <Link
@@ -245,11 +245,11 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
           ?
         </p>
       ) : null}
-      {/* Only a search with a figure can be about a price. */}
-      {shown.length > 0 && isAnswered && /\d/.test(wanted) ? (
+      {/* Only a search with a digit can be about a price. */}
+      {shown.length > 0 && isAnswered && /\d/.test(searchText) ? (
         <Suspense fallback={null}>
           <SearchHint
-            search={wanted}
+            search={searchText}
             byPrice={query.sort === 'price' ? null : pathOf({ ...query, sort: 'price' })}
             onSortByPrice={() => status.current?.focus({ preventScroll: true })}
           />
@@ -271,7 +271,7 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
             <Suspense fallback={null}>
               <Pages
                 list={list}
-                pathOf={(page) => pathOf(asked, page)}
+                pathOf={(page) => pathOf(loadedQuery, page)}
                 first={first}
                 shownCount={shown.length}
               />
@@ -282,8 +282,8 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
         <Suspense fallback={<NothingFoundTitle />}>
           <NothingFound
             products={products}
-            search={wanted}
-            // It goes with the words around it: the focus moves to the number of drinks.
+            search={searchText}
+            // The link disappears together with its sentence: focus moves to the number of drinks.
             onShowAll={() => status.current?.focus({ preventScroll: true })}
           />
         </Suspense>
@@ -294,18 +294,18 @@ function Catalogue({ list, asked, deliveryFee }: CatalogueProps) {
 
 interface ShownPages {
   query: string;
-  /** The page that the list begins with. */
+  /** The first page of the list. */
   first: number;
   pages: Products[];
 }
 
-/** What "Show more" has put together in this document: Back shows it again. */
+/** The pages added by "Show more" in this document: Back shows them again. */
 let shownBefore: ShownPages | null = null;
 
-/** A page of a list, after the pages that it was added to. */
-function useShownPages(list: List, asked: CatalogueQuery): { first: number; products: Products } {
+/** A page of a list after the pages that it was added to. */
+function useShownPages(list: List, loadedQuery: CatalogueQuery): { first: number; products: Products } {
   const shown = useMemo(() => {
-    const query = pathOf(asked);
+    const query = pathOf(loadedQuery);
     const before = shownBefore;
     const isNext =
       !list.is_whole &&
@@ -315,7 +315,7 @@ function useShownPages(list: List, asked: CatalogueQuery): { first: number; prod
     const first = isNext ? before.first : list.page;
     const earlier = isNext ? before.pages.slice(0, list.page - first) : [];
     return { query, first, pages: [...earlier, list.products] };
-  }, [list, asked]);
+  }, [list, loadedQuery]);
   useEffect(() => {
     shownBefore = shown;
   }, [shown]);
@@ -324,7 +324,7 @@ function useShownPages(list: List, asked: CatalogueQuery): { first: number; prod
   return { first: shown.first, products };
 }
 
-/** What the list is narrowed to, where the fields that say so are in the sheet. */
+/** The active filters, for when their fields are in the closed sheet. */
 function Chosen({ query }: { query: CatalogueQuery }) {
   return (['category', 'brand'] as const).map((field) =>
     query[field] ? (
@@ -343,10 +343,10 @@ function Chosen({ query }: { query: CatalogueQuery }) {
   );
 }
 
-// A search goes without it where its code does not load.
+// If the code does not load, the search has no hint.
 const SearchHint = lazy(() => import('./search-hint.tsx').catch(() => ({ default: () => null })));
 
-// Loaded on use: without its code, a list without groups is shown.
+// Loaded on use: until then, the list is shown without groups.
 const Groups = lazy(() =>
   import('./product-groups.tsx').catch(() => ({
     default: ({ groups }: ProductGroupsProps) => (
@@ -370,12 +370,12 @@ function Cards({ products }: { products: CardProduct[] }) {
 
 const NothingFound = lazy(() => import('./nothing-found.tsx').catch(() => ({ default: NothingFoundTitle })));
 
-/** Until the code of `NothingFound` has loaded, and without a network. */
+/** Until the code of `NothingFound` has loaded, and offline. */
 function NothingFoundTitle() {
   return <h2 className="py-8 text-center text-3xl md:py-12">No products found</h2>;
 }
 
-/** Nothing is sold yet: there is nothing to search either. */
+/** An empty shop: nothing to search either. */
 function EmptyShop() {
   return (
     <div className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg">

@@ -4,10 +4,10 @@ import { useSearchParams } from 'react-router';
 import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
 
-// Browsers refuse URLs that change with every key.
+// Debounced: browsers limit how often a page may change its URL.
 const typingPauseMs = 250;
 
-/** Another page of the same list leaves the form as it is. */
+/** Another page of the same list does not change the form. */
 function withoutPage(parameters: URLSearchParams): URLSearchParams {
   const others = new URLSearchParams(parameters);
   others.delete('page');
@@ -15,9 +15,9 @@ function withoutPage(parameters: URLSearchParams): URLSearchParams {
 }
 
 /**
- * `formKey` changes whenever the URL changed from outside, by a link or the back button: the form starts again then.
- * @param isSheetOpen while the filter sheet is open its history entry is the current one, and closing it returns to the entry
- *   of the page: what is chosen is written there
+ * `formKey` changes whenever a link or the Back button changed the URL: the form is then mounted again.
+ * @param isSheetOpen while the filter sheet is open its history entry is the current one, and closing it returns to
+ * the page's entry: the query is written to that entry
  */
 export function useCatalogueQuery(isSheetOpen: boolean) {
   const [parameters, setParameters] = useSearchParams();
@@ -41,10 +41,10 @@ export function useCatalogueQuery(isSheetOpen: boolean) {
   }
 
   const write = useEffectEvent((next: CatalogueQuery) => {
-    const wanted = writeCatalogueQuery(next);
-    setWritten(wanted.toString());
+    const nextParameters = writeCatalogueQuery(next);
+    setWritten(nextParameters.toString());
     setUnwritten(null);
-    setParameters(wanted, { replace: true, preventScrollReset: true });
+    setParameters(nextParameters, { replace: true, preventScrollReset: true });
   });
   useEffect(() => {
     if (!unwritten || !mayWrite) return;

@@ -21,7 +21,7 @@ const answer = {
   payments: [{ id: 'p', charge_cents: 95_100, receipt: 'UKL3AB12CD', completed_at: '2026-11-21T06:05:00Z' }],
 };
 
-test('a receipt names what was bought and what was paid', () => {
+test('a receipt contains items and payments', () => {
   expect(readReceipt(answer)).toMatchObject({
     orderNumber: 'ORD-1042',
     customerName: 'Amina Kamau',
@@ -30,7 +30,7 @@ test('a receipt names what was bought and what was paid', () => {
   });
 });
 
-test('what is no receipt in full is none', () => {
+test('rejects an incomplete receipt', () => {
   expect(readReceipt({ ...answer, is_masked: true })).toBeNull();
   expect(readReceipt({ ...answer, order_number: undefined })).toBeNull();
   expect(readReceipt([answer])).toBeNull();

@@ -2,10 +2,10 @@
 import type { OrderFacts } from '../../../domain/order-meaning.ts';
 import type { Store } from '../../lib/store.ts';
 import {
-  failedLookUp,
+  failedLookup,
   failedToFetch,
-  type LookUp,
   type OrderDetails,
+  type OrderLookup,
   readOrderFacts,
   readTrackedOrder,
   type TrackedOrder,
@@ -44,34 +44,34 @@ export interface OrderReceipt
   payments: ReceiptPayment[];
 }
 
-export type ReceiptLookUp =
+export type ReceiptLookup =
   | { kind: 'found'; receipt: OrderReceipt }
-  /** There is such an order, but nothing proves that it is the caller's. */
+  /** The order exists, but nothing proves that it is the caller's. */
   | { kind: 'closed' }
-  | Exclude<LookUp, { kind: 'found' }>;
+  | Exclude<OrderLookup, { kind: 'found' }>;
 
 /**
- * Looks a receipt up; it does not throw.
+ * Looks up a receipt; does not throw.
  * @param proof the order's access key, or the last four digits of its phone
  */
 export async function lookUpReceipt(
   tables: Store['tables'],
   trackingNumber: string,
   proof: { accessKey?: string | null; phoneLastFour?: string | null },
-): Promise<ReceiptLookUp> {
+): Promise<ReceiptLookup> {
   const { data, error } = await tables.rpc('order_receipt', {
     tracking_number: trackingNumber,
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  if (error) return failedLookUp(error);
+  if (error) return failedLookup(error);
   if (data === null) return { kind: 'missing' };
   if (isRecord(data) && data.is_masked === true) return { kind: 'closed' };
   const receipt = readReceipt(data);
   return receipt ? { kind: 'found', receipt } : failedToFetch;
 }
 
-/** @returns null for an answer that is no receipt */
+/** @returns null for an invalid response */
 export function readReceipt(answer: unknown): OrderReceipt | null {
   const order = readTrackedOrder(answer);
   const facts = readOrderFacts(answer);

@@ -35,12 +35,12 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
   const { details } = order;
   const payment = useRef<HTMLHeadingElement>(null);
   const customer = useRef<HTMLHeadingElement>(null);
-  // The form is gone: focus moves to the heading of its result.
-  const asking = useRef<typeof payment | null>(null);
+  // The form disappears: focus moves to the heading of its result.
+  const sectionToFocus = useRef<typeof payment | null>(null);
   useEffect(() => {
     if (order.isMasked) return;
-    asking.current?.current?.focus();
-    asking.current = null;
+    sectionToFocus.current?.current?.focus();
+    sectionToFocus.current = null;
   }, [order.isMasked]);
   const revealIn = (section: typeof payment, label: string, hint: string) => (
     <RevealForm
@@ -48,7 +48,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
       label={label}
       hint={hint}
       onSubmit={() => {
-        asking.current = section;
+        sectionToFocus.current = section;
       }}
       className="max-w-md"
     />
@@ -72,7 +72,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
           </p>
         </div>
         <Progress status={order.status} />
-        <News order={order} />
+        <StatusAnnouncer order={order} />
         <Actions order={order} meaning={meaning} />
       </section>
 
@@ -168,7 +168,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
   );
 }
 
-/** The time in ms, so that a reservation that ends is not shown any longer. */
+/** The current time in ms, so that an expired reservation is no longer shown. */
 function useNow(first: number): number {
   const [now, setNow] = useState(first);
   useEffect(() => {
@@ -180,7 +180,7 @@ function useNow(first: number): number {
   return now;
 }
 
-/** Shares the page, without the key that opens its personal data, and orders the same again. */
+/** Shares the page without the access key, and orders the same again. */
 function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeaning }) {
   const { config } = useShop();
   const item = order.details?.items[0];
@@ -206,13 +206,13 @@ function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeanin
 }
 
 /** Announces changes to screen readers while the page is open. */
-function News({ order }: { order: TrackedOrder }) {
+function StatusAnnouncer({ order }: { order: TrackedOrder }) {
   const last = useRef(order);
-  const [news, setNews] = useState('');
+  const [announcement, setAnnouncement] = useState('');
   useEffect(() => {
     const before = last.current;
     last.current = order;
-    const told = [
+    const sentences = [
       before.status === order.status
         ? null
         : `Your order is now: ${describeOrderStatus(order.status).label}.`,
@@ -222,11 +222,11 @@ function News({ order }: { order: TrackedOrder }) {
         ? null
         : describeOrder(order, Date.now()).announcement,
     ].filter(Boolean);
-    if (told.length > 0) setNews(told.join(' '));
+    if (sentences.length > 0) setAnnouncement(sentences.join(' '));
   }, [order]);
   return (
     <p aria-live="polite" className="sr-only">
-      {news}
+      {announcement}
     </p>
   );
 }

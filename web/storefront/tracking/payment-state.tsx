@@ -1,4 +1,4 @@
-// Whether an order is paid, in words, and the way to pay it while it is not.
+// Whether an order is paid, and the button to pay it.
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
@@ -6,7 +6,7 @@ import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
-import { PayByTill, ReceiptChat, useTakesTill } from '../payment/pay-by-till.tsx';
+import { PayByTill, ReceiptChat, useHasTill } from '../payment/pay-by-till.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useRememberedOrder } from '../payment/use-remembered-order.ts';
 import type { TrackedOrder } from './tracked-order.ts';
@@ -20,22 +20,22 @@ const tones = {
 interface PaymentStateProps {
   order: TrackedOrder;
   meaning: OrderMeaning;
-  /** From the address of the page, when it holds one. */
+  /** From the page's URL, if present. */
   accessKey: string | null;
   headingRef: React.Ref<HTMLHeadingElement>;
-  /** Asks for the proof that paying needs. */
+  /** Asks for the proof that paying requires. */
   reveal: React.ReactNode;
 }
 
 export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: PaymentStateProps) {
   const known = useRememberedOrder(order.trackingNumber);
-  const takesTill = useTakesTill();
+  const hasTill = useHasTill();
   const orderId = order.id ?? known?.orderId ?? null;
   const total = order.total ?? known?.total ?? null;
   const phone = known?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
   const { kind, tone, title, text, canPay, hasReceipt } = meaning;
   const isPaidByHand = useIsPaidByHand() && kind === 'unpaid';
-  // Until the device's memory is read, a device that has placed orders is taken for the one that placed this order.
+  // Until the stored orders are read, a device with orders counts as the one that placed this order.
   const isUnread = known === undefined && order.isMasked;
 
   return (
@@ -59,7 +59,8 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
             <TextWithAmounts>{isPaidByHand ? 'Waiting for your payment' : title}</TextWithAmounts>
           </span>
         </h3>
-        {/* The reservation is known only after hydration: the space of the longest text keeps what is below in place under a tap. */}
+        {/* The reservation is known only after hydration: reserves the space of the longest text, so that nothing
+            moves under a tap. */}
         <p className={`mt-1 text-ink-soft ${kind === 'unpaid' ? 'min-h-[4lh] sm:min-h-[2lh]' : ''}`}>
           {isPaidByHand ? (
             <>
@@ -90,7 +91,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
         <div className={`basis-full ${isUnread ? 'in-data-[orders]:hidden' : ''}`}>{reveal}</div>
       ) : null}
       {/* Not while a prompt is open: both could be paid. */}
-      {kind === 'unpaid' && takesTill && total !== null ? (
+      {kind === 'unpaid' && hasTill && total !== null ? (
         <details className="group basis-full border-t border-ember-200 pt-2">
           <summary className="inline-flex min-h-11 list-none items-center gap-2 rounded-md font-semibold text-dusk-600 underline underline-offset-2 [&::-webkit-details-marker]:hidden">
             Pay another way
@@ -108,7 +109,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
   );
 }
 
-/** Whether the customer has come from the figures for paying by hand and said that they paid. */
+/** Whether the customer came from the instructions for paying by hand and said that they paid. */
 function useIsPaidByHand(): boolean {
   const { state } = useLocation();
   const [isPaidByHand, setPaidByHand] = useState(false);

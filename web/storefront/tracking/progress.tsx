@@ -1,8 +1,8 @@
-// The four steps of an order and how many of them are behind it.
+// The four steps of an order and how many of them are completed.
 import { describeOrderStatus, trackingProgress, trackingSteps } from '../../../domain/order-status.ts';
 import { Icon } from '../../ui/icons.tsx';
 
-// Side by side, or one below the other where text is so large that four have no room.
+// Side by side; stacked if large text leaves no space for four.
 const steps = 'relative grid grid-cols-4 @max-3xs:grid-cols-1 @max-3xs:gap-3 @max-3xs:px-4';
 
 export function Progress({ status }: { status: string }) {
@@ -19,7 +19,7 @@ export function Progress({ status }: { status: string }) {
           style={{ transform: `scaleX(${filled})` }}
         />
       </div>
-      {/* biome-ignore lint/a11y/noRedundantRoles: Safari drops the list from a list without bullets */}
+      {/* biome-ignore lint/a11y/noRedundantRoles: Safari removes the list role from lists without bullets */}
       <ol role="list" aria-label="Progress of the order" className={steps}>
         {trackingSteps.map((step, position) => {
           const isComplete = position <= index;

@@ -1,4 +1,4 @@
-// The receipt of a paid order, to store or print: items, payments and refunds.
+// The receipt of a paid order, to save or print: items, payments and refunds.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
@@ -24,11 +24,11 @@ import { failedToFetch } from './tracked-order.ts';
 import './receipt-page.css';
 
 export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
-  const asked = loaderData?.asked ?? '';
+  const trackingNumber = loaderData?.trackingNumber ?? '';
   return describePage(matches, {
-    title: `Receipt ${asked}`,
+    title: `Receipt ${trackingNumber}`,
     description: 'What was bought, what was paid and when.',
-    path: `/track-order/${encodeURIComponent(asked)}/receipt`,
+    path: `/track-order/${encodeURIComponent(trackingNumber)}/receipt`,
     isPrivate: true,
   });
 };
@@ -42,23 +42,24 @@ export function headers() {
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
-  const asked = normaliseTrackingNumber(params.trackingNumber);
+  const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
   const accessKey = url.searchParams.get('key');
   const { tables } = context.get(shopContext).store;
-  return { asked, accessKey, lookUp: await lookUpReceipt(tables, asked, { accessKey }) };
+  return { trackingNumber, accessKey, lookup: await lookUpReceipt(tables, trackingNumber, { accessKey }) };
 }
 
 /** Opens the receipt with the digits of the order's phone and adds its access key to the URL. Works without JavaScript. */
 export async function action({ request, params, context }: Route.ActionArgs) {
   const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
-  const asked = normaliseTrackingNumber(params.trackingNumber);
-  const lookUp = await lookUpReceipt(tables, asked, { phoneLastFour });
-  if (lookUp.kind === 'found') throw redirect(orderLink('', asked, lookUp.receipt.accessKey, 'receipt'));
+  const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
+  const lookup = await lookUpReceipt(tables, trackingNumber, { phoneLastFour });
+  if (lookup.kind === 'found')
+    throw redirect(orderLink('', trackingNumber, lookup.receipt.accessKey, 'receipt'));
   return {
     problem:
-      lookUp.kind === 'failed'
-        ? lookUp.message
+      lookup.kind === 'failed'
+        ? lookup.message
         : 'These are not the last four digits of the phone this order was placed with.',
   };
 }
@@ -73,28 +74,30 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
 }
 
 export default function ReceiptPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { asked, accessKey, lookUp } = loaderData;
-  useRememberedKey(asked, lookUp.kind !== 'found' && accessKey === null);
+  const { trackingNumber, accessKey, lookup } = loaderData;
+  useRememberedKey(trackingNumber, lookup.kind !== 'found' && accessKey === null);
   return (
     <div className="page grid max-w-3xl gap-6 pt-8 md:pt-12">
       <div className="flex flex-wrap items-center justify-between gap-3 print:hidden">
         <Link
-          to={orderLink('', asked, accessKey)}
+          to={orderLink('', trackingNumber, accessKey)}
           className="inline-flex min-h-11 items-center gap-2 font-semibold text-dusk-600 underline underline-offset-2"
         >
           <Icon name="chevron" className="size-4 rotate-90" />
           Back to the order
         </Link>
-        {lookUp.kind === 'found' && lookUp.receipt.payments.length > 0 ? <PrintButton /> : null}
+        {lookup.kind === 'found' && lookup.receipt.payments.length > 0 ? <PrintButton /> : null}
       </div>
-      {lookUp.kind === 'found' ? (
-        <Receipt receipt={lookUp.receipt} accessKey={accessKey} />
+      {lookup.kind === 'found' ? (
+        <Receipt receipt={lookup.receipt} accessKey={accessKey} />
       ) : (
         <section className="grid gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
           <h1 className="text-3xl font-extrabold">Receipt</h1>
-          {lookUp.kind === 'closed' || (lookUp.kind === 'failed' && lookUp.isLimited) ? (
+          {lookup.kind === 'closed' || (lookup.kind === 'failed' && lookup.isLimited) ? (
             <>
-              <p className="text-ink-soft">Only the customer of order {asked} can see its receipt.</p>
+              <p className="text-ink-soft">
+                Only the customer of order {trackingNumber} can see its receipt.
+              </p>
               <RevealForm
                 problem={actionData?.problem ?? null}
                 label="Show receipt"
@@ -102,18 +105,18 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
                 className="max-w-sm"
               />
             </>
-          ) : lookUp.kind === 'missing' ? (
+          ) : lookup.kind === 'missing' ? (
             <p className="text-ink-soft">
               There is no order with this number. Please check your tracking number and try again.
             </p>
           ) : (
             <>
               <Notice tone="danger" title="Error">
-                {lookUp.message}
+                {lookup.message}
               </Notice>
               <Link
                 reloadDocument
-                to={orderLink('', asked, accessKey, 'receipt')}
+                to={orderLink('', trackingNumber, accessKey, 'receipt')}
                 className={`${buttonStyle('outline')} justify-self-start`}
               >
                 Try again
@@ -126,7 +129,7 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
   );
 }
 
-/** The device that placed the order may see its receipt: its key is put into the address. */
+/** The device that placed the order may see its receipt: adds its access key to the URL. */
 function useRememberedKey(trackingNumber: string, isWanted: boolean) {
   const navigate = useNavigate();
   useEffect(() => {
@@ -136,7 +139,7 @@ function useRememberedKey(trackingNumber: string, isWanted: boolean) {
 }
 
 function PrintButton() {
-  // Without scripts the browser's own menu prints.
+  // Without JavaScript the browser's own menu prints.
   const [isAwake, setAwake] = useState(false);
   useEffect(() => setAwake(true), []);
   return isAwake ? (
@@ -148,7 +151,7 @@ function PrintButton() {
 
 function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: string | null }) {
   const { settings } = useShop();
-  // Nothing about a paid order depends on the time.
+  // The state of a paid order does not depend on the time.
   const meaning = describeOrder(receipt, 0);
   if (receipt.payments.length === 0) {
     return (

@@ -1,4 +1,4 @@
-// Asks for proof that the order is the customer's: the last four digits of its phone.
+// Asks for the last four digits of the order's phone, as proof that the order is the customer's.
 import { useEffect, useRef } from 'react';
 import { Form, useNavigation } from 'react-router';
 import { Button } from '../../ui/button.tsx';
@@ -15,21 +15,21 @@ interface RevealFormProps {
 
 export function RevealForm({ problem, label, hint, onSubmit, className = '' }: RevealFormProps) {
   const { state } = useNavigation();
-  // Only until it is answered: digits can be typed again while the page is still refreshed.
-  const isAsking = state === 'submitting';
+  // Only until the response: digits can be typed again while the page is still reloading.
+  const isSubmitting = state === 'submitting';
   const form = useRef<HTMLFormElement>(null);
-  // Wrong digits are selected, to be replaced; the field shows the error.
+  // Selects wrong digits, to be replaced; the field shows the error.
   useEffect(() => {
     const digits = form.current?.elements.namedItem('digits');
-    if (problem && !isAsking && digits instanceof HTMLInputElement) digits.select();
-  }, [problem, isAsking]);
+    if (problem && !isSubmitting && digits instanceof HTMLInputElement) digits.select();
+  }, [problem, isSubmitting]);
   return (
     <Form
       ref={form}
       method="post"
       replace
       onSubmit={() => onSubmit?.()}
-      // Right digits lead to the order; wrong ones change nothing that is shown.
+      // Right digits reveal the order; wrong ones change nothing that is shown.
       defaultShouldRevalidate={false}
       preventScrollReset
       className={`grid gap-3 ${className}`}
@@ -39,7 +39,7 @@ export function RevealForm({ problem, label, hint, onSubmit, className = '' }: R
         name="digits"
         inputMode="numeric"
         autoComplete="off"
-        // The whole number also reveals the order, and is required after too many wrong guesses.
+        // The whole number also reveals the order, and is required after too many wrong attempts.
         pattern="[0-9]{4}|[+0-9][0-9 \-]{8,18}"
         title="Please enter four digits"
         maxLength={20}
@@ -47,7 +47,7 @@ export function RevealForm({ problem, label, hint, onSubmit, className = '' }: R
         hint={hint}
         problem={problem ?? undefined}
       />
-      <Button type="submit" tone="quiet" isBusy={isAsking} className="justify-self-start">
+      <Button type="submit" tone="quiet" isBusy={isSubmitting} className="justify-self-start">
         {label}
       </Button>
     </Form>

@@ -1,4 +1,4 @@
-// The short links of text messages: each leads to its order's page.
+// The short links in text messages: each redirects to its order's page.
 import { redirect } from 'react-router';
 import { orderLink, readShortOrderLink } from '../../../domain/order-link.ts';
 import type { Route } from './+types/short-link.ts';

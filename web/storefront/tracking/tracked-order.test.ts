@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createStore } from '../../lib/store.ts';
-import { lookUpOrder, readTrackedOrder, type TrackedOrder, withLookUp, withNews } from './tracked-order.ts';
+import { lookUpOrder, readTrackedOrder, type TrackedOrder, withLookup, withUpdate } from './tracked-order.ts';
 
 const answer = {
   id: 'order-1',
@@ -42,32 +42,32 @@ const masked = readTrackedOrder({
 }) as TrackedOrder;
 const nameOf = (shown: TrackedOrder) => shown.details?.customerName;
 
-const asking = async (respond: () => Response | Promise<Response>) => {
-  const asked: unknown[] = [];
+const lookUp = async (respond: () => Response | Promise<Response>) => {
+  const requests: unknown[] = [];
   const { tables } = createStore(
     { url: 'http://shop.test', key: 'key' },
     {
       fetch: async (_url, init) => {
-        asked.push(JSON.parse(String(init?.body)));
+        requests.push(JSON.parse(String(init?.body)));
         return respond();
       },
     },
   );
-  return { outcome: await lookUpOrder(tables, 'JJ-20261121-1234', { accessKey: 'secret' }), asked };
+  return { outcome: await lookUpOrder(tables, 'JJ-20261121-1234', { accessKey: 'secret' }), requests };
 };
 
-test('an order is found, and asked for with its proof', async () => {
-  const { outcome, asked } = await asking(() => Response.json(answer));
+test('finds an order, and sends the proof', async () => {
+  const { outcome, requests } = await lookUp(() => Response.json(answer));
   expect(outcome).toEqual({ kind: 'found', order });
-  expect(asked).toEqual([
+  expect(requests).toEqual([
     { tracking_number: 'JJ-20261121-1234', access_key: 'secret', phone_last_four: null },
   ]);
 });
 
-test('no order is missing; a refusal is told in its words, a broken connection in the general ones', async () => {
-  expect((await asking(() => Response.json(null))).outcome).toEqual({ kind: 'missing' });
+test('distinguishes a missing order, a refusal and a broken connection', async () => {
+  expect((await lookUp(() => Response.json(null))).outcome).toEqual({ kind: 'missing' });
   const refusal = { code: 'PT429', message: 'Too many look-ups', details: 'too_many_lookups', hint: '' };
-  expect((await asking(() => Response.json(refusal, { status: 429 }))).outcome).toEqual({
+  expect((await lookUp(() => Response.json(refusal, { status: 429 }))).outcome).toEqual({
     kind: 'failed',
     message: 'Too many look-ups',
     isLimited: true,
@@ -83,7 +83,7 @@ test('no order is missing; a refusal is told in its words, a broken connection i
     () => Response.json({}),
     () => Response.json(withoutDatabase, { status: 503 }),
   ]) {
-    expect((await asking(respond)).outcome).toEqual({
+    expect((await lookUp(respond)).outcome).toEqual({
       kind: 'failed',
       message: 'Failed to fetch order details',
       isLimited: false,
@@ -91,7 +91,7 @@ test('no order is missing; a refusal is told in its words, a broken connection i
   }
 });
 
-test('an item whose product is gone is called Product', () =>
+test('an item without a product is named Product', () =>
   expect(
     readTrackedOrder({ ...answer, order_items: [{ id: 'i', quantity: 2, unit_price: 5, product: null }] })
       ?.details?.items,
@@ -99,52 +99,52 @@ test('an item whose product is gone is called Product', () =>
     { id: 'i', quantity: 2, unitPrice: 5, name: 'Product', imageUrl: null, category: null, slug: null },
   ]));
 
-test('what is not said to be open counts as masked', () =>
+test('an order counts as masked by default', () =>
   expect(readTrackedOrder({ ...answer, is_masked: undefined })?.isMasked).toBe(true));
 
-test('a masked order has neither what paying needs nor what opens it', () =>
+test('a masked order has neither id nor access key', () =>
   expect(masked).toMatchObject({ id: null, accessKey: null, liveHandle: 'handle-1' }));
 
-test('an old order is read without its details', () => {
+test('an old masked order has no details', () => {
   const { created_at: _, total_amount: __, order_items: ___, ...old } = shownToAll;
   expect(readTrackedOrder({ ...old, is_masked: true })).toMatchObject({ status: 'pending', details: null });
 });
 
-const news = { status: 'delivered', payment_status: 'paid', updated_at: '2026-11-21T10:00:00Z' };
+const update = { status: 'delivered', payment_status: 'paid', updated_at: '2026-11-21T10:00:00Z' };
 
-test('news change the states and nothing else', () =>
-  expect(withNews(order, news)).toEqual({
+test('an update changes the states and nothing else', () =>
+  expect(withUpdate(order, update)).toEqual({
     ...order,
     status: 'delivered',
     paymentStatus: 'paid',
-    updatedAt: news.updated_at,
+    updatedAt: update.updated_at,
   }));
 
-test('news from before what is shown change nothing', () =>
-  expect(withNews(order, { ...news, updated_at: '2026-11-21T08:59:59Z' })).toBe(order));
+test('ignores an update older than the shown state', () =>
+  expect(withUpdate(order, { ...update, updated_at: '2026-11-21T08:59:59Z' })).toBe(order));
 
-test('personal data that is shown does not hide again', () => {
+test('revealed personal data stays revealed', () => {
   const later = { ...masked, status: 'processing', updatedAt: '2026-11-21T10:00:00Z' };
-  expect(withLookUp(order, later)).toMatchObject({ status: 'processing', id: 'order-1' });
-  expect(nameOf(withLookUp(order, later))).toBe('Amina Otieno');
-  expect(withLookUp(masked, order)).toEqual(order);
+  expect(withLookup(order, later)).toMatchObject({ status: 'processing', id: 'order-1' });
+  expect(nameOf(withLookup(order, later))).toBe('Amina Otieno');
+  expect(withLookup(masked, order)).toEqual(order);
 });
 
-test('that a payment is looked at reaches an open page, masked or not, and is over with it', () => {
+test('a payment review appears on and disappears from an open page, masked or not', () => {
   const checked = readTrackedOrder({ ...answer, payment_check: 'review' }) as TrackedOrder;
   expect(checked.paymentCheck).toBe('review');
-  expect(withLookUp(order, { ...masked, paymentCheck: 'review' })).toEqual(checked);
-  expect(withLookUp(checked, order).paymentCheck).toBeNull();
+  expect(withLookup(order, { ...masked, paymentCheck: 'review' })).toEqual(checked);
+  expect(withLookup(checked, order).paymentCheck).toBeNull();
   expect(readTrackedOrder({ ...answer, payment_check: 'something new' })?.paymentCheck).toBeNull();
 });
 
-test('a look-up from before the last news reveals without turning back the clock', () => {
-  const shown = withNews(masked, news);
-  expect(withLookUp(shown, order)).toMatchObject({ status: 'delivered', isMasked: false });
-  expect(nameOf(withLookUp(shown, order))).toBe('Amina Otieno');
+test('an older lookup reveals the details without reverting the state', () => {
+  const shown = withUpdate(masked, update);
+  expect(withLookup(shown, order)).toMatchObject({ status: 'delivered', isMasked: false });
+  expect(nameOf(withLookup(shown, order))).toBe('Amina Otieno');
 });
 
-test('another order takes the place of the shown one', () => {
+test('another order replaces the shown one', () => {
   const other = { ...masked, trackingNumber: 'JJ-20261121-9999' };
-  expect(withLookUp(order, other)).toBe(other);
+  expect(withLookup(order, other)).toBe(other);
 });

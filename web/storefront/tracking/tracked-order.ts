@@ -11,7 +11,7 @@ export interface TrackedItem {
   name: string;
   imageUrl: string | null;
   category: string | null;
-  /** Of the product's page; null when it is not sold any more. */
+  /** Slug of the product's page; null if it is no longer sold. */
   slug: string | null;
 }
 
@@ -20,12 +20,12 @@ const isPaymentCheck = (value: unknown): value is PaymentCheck =>
 
 export interface TrackedOrder extends OrderFacts {
   trackingNumber: string;
-  /** Names the order's live channel, and opens nothing else. */
+  /** Name of the order's realtime channel; gives no other access. */
   liveHandle: string;
   updatedAt: string;
   /** True without proof that the order is the caller's: name and phone are masked, and the address is missing. */
   isMasked: boolean;
-  /** What paying needs; null while masked. */
+  /** Required for paying; null while masked. */
   id: string | null;
   /** The access key, which replaces the phone's digits next time; null while masked. */
   accessKey: string | null;
@@ -45,10 +45,10 @@ export interface OrderDetails {
   items: TrackedItem[];
 }
 
-export type LookUp =
+export type OrderLookup =
   | { kind: 'found'; order: TrackedOrder }
   | { kind: 'missing' }
-  /** isLimited: the network looked up too many orders; with proof of one it is answered all the same. */
+  /** `isLimited`: too many lookups from this network; a lookup with proof still succeeds. */
   | { kind: 'failed'; message: string; isLimited: boolean };
 
 const fallback = 'Failed to fetch order details';
@@ -56,36 +56,39 @@ export const failedToFetch = {
   kind: 'failed',
   message: fallback,
   isLimited: false,
-} as const satisfies LookUp;
+} as const satisfies OrderLookup;
 
-/** A failed look-up: without a code, or with one of these, a connection failed, in words no shopper should read. */
-export const failedLookUp = ({ code, message, details }: PostgrestError) => ({
+/**
+ * A failed lookup. Without a code, or with one of these codes, the connection failed, and the message is not for
+ * customers.
+ */
+export const failedLookup = ({ code, message, details }: PostgrestError) => ({
   kind: 'failed' as const,
   message: (code && !code.startsWith('PGRST00') && message) || fallback,
   isLimited: details === 'too_many_lookups',
 });
 
 /**
- * Looks an order up (specification §7, Storefront 7 and 8); it does not throw.
+ * Looks up an order (specification §7, Storefront 7 and 8); does not throw.
  * @param proof reveals the order: its access key, or the last four digits of its phone (or the whole number)
  */
 export async function lookUpOrder(
   tables: Store['tables'],
   trackingNumber: string,
   proof: { accessKey?: string | null; phoneLastFour?: string | null } = {},
-): Promise<LookUp> {
+): Promise<OrderLookup> {
   const { data, error } = await tables.rpc('track_order', {
     tracking_number: trackingNumber,
     access_key: proof.accessKey ?? null,
     phone_last_four: proof.phoneLastFour ?? null,
   });
-  if (error) return failedLookUp(error);
+  if (error) return failedLookup(error);
   if (data === null) return { kind: 'missing' };
   const order = readTrackedOrder(data);
   return order ? { kind: 'found', order } : failedToFetch;
 }
 
-/** @returns null for an answer that is no order */
+/** @returns null for an invalid response */
 export function readTrackedOrder(answer: unknown): TrackedOrder | null {
   const facts = readOrderFacts(answer);
   if (!facts || !isRecord(answer)) return null;
@@ -105,7 +108,7 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
   };
 }
 
-/** @returns null for an answer without an order's state */
+/** @returns null for a response without an order's state */
 export function readOrderFacts(answer: unknown): OrderFacts | null {
   if (!isRecord(answer) || typeof answer.status !== 'string') return null;
   const { cancelled_because: reason } = answer;
@@ -156,34 +159,34 @@ function readItem(item: unknown): TrackedItem[] {
 }
 
 /** A live change, without personal data (web/lib/live.ts). */
-export interface OrderNews {
+export interface OrderUpdate {
   status: string;
   payment_status: string;
   updated_at: string;
 }
 
 /** Merges a live change into the shown order. Older changes are ignored. */
-export function withNews(shown: TrackedOrder, news: OrderNews): TrackedOrder {
-  if (Date.parse(news.updated_at) < Date.parse(shown.updatedAt)) return shown;
+export function withUpdate(shown: TrackedOrder, update: OrderUpdate): TrackedOrder {
+  if (Date.parse(update.updated_at) < Date.parse(shown.updatedAt)) return shown;
   return {
     ...shown,
-    status: news.status,
-    paymentStatus: news.payment_status,
-    updatedAt: news.updated_at,
+    status: update.status,
+    paymentStatus: update.payment_status,
+    updatedAt: update.updated_at,
   };
 }
 
-/** The shown order after it was looked up again. What was once shown in full does not hide again. */
-export function withLookUp(shown: TrackedOrder, found: TrackedOrder): TrackedOrder {
+/** Merges another lookup into the shown order. Details that were revealed stay revealed. */
+export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrder {
   if (found.trackingNumber !== shown.trackingNumber) return found;
   if (found.isMasked && !shown.isMasked) {
-    const news = {
+    const update = {
       status: found.status,
       payment_status: found.paymentStatus,
       updated_at: found.updatedAt,
     };
     const { paymentCheck, isRefunding, cancelledBecause } = found;
-    return { ...withNews(shown, news), paymentCheck, isRefunding, cancelledBecause };
+    return { ...withUpdate(shown, update), paymentCheck, isRefunding, cancelledBecause };
   }
   return Date.parse(found.updatedAt) < Date.parse(shown.updatedAt)
     ? { ...found, status: shown.status, paymentStatus: shown.paymentStatus, updatedAt: shown.updatedAt }

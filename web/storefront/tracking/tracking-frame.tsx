@@ -1,4 +1,4 @@
-// The frame of the order tracking: its heading, the search for an order, and a card for what it finds.
+// The layout of order tracking: heading, search form, and a card for the result.
 import { useRef } from 'react';
 import { useNavigate, useNavigation } from 'react-router';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
@@ -6,14 +6,14 @@ import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
 
 interface TrackingFrameProps {
-  /** Tracking number that is looked up; blank before the first search. */
-  asked: string;
-  /** Low above an order: what it shows belongs on the first screen of a phone. */
+  /** The requested tracking number; blank before the first search. */
+  trackingNumber: string;
+  /** Low above an order: its content belongs on the first screen of a phone. */
   isCompact?: boolean;
   children: React.ReactNode;
 }
 
-export function TrackingFrame({ asked, isCompact = false, children }: TrackingFrameProps) {
+export function TrackingFrame({ trackingNumber, isCompact = false, children }: TrackingFrameProps) {
   const isSearching = useNavigation().state === 'loading';
   return (
     <>
@@ -29,7 +29,7 @@ export function TrackingFrame({ asked, isCompact = false, children }: TrackingFr
               Your tracking number came with your order. It begins with JJ.
             </p>
           </div>
-          <TrackingSearch key={asked} asked={asked} isSearching={isSearching} />
+          <TrackingSearch key={trackingNumber} trackingNumber={trackingNumber} isSearching={isSearching} />
         </div>
       </section>
       <div className="page -mt-14 grid gap-6 md:-mt-20">{children}</div>
@@ -37,7 +37,7 @@ export function TrackingFrame({ asked, isCompact = false, children }: TrackingFr
   );
 }
 
-function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: boolean }) {
+function TrackingSearch({ trackingNumber, isSearching }: { trackingNumber: string; isSearching: boolean }) {
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
 
@@ -57,12 +57,12 @@ function TrackingSearch({ asked, isSearching }: { asked: string; isSearching: bo
           ref={input}
           id="tracking"
           name="tracking"
-          defaultValue={asked}
+          defaultValue={trackingNumber}
           placeholder="JJ-20260131-1234"
           autoComplete="off"
           autoCapitalize="characters"
           spellCheck={false}
-          // A whole link may be pasted.
+          // Customers may paste the whole link.
           maxLength={300}
           enterKeyHint="search"
           className={`${inputStyle} on-dusk min-w-[min(14rem,100%)] flex-1 font-semibold tabular-nums placeholder:font-normal`}

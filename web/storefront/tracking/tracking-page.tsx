@@ -1,4 +1,4 @@
-// An order, looked up by its tracking number and followed live.
+// An order, loaded by its tracking number and updated live.
 import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
@@ -14,15 +14,15 @@ import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
 import { RevealForm } from './reveal-form.tsx';
-import { failedToFetch, type LookUp, lookUpOrder, type TrackedOrder } from './tracked-order.ts';
+import { failedToFetch, lookUpOrder, type OrderLookup, type TrackedOrder } from './tracked-order.ts';
 import { TrackingCard, TrackingFrame } from './tracking-frame.tsx';
 
 export const meta: Route.MetaFunction = ({ matches, loaderData }) => {
-  const asked = loaderData?.asked ?? '';
+  const trackingNumber = loaderData?.trackingNumber ?? '';
   return describePage(matches, {
-    title: `Order ${asked}`,
+    title: `Order ${trackingNumber}`,
     description: 'See where your order is: from our fridge to your gate, step by step.',
-    path: `/track-order/${encodeURIComponent(asked)}`,
+    path: `/track-order/${encodeURIComponent(trackingNumber)}`,
     isPrivate: true,
   });
 };
@@ -32,19 +32,24 @@ export function headers() {
 }
 
 /** The number in the query takes precedence over the one in the path (specification §2, Order tracking). */
-const askedNumber = (url: URL, parameter: string) =>
+const trackingNumberOf = (url: URL, parameter: string) =>
   normaliseTrackingNumber(url.searchParams.get('tracking') ?? '') || normaliseTrackingNumber(parameter);
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
-  const asked = askedNumber(url, params.trackingNumber);
+  const trackingNumber = trackingNumberOf(url, params.trackingNumber);
   const accessKey = url.searchParams.get('key');
   const readAt = Date.now();
-  if (!asked) throw redirect('/track-order');
+  if (!trackingNumber) throw redirect('/track-order');
   const { tables } = context.get(shopContext).store;
-  return { asked, accessKey, readAt, lookUp: await lookUpOrder(tables, asked, { accessKey }) };
+  return {
+    trackingNumber,
+    accessKey,
+    readAt,
+    lookup: await lookUpOrder(tables, trackingNumber, { accessKey }),
+  };
 }
 
-/** A look-up that does not reach the server is a failed look-up, not a failed page. */
+/** Reports a request that does not reach the server as a failed lookup, not a failed page. */
 export async function clientLoader({ request, params, serverLoader }: Route.ClientLoaderArgs) {
   try {
     return await withTimeout(serverLoader());
@@ -52,12 +57,12 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
     // Offline, the page may be cached on this device.
     if (error instanceof Response || !navigator.onLine) throw error;
     const url = new URL(request.url);
-    const asked = askedNumber(url, params.trackingNumber);
+    const trackingNumber = trackingNumberOf(url, params.trackingNumber);
     return {
-      asked,
+      trackingNumber,
       accessKey: url.searchParams.get('key'),
       readAt: Date.now(),
-      lookUp: failedToFetch,
+      lookup: failedToFetch,
     };
   }
 }
@@ -66,15 +71,15 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
-  const asked = askedNumber(url, params.trackingNumber);
-  const lookUp = await lookUpOrder(tables, asked, { phoneLastFour });
-  if (lookUp.kind === 'found' && lookUp.order.accessKey) {
-    throw redirect(orderLink('', asked, lookUp.order.accessKey));
+  const trackingNumber = trackingNumberOf(url, params.trackingNumber);
+  const lookup = await lookUpOrder(tables, trackingNumber, { phoneLastFour });
+  if (lookup.kind === 'found' && lookup.order.accessKey) {
+    throw redirect(orderLink('', trackingNumber, lookup.order.accessKey));
   }
   return {
     problem:
-      lookUp.kind === 'failed'
-        ? lookUp.message
+      lookup.kind === 'failed'
+        ? lookup.message
         : 'These are not the last four digits of the phone this order was placed with.',
   };
 }
@@ -89,31 +94,31 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
 }
 
 export default function TrackingPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { asked, accessKey, lookUp, readAt } = loaderData;
-  useLookUpToast(lookUp);
-  const found = lookUp.kind === 'found' ? lookUp.order : null;
-  const own = useOwnOrder(asked, lookUp);
+  const { trackingNumber, accessKey, lookup, readAt } = loaderData;
+  useLookupToast(lookup);
+  const found = lookup.kind === 'found' ? lookup.order : null;
+  const own = useOwnOrder(trackingNumber, lookup);
   const order = found && (!found.isMasked || !own) ? found : own;
   const problem = actionData?.problem ?? null;
 
   return (
-    <TrackingFrame asked={asked} isCompact={found !== null}>
-      {lookUp.kind === 'missing' ? (
+    <TrackingFrame trackingNumber={trackingNumber} isCompact={found !== null}>
+      {lookup.kind === 'missing' ? (
         <TrackingCard>
           <span className="grid size-14 place-items-center rounded-pill bg-dusk-100 text-dusk-700">
             <Icon name="search" className="size-6" />
           </span>
           <h2 className="text-2xl">No Order Found</h2>
           <p className="text-ink-soft">Please check your tracking number and try again</p>
-          <NumberHint asked={asked} />
+          <NumberHint trackingNumber={trackingNumber} />
         </TrackingCard>
       ) : null}
-      {lookUp.kind === 'failed' && !order ? (
+      {lookup.kind === 'failed' && !order ? (
         <TrackingCard>
           <Notice tone="danger" title="Error">
-            {lookUp.message}
+            {lookup.message}
           </Notice>
-          {lookUp.isLimited ? (
+          {lookup.isLimited ? (
             <RevealForm
               problem={problem}
               label="Show my order"
@@ -138,34 +143,37 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
   );
 }
 
-/** The order as the device that placed it may see it: with the access key it remembers. Null until then, and elsewhere. */
-function useOwnOrder(asked: string, lookUp: LookUp): TrackedOrder | null {
+/**
+ * The order as seen by the device that placed it, with the stored access key. Null until loaded, and on other
+ * devices.
+ */
+function useOwnOrder(trackingNumber: string, lookup: OrderLookup): TrackedOrder | null {
   const { config } = useShop();
   const [own, setOwn] = useState<TrackedOrder | null>(null);
   useEffect(() => {
-    const isOpen = lookUp.kind === 'found' && !lookUp.order.isMasked;
-    const accessKey = isOpen ? null : rememberedOrder(asked)?.accessKey;
+    const isOpen = lookup.kind === 'found' && !lookup.order.isMasked;
+    const accessKey = isOpen ? null : rememberedOrder(trackingNumber)?.accessKey;
     if (!accessKey) return;
     let isGone = false;
     import('../../lib/store.ts').then(
       async ({ createStore }) => {
-        const answer = await lookUpOrder(createStore(config).tables, asked, { accessKey });
+        const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey });
         if (!isGone && answer.kind === 'found') setOwn(answer.order);
       },
-      // Without a network the order is shown as it was last known.
+      // Offline, the last known state stays.
       () => {},
     );
     return () => {
       isGone = true;
     };
-  }, [config, asked, lookUp]);
-  return own?.trackingNumber === asked ? own : null;
+  }, [config, trackingNumber, lookup]);
+  return own?.trackingNumber === trackingNumber ? own : null;
 }
 
-/** A toast for each failed lookup, besides the page's own message. */
-function useLookUpToast(lookUp: LookUp) {
+/** A toast for each failed lookup, in addition to the page's own message. */
+function useLookupToast(lookup: OrderLookup) {
   useEffect(() => {
-    if (lookUp.kind === 'missing') {
+    if (lookup.kind === 'missing') {
       showToast({
         topic: 'tracking',
         kind: 'error',
@@ -173,14 +181,14 @@ function useLookUpToast(lookUp: LookUp) {
         text: 'No order found with this tracking number',
       });
     }
-    if (lookUp.kind === 'failed')
-      showToast({ topic: 'tracking', kind: 'error', title: 'Error', text: lookUp.message });
-  }, [lookUp]);
+    if (lookup.kind === 'failed')
+      showToast({ topic: 'tracking', kind: 'error', title: 'Error', text: lookup.message });
+  }, [lookup]);
 }
 
-/** Numbers that customers take for their tracking number. */
-function NumberHint({ asked }: { asked: string }) {
-  const what = describeOtherNumber(asked);
+/** Other numbers that customers mistake for their tracking number. */
+function NumberHint({ trackingNumber }: { trackingNumber: string }) {
+  const what = describeOtherNumber(trackingNumber);
   return what === null ? null : (
     <p className="max-w-prose">
       {what} Your tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text

@@ -2,7 +2,7 @@
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { LastOrderRoom } from '../last-order/last-order-room.tsx';
+import { LastOrderSlot } from '../last-order/last-order-slot.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import type { Route } from './+types/tracking-search-page.ts';
 import { TrackingCard, TrackingFrame } from './tracking-frame.tsx';
@@ -19,14 +19,14 @@ export function headers() {
 }
 
 export function loader({ url }: Route.LoaderArgs) {
-  const asked = normaliseTrackingNumber(url.searchParams.get('tracking') ?? '');
-  if (asked) throw redirect(orderLink('', asked, url.searchParams.get('key')));
+  const trackingNumber = normaliseTrackingNumber(url.searchParams.get('tracking') ?? '');
+  if (trackingNumber) throw redirect(orderLink('', trackingNumber, url.searchParams.get('key')));
   return null;
 }
 
 export default function TrackingSearchPage() {
   return (
-    <TrackingFrame asked="">
+    <TrackingFrame trackingNumber="">
       <TrackingCard>
         <h2 className="text-2xl">From our fridge to your gate</h2>
         <p className="max-w-prose text-ink-soft">
@@ -34,7 +34,7 @@ export default function TrackingSearchPage() {
           refresh.
         </p>
       </TrackingCard>
-      <LastOrderRoom />
+      <LastOrderSlot />
     </TrackingFrame>
   );
 }

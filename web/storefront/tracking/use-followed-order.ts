@@ -1,22 +1,22 @@
-// Updates a shown order: reloads it on changes, or when some may have been missed.
+// Keeps a shown order current: reloads it after changes, or when changes may have been missed.
 import { useEffect, useState } from 'react';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { failedToFetch, lookUpOrder, type TrackedOrder, withLookUp } from './tracked-order.ts';
+import { failedToFetch, lookUpOrder, type TrackedOrder, withLookup } from './tracked-order.ts';
 
-/** In ms: how long a look-up may take, and how long the next one waits, at least and after some that failed. */
-const lookUpTimeoutMs = 10_000;
+/** In ms: the timeout of a lookup, and the shortest and longest delay before the next one. */
+const lookupTimeoutMs = 10_000;
 const shortestWait = 1000;
 const longestWait = 16_000;
-/** Without the live channel, such as behind a proxy that blocks it, the order is looked up this often. */
-const unheardWait = 15_000;
-/** The same without proof: those look-ups are limited per network. */
-const unheardMaskedWait = 60_000;
+/** Polling interval in ms without the live channel, for example behind a proxy that blocks it. */
+const pollIntervalMs = 15_000;
+/** Polling interval without proof: those lookups are limited per network. */
+const maskedPollIntervalMs = 60_000;
 
 /**
- * @param found the order as it was looked up last
- * @param accessKey from the address of the page, when it holds one
+ * @param found the result of the last lookup
+ * @param accessKey from the page's URL, if present
  */
 export function useFollowedOrder(found: TrackedOrder, accessKey: string | null): TrackedOrder {
   const { config } = useShop();
@@ -24,62 +24,62 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
   const [taken, setTaken] = useState(found);
   if (taken !== found) {
     setTaken(found);
-    setShown(withLookUp(shown, found));
+    setShown(withLookup(shown, found));
   }
 
   const { liveHandle, trackingNumber } = found;
   useEffect(() => {
-    let isOver = false;
+    let isStopped = false;
     let stop = () => {};
     const key = accessKey ?? rememberedOrder(trackingNumber)?.accessKey ?? null;
 
-    let isAsking = false;
+    let isLoading = false;
     let isStale = false;
-    async function askAgain() {
+    async function reload() {
       isStale = true;
-      if (isAsking) return;
-      isAsking = true;
-      // A page of an older build gets no live changes.
+      if (isLoading) return;
+      isLoading = true;
+      // A page of an older build receives no live changes.
       const store = await import('../../lib/store.ts').catch(() => null);
       let wait = shortestWait;
-      while (store && isStale && !isOver) {
+      while (store && isStale && !isStopped) {
         isStale = false;
-        const lookUp = lookUpOrder(store.createStore(config).tables, trackingNumber, { accessKey: key });
-        const answer = await withTimeout(lookUp, lookUpTimeoutMs).catch(() => failedToFetch);
-        if (!isOver && answer.kind === 'found') setShown((before) => withLookUp(before, answer.order));
-        // Without an answer the shown state stays, and the change is loaded later.
+        const lookup = lookUpOrder(store.createStore(config).tables, trackingNumber, { accessKey: key });
+        const answer = await withTimeout(lookup, lookupTimeoutMs).catch(() => failedToFetch);
+        if (!isStopped && answer.kind === 'found') setShown((before) => withLookup(before, answer.order));
+        // Without a response the shown state stays, and the change is loaded later.
         if (answer.kind !== 'found') {
           isStale = true;
           wait = Math.min(wait * 2, longestWait);
         } else wait = shortestWait;
-        // However many news there are, they are not worth more than one look-up a second.
+        // At most one lookup per second, however many changes arrive.
         if (isStale) await new Promise((done) => setTimeout(done, wait));
       }
-      isAsking = false;
+      isLoading = false;
     }
     const onReturn = () => {
-      if (document.visibilityState === 'visible') void askAgain();
+      if (document.visibilityState === 'visible') void reload();
     };
-    let isHeard = false;
-    const timer = setInterval(() => !isHeard && onReturn(), key ? unheardWait : unheardMaskedWait);
+    let isLive = false;
+    const timer = setInterval(() => !isLive && onReturn(), key ? pollIntervalMs : maskedPollIntervalMs);
     document.addEventListener('visibilitychange', onReturn);
     import('../../lib/live.ts').then(
       ({ followOrder }) => {
-        if (isOver) return;
+        if (isStopped) return;
         stop = followOrder(config, liveHandle, {
-          // The message is only a hint: the database has the change.
-          onChange: () => void askAgain(),
+          // The message is only a hint: the change is loaded from the database.
+          onChange: () => void reload(),
           onGap(isOpen) {
-            isHeard = isOpen;
-            void askAgain();
+            isLive = isOpen;
+            void reload();
           },
         });
       },
-      // Without a network the order is shown as it was last known.
+      // Offline, the last known state stays.
       () => {},
     );
     return () => {
-      isOver = true;
+      isStopped = true;
       clearInterval(timer);
       document.removeEventListener('visibilitychange', onReturn);
       stop();

@@ -1,0 +1,64 @@
+// Toasts for new events: a paid order, a new inquiry.
+import { useCallback, useRef } from 'react';
+import { useNavigate } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { showToast } from '../../ui/toasts.tsx';
+import { useMember } from '../use-member.tsx';
+import type { RowChange } from './use-live-changes.ts';
+
+/** @returns a handler of changes */
+export function useEventToasts(): (change: RowChange) => void {
+  const { tables } = useMember().staff;
+  const navigate = useNavigate();
+  const go = useRef(navigate);
+  go.current = navigate;
+  const announced = useRef(new Set<string>());
+
+  return useCallback(
+    ({ table, type, row }) => {
+      const id = String(row.id);
+      const isNewEvent =
+        (table === 'payments' &&
+          type === 'UPDATE' &&
+          row.purpose === 'order' &&
+          row.status === 'completed' &&
+          row.refunded_at === null) ||
+        (table === 'inquiries' && type === 'INSERT');
+      if (!isNewEvent || announced.current.has(id)) return;
+      announced.current.add(id);
+      if (table === 'inquiries') {
+        showToast({
+          kind: 'info',
+          title: 'New inquiry',
+          text: `From ${String(row.name)}`,
+          topic: 'inquiry',
+          action: { label: 'Read', run: () => void go.current(`/admin/inquiries?view=${id}`) },
+        });
+        return;
+      }
+      const orderId = String(row.order_id);
+      void tables
+        .from('orders')
+        .select('order_number, customer_name, payment_status')
+        .eq('id', orderId)
+        .maybeSingle()
+        .then(({ data }) => {
+          if (!data) return;
+          const needsReview = data.payment_status === 'needs_review';
+          showToast({
+            kind: 'info',
+            title: row.needs_refund
+              ? 'Paid once more'
+              : needsReview
+                ? 'Payment needs review'
+                : 'New paid order',
+            // The amount does not break at the space after the currency.
+            text: `${data.order_number}, ${formatKes(Number(row.charge_cents)).replace(' ', '\u00a0')}, ${data.customer_name}`,
+            topic: 'paid order',
+            action: { label: 'View', run: () => void go.current(`/admin/orders/${orderId}`) },
+          });
+        });
+    },
+    [tables],
+  );
+}

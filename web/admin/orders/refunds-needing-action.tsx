@@ -1,0 +1,52 @@
+// Refunds that need staff, shown above the orders whatever the filters are.
+import { Link, useSearchParams } from 'react-router';
+import { formatKes } from '../../../domain/money.ts';
+import { useRefundsNeedingAction } from './refund-queries.ts';
+import { ApproveOrWithdraw, ResolveDoubleRefund } from './refund-state.tsx';
+
+export function RefundsNeedingAction() {
+  const [parameters] = useSearchParams();
+  const waiting = useRefundsNeedingAction();
+  if (!waiting || waiting.length === 0) return null;
+  return (
+    <section
+      aria-label="Refunds that wait for you"
+      className="grid gap-2 rounded-md border border-ember-300 bg-ember-50 px-4 py-3 text-sm"
+    >
+      <p className="font-bold">
+        {waiting.length === 1 ? 'One refund needs' : `${waiting.length} refunds need`} a look
+      </p>
+      <ul className="grid gap-3">
+        {waiting.map((refund) => {
+          const order = refund.payment?.order;
+          return (
+            <li key={refund.id} className="flex flex-wrap items-center gap-x-4 gap-y-2">
+              <span>
+                <span className="font-semibold tabular-nums">{formatKes(refund.refund_cents)}</span> of{' '}
+                {order ? (
+                  <Link
+                    to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}
+                    state={{ isFromList: true }}
+                    preventScrollReset
+                    className="tap font-semibold underline"
+                  >
+                    {order.order_number}
+                  </Link>
+                ) : (
+                  `receipt ${refund.receipt}`
+                )}
+                {refund.sent_twice_at
+                  ? ' was sent back twice'
+                  : refund.status === 'requested'
+                    ? `, requested by ${refund.requested_by_email ?? 'a former colleague'}: “${refund.reason}”`
+                    : ": M-PESA hasn't said whether it went back"}
+              </span>
+              {refund.sent_twice_at ? <ResolveDoubleRefund refund={refund} /> : null}
+              {refund.status === 'requested' ? <ApproveOrWithdraw refund={refund} /> : null}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}

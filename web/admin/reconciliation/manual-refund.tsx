@@ -1,0 +1,105 @@
+// Records a refund that staff made outside of the shop, by its receipt.
+import { type FormEvent, useState } from 'react';
+import { formatKes } from '../../../domain/money.ts';
+import { TextField } from '../../ui/field.tsx';
+import { reasonProblem, receiptProblem, receiptRefusal } from '../orders/refund-problems.ts';
+import { touchedByRefunds } from '../orders/refund-queries.ts';
+import { dataOf } from '../table-answer.ts';
+import { useMember } from '../use-member.tsx';
+import { useSave } from '../use-save.ts';
+import type { BookRow } from './difference-texts.ts';
+import { isUnknown } from './difference-texts.ts';
+
+interface ManualRefundProps {
+  /** Id of the form, for the button that submits it. */
+  id: string;
+  row: BookRow;
+  /** The member has confirmed that the payment may belong to an order. */
+  isSure: boolean;
+  note: ReturnType<typeof useRecordManualRefund>;
+}
+
+/**
+ * Records the refund.
+ * @param onSaved called once it is saved
+ */
+export function useRecordManualRefund(onSaved: () => void) {
+  const { tables } = useMember().staff;
+  return useSave<{ row: BookRow; receipt: string; reason: string; isSure: boolean }, unknown>({
+    write: async ({ row, receipt, reason, isSure }) =>
+      dataOf(
+        await tables.rpc('note_refund_by_hand', {
+          payment_id: isUnknown(row) ? null : row.payment_id,
+          receipt: row.receipt,
+          refund_receipt: receipt,
+          reason,
+          is_sure: isSure,
+        }),
+      ),
+    success: 'The refund is noted',
+    failure: 'Failed to note it',
+    isUnsafeToRepeat: true,
+    refresh: ['reconciliation', ...touchedByRefunds],
+    onSuccess: onSaved,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
+  });
+}
+
+export function ManualRefund({ id, row, isSure, note }: ManualRefundProps) {
+  const [receipt, setReceipt] = useState('');
+  const [reason, setReason] = useState('');
+  const [problems, setProblems] = useState<{ receipt?: string | undefined; reason?: string | undefined }>({});
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
+    setProblems(found);
+    if (found.receipt || found.reason) return;
+    note.mutate(
+      { row, receipt, reason, isSure },
+      { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) },
+    );
+  }
+  return (
+    <form
+      id={id}
+      onSubmit={submit}
+      noValidate
+      className="grid gap-4 rounded-md border border-line-strong bg-card p-4"
+    >
+      <p className="text-sm">
+        <span className="font-semibold">
+          {formatKes(row.their_cents ?? row.our_cents ?? 0)} were sent back by hand?
+        </span>{' '}
+        Note it only once the money is sent, with M-PESA's receipt of the refund. The shop moves no money now.
+      </p>
+      <TextField
+        label="Receipt of the refund"
+        required
+        autoComplete="off"
+        autoCapitalize="characters"
+        spellCheck={false}
+        maxLength={20}
+        value={receipt}
+        onChange={(event) => {
+          setReceipt(event.target.value);
+          setProblems(({ reason: other }) => ({ reason: other }));
+        }}
+        disabled={note.isPending}
+        problem={problems.receipt}
+      />
+      <TextField
+        label="Reason"
+        required
+        maxLength={200}
+        autoComplete="off"
+        value={reason}
+        onChange={(event) => {
+          setReason(event.target.value);
+          setProblems(({ receipt: other }) => ({ receipt: other }));
+        }}
+        disabled={note.isPending}
+        problem={problems.reason}
+      />
+    </form>
+  );
+}

@@ -1,0 +1,37 @@
+// The settings that every page reads, and their defaults for when they cannot be read.
+import type { Database } from '../../supabase/types.ts';
+
+/** The public settings. */
+export type ShopSettings = Omit<
+  Database['public']['Tables']['store_settings']['Row'],
+  | 'refund_approval_above'
+  | 'refuses_unknown_payments'
+  | 'payment_messages_months'
+  | 'unpaid_orders_per_phone'
+  | 'reserved_share_percent'
+  | 'order_details_months'
+  | 'inquiries_months'
+  | 'texts_per_day'
+  | 'mails_per_day'
+>;
+
+/** The columns of `ShopSettings`, for a query. */
+export const shopSettingsColumns =
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, updated_at';
+
+export const defaultShopSettings: ShopSettings = {
+  id: true,
+  store_name: 'Jani Juice',
+  support_phone: '+254700000000',
+  chat_phone: '+254700000000',
+  support_email: 'hello@jani.example',
+  instagram_url: 'https://instagram.example/janijuice',
+  facebook_url: 'https://facebook.example/janijuice',
+  tiktok_url: 'https://tiktok.example/@janijuice',
+  delivery_fee: 100,
+  reservation_minutes: 15,
+  till_number: '',
+  paybill_number: '',
+  requires_terms_tick: false,
+  updated_at: '1970-01-01T00:00:00Z',
+};

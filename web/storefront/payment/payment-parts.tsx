@@ -1,0 +1,128 @@
+// Parts shared by the states of the payment dialog.
+import { formatKsh } from '../../../domain/money.ts';
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { Price, TextWithAmounts } from '../../ui/price.tsx';
+import { useShop } from '../layout/use-shop.ts';
+import type { PayableOrder } from './use-payment.ts';
+import './payment-animations.css';
+
+export function Amount({
+  order,
+  charge,
+}: {
+  order: Pick<PayableOrder, 'total' | 'trackingNumber'>;
+  charge: number;
+}) {
+  return (
+    <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
+      <p className="flex flex-wrap items-baseline justify-between gap-x-4">
+        <span className="text-sm text-dusk-200">You pay</span>
+        <Price cents={charge} className="text-3xl" />
+      </p>
+      {charge === order.total ? null : (
+        <p className="mt-1 text-right text-sm text-dusk-200">
+          <TextWithAmounts>{`Your total of ${formatKsh(order.total)}, rounded up to whole shillings`}</TextWithAmounts>
+        </p>
+      )}
+      <p className="mt-3 flex flex-wrap items-baseline justify-between gap-x-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
+        Tracking number{' '}
+        <strong className="font-semibold text-white tabular-nums">{order.trackingNumber}</strong>
+      </p>
+    </div>
+  );
+}
+
+export function TrackingNumber({ number }: { number: string }) {
+  return (
+    <div className="flex w-full flex-wrap items-center justify-between gap-x-4 rounded-lg border border-line bg-card py-2 pr-2 pl-5 text-left">
+      <p>
+        <span className="block text-xs text-ink-soft">Tracking number</span>
+        <strong className="font-semibold tabular-nums">{number}</strong>
+      </p>
+      <CopyButton text={number} what="tracking number" />
+    </div>
+  );
+}
+
+export function PracticeNote({ phone }: { phone: string }) {
+  const { config } = useShop();
+  if (!config.isSimulated) return null;
+  return (
+    <p className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-left text-sm">
+      <strong>This is practice: no money moves.</strong> The prompt goes to a pretend phone instead of yours.{' '}
+      {config.phonePageUrl ? (
+        <a
+          href={`${config.phonePageUrl}?number=${encodeURIComponent(phone.trim())}`}
+          target="_blank"
+          rel="noreferrer"
+          className="-my-2 inline-block py-3 font-semibold text-ember-700 underline underline-offset-2"
+        >
+          Open the practice phone
+        </a>
+      ) : null}
+    </p>
+  );
+}
+
+/** @param phone masked */
+export const promptedElsewhere = (phone: string): string =>
+  `We've already sent a prompt to ${phone}. Answer that one first, or wait about a minute until it ends. Then you can pay with your phone.`;
+
+export function Steps({ phone, charge }: { phone: string; charge: number }) {
+  // Amounts and numbers that wrap are hard to compare.
+  const steps = [
+    phone ? ['Check your phone ', `(${formatPhone(normalisePhone(phone) ?? phone)})`] : ['Check your phone'],
+    ['Check that it asks for ', formatKsh(charge)],
+    ['Enter your M-PESA PIN'],
+  ];
+  return (
+    <ol className="grid w-full max-w-sm grid-cols-1 gap-2.5 text-left">
+      {steps.map(([step, figure], index) => (
+        <li key={step} className="flex items-center gap-3">
+          <span
+            aria-hidden="true"
+            className="grid size-7 shrink-0 place-items-center rounded-pill bg-dusk-100 text-sm font-bold text-dusk-700"
+          >
+            {index + 1}
+          </span>
+          <span>
+            {step}
+            {figure ? <span className="whitespace-nowrap">{figure}</span> : null}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+export function RingingPhone() {
+  return (
+    <span aria-hidden="true" className="payment-phone relative grid size-28 place-items-center">
+      <span className="payment-ripple" />
+      <span className="payment-ripple" />
+      <svg viewBox="0 0 48 80" aria-hidden="true" className="relative h-20" fill="none">
+        <rect x="2" y="2" width="44" height="76" rx="9" className="fill-dusk-900" />
+        <rect x="6.500" y="10" width="35" height="56" rx="3" className="fill-paper" />
+        <rect x="10.500" y="20" width="27" height="26" rx="4" className="fill-leaf-100" />
+        <path d="M15 27h18M15 32h12" strokeWidth="2.500" strokeLinecap="round" className="stroke-leaf-700" />
+        <path
+          d="M16 40h.01M21 40h.01M26 40h.01M31 40h.01"
+          strokeWidth="3.500"
+          strokeLinecap="round"
+          className="stroke-leaf-700"
+        />
+        <circle cx="24" cy="72" r="2.500" className="fill-dusk-500" />
+      </svg>
+    </span>
+  );
+}
+
+export function Spinner() {
+  return (
+    <span
+      aria-hidden="true"
+      className="inline-block size-5 animate-spin rounded-pill border-[3px] border-current/25 border-t-current forced-colors:border-t-[Highlight] motion-reduce:[animation-duration:2.5s]"
+    />
+  );
+}
