@@ -300,7 +300,7 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
   },
 );
 
-test('finds no programs on a machine without them', async () => {
+test('without programs on the PATH, finds those of Debian or none', async () => {
   expect(await findPrograms(undefined, '/nowhere')).toBe(
     await readdir('/usr/lib/postgresql').then(
       (versions) => `/usr/lib/postgresql/${versions.sort((a, b) => Number(b) - Number(a))[0]}/bin`,
