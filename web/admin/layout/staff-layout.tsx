@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
+import { SkipLink } from '../../ui/skip-link.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
@@ -156,12 +157,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 
   return (
     <div className="flex min-h-dvh">
-      <a
-        href="#main"
-        className="sr-only z-50 rounded-md bg-dusk-900 px-5 py-3 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3"
-      >
-        Skip to content
-      </a>
+      <SkipLink />
       <div
         aria-hidden="true"
         data-loading={isNavigating || undefined}

@@ -4,6 +4,7 @@ import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-
 import { reportPageView } from '../../lib/analytics.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { reload } from '../../ui/reload.ts';
+import { SkipLink } from '../../ui/skip-link.tsx';
 import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
@@ -84,12 +85,7 @@ function Frame({ children }: { children: React.ReactNode }) {
   return (
     <>
       <StorefrontSheet />
-      <a
-        href="#main"
-        className="sr-only z-50 rounded-md bg-dusk-900 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:px-5 focus:py-3"
-      >
-        Skip to content
-      </a>
+      <SkipLink />
       <div
         aria-hidden="true"
         data-loading={isNavigating || undefined}

@@ -1,0 +1,11 @@
+/** The first link of a page: leads past the header to `#main`, and shows once it has the focus. */
+export function SkipLink() {
+  return (
+    <a
+      href="#main"
+      className="sr-only z-50 rounded-md bg-dusk-900 font-bold text-white focus:not-sr-only focus:fixed focus:top-3 focus:left-3 focus:px-5 focus:py-3"
+    >
+      Skip to content
+    </a>
+  );
+}
