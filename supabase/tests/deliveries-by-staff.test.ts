@@ -153,6 +153,30 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    test.runIf(kind === 'postgresql')(
+      'does not replace an assignment that is committed in the meantime',
+      async () => {
+        const order = await makePaidOrder();
+        let late: Promise<unknown> | undefined;
+        await database.transaction(async (session) => {
+          await session.query(`update public.deliveries set delivery_person = 'Joseph' where order_id = $1`, [
+            order,
+          ]);
+          late = assign(order, kamau).catch((error: unknown) => error);
+          await expect
+            .poll(async () => {
+              const { rows: waiting } = await database.query(
+                `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+              );
+              return waiting.length;
+            })
+            .toBe(1);
+        });
+        expect(await late).toMatchObject({ detail: 'delivery_already_assigned' });
+        expect((await deliveryOf(order)).delivery_person).toBe('Joseph');
+      },
+    );
+
     test('an edit with the current version changes an assignment but not its status', async () => {
       const order = await makePaidOrder();
       await assign(order, joseph);
