@@ -33,7 +33,7 @@ export default async function openShopForScreens(project: TestProject): Promise<
   project.provide('shop', { url: shop.url, ...shop.keys, outbox: join(dataDir, 'outbox') });
   return async () => {
     await shop.close();
-    await rm(dataDir, { recursive: true, force: true });
+    await rm(dataDir, { recursive: true, force: true, maxRetries: 10 });
     if (problems.length > 0) throw new Error(`Errors in the server's log:\n${problems.join('')}`);
   };
 }
