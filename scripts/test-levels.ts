@@ -16,7 +16,6 @@ export const longTests = [
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const exhaustiveTests = [
-  'backend/database/pglite.test.ts',
   'conformance/data-fuzz.test.ts',
   'server/backups/backups.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',

@@ -2,7 +2,6 @@ import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isExhaustive } from '../../scripts/test-depth.ts';
 import { openPglite } from './pglite.ts';
 import { copyMigratedDatabase } from './throwaway.ts';
 
@@ -27,7 +26,7 @@ test('runs a checkpoint before the write-ahead log grows long', async () => {
   await rm(folder, { recursive: true });
 });
 
-test.runIf(isExhaustive)('reuses the space of deleted rows', async () => {
+test('reuses the space of deleted rows', async () => {
   const grown = async (maxDeadRows: number) => {
     const database = await openPglite(undefined, { maxDeadRows, logCheckIntervalMs: 50 });
     await database.execute('create table public.passing (text text)');
