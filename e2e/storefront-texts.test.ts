@@ -400,7 +400,7 @@ describe('on a phone', () => {
     'a payment that cannot start shows why, and a retry clears it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({
-        expectedFailures: /mobile-money|could not be fetched; asking again/,
+        expectedFailures: /mobile-money|could not be fetched; polling again/,
       });
       await order(page, shop.url, 'mango-can', { ...amina, phone: '0724005502' });
       const number = dialogOf(page).getByLabel(/phone number/);
