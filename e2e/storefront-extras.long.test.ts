@@ -489,7 +489,7 @@ describe('offline', () => {
 
   story('a payment continues while the phone is offline, and the dialog says so', async ({ newVisitor }) => {
     const { page, context } = await newVisitor({
-      expectedFailures: new RegExp(`could not be fetched; asking again|${offline.expectedFailures.source}`),
+      expectedFailures: new RegExp(`could not be fetched; polling again|${offline.expectedFailures.source}`),
     });
     await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0711006903' });
     const pending = { success: true, payment: { status: 'processing', result_code: null } };
