@@ -266,3 +266,22 @@ test('stops reading a body in tiny chunks, but not one in small chunks', async (
     expect(chunks).toBeGreaterThanOrEqual(count);
   }
 });
+
+test('does no work on a request whose first packet has a body in tiny chunks', async () => {
+  let handled = 0;
+  await start((request, response) => {
+    handled += 1;
+    request.resume().on('end', () => response.end('whole'));
+  }, {});
+  const send = async (count: number) => {
+    const sender = await open(0);
+    const head = 'POST / HTTP/1.1\r\nhost: shop.example\r\ntransfer-encoding: chunked\r\n\r\n';
+    sender.client.write(`${head}${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`);
+    return sender;
+  };
+  await (await send(5_000)).closed;
+  expect(handled).toBe(0);
+  const { received } = await send(60);
+  await expect.poll(received).toBeGreaterThan(0);
+  expect(handled).toBe(1);
+});

@@ -330,6 +330,11 @@ export function limitConnections(
     const handle = () => {
       for (const listener of listeners) listener(request, response);
     };
+    // The chunks of the same packet are counted first: a body of tiny chunks is disconnected before any work on the request.
+    const handleAfterPacket = () =>
+      setImmediate(() => {
+        if (!socket.destroyed) handle();
+      });
     if (connection.request instanceof BoundedRequest) bodyMemory.forget(connection.request);
     connection.request = request;
     if (request instanceof BoundedRequest) request.memory = bodyMemory;
@@ -340,8 +345,9 @@ export function limitConnections(
       if (!socket.destroyed) waiting.shift()?.();
     });
     // Responses are sent in the order of the requests: work on the next one would only wait, or be lost when the client disconnects.
-    if (responses.size === 1) handle();
-    else waiting.push(handle);
+    const begin = request.headers['transfer-encoding'] === undefined ? handle : handleAfterPacket;
+    if (responses.size === 1) begin();
+    else waiting.push(begin);
   });
 
   // Node disconnects a client that sends nothing; without this listener it would also disconnect those that wait for us.
