@@ -6,19 +6,14 @@ import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { expectedFailures: /409 \(|429 \(/ });
 const longStory = inLongRun(story);
 

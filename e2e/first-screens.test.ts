@@ -6,7 +6,7 @@ import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { mainCase } from './selection.ts';
 import { amina, order, trackingNumberIn } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -14,12 +14,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 
 async function boxOf(part: Locator) {

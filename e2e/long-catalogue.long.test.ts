@@ -5,7 +5,7 @@ import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { asOwner } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -27,12 +27,7 @@ beforeAll(async () => {
   }));
   await asOwner(shop, '/rest/v1/products', 'POST', crates);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const sizes = [
   ['on a phone', phone],

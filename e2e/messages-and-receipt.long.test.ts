@@ -9,7 +9,7 @@ import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { mailsTo, textsTo } from './mailbox.ts';
 import { amina, order, payButton, type Shopper } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -17,12 +17,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: desktop });
 
 interface Message {

@@ -5,7 +5,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, openBrowser } from './browser.ts';
 import { amina, order, payButton, trackingNumberIn } from './shopper.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -14,12 +14,7 @@ beforeAll(async () => {
   // So that each visitor can come from a network of their own.
   [shop, browser] = await Promise.all([openShop({ TRUSTED_PROXIES: '1' }), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 
 interface Row {

@@ -13,7 +13,7 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from './shopper.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -30,12 +30,7 @@ beforeAll(async () => {
     return (await call('finish_statement_pull', finished)).ok;
   }, 'the statement is registered and pulled');
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 

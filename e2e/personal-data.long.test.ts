@@ -7,19 +7,14 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 // A change that came too late is logged on the console as well, for developers.
 const story = storyIn(() => browser, { expectedFailures: /Failed to save the text/ });
 

@@ -7,7 +7,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, statusButton } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -87,12 +87,7 @@ beforeAll(async () => {
   await makeOrder('Chebet Ruto', 3);
   for (let index = 0; index < 8; index += 1) await makeOrder(`Regular ${index}`, 3000 + index);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');

@@ -11,7 +11,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -19,12 +19,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 
 interface Product {
   id: string;

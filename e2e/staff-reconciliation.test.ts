@@ -8,7 +8,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 const paybill = '174379';
 const till = '5550174';
@@ -25,12 +25,7 @@ beforeAll(async () => {
     return (ledger as { urls: unknown }).urls !== null;
   }, 'the addresses for money without a prompt are registered');
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: desktop });
 const longStory = inLongRun(story);
 

@@ -8,7 +8,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { askAsStaff, asOwner, enterAsStaff } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -22,12 +22,7 @@ beforeAll(async () => {
   });
   [product] = (await answer.json()) as [typeof product];
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 
 interface Order {
   id: string;

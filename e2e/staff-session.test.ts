@@ -13,7 +13,7 @@ import {
   sessionOf,
   statusButton,
 } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -21,12 +21,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 
 /** What a screen asks for while its session ends. */
 const refusals = /40[136] .*\/(auth|rest)\/v1\/|This account is not admin, or not active/;

@@ -6,19 +6,14 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 // A rejected change is also logged on the console, for diagnosis.
 const story = storyIn(() => browser, { expectedFailures: /Failed to save settings/ });
 const longStory = inLongRun(story);

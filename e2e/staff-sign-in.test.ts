@@ -8,7 +8,7 @@ import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -16,12 +16,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: desktop });
 const longStory = inLongRun(story);
 

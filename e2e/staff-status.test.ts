@@ -8,7 +8,7 @@ import { textsTo } from './mailbox.ts';
 import { type Order, placeOrder, placePaidOrder, readOrder } from './placed-orders.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -16,12 +16,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 
 const openOrders = async (page: Page, search: string): Promise<void> => {
   await page.goto(`${shop.url}/admin/orders?search=${encodeURIComponent(search)}`);

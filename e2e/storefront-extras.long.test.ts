@@ -16,7 +16,7 @@ import {
   trackingNumberIn,
 } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 import { twoVersionsOf } from './two-versions.ts';
 
 let shop: OpenShop;
@@ -25,12 +25,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const viewports = [
   ['on a phone', phone, 1],

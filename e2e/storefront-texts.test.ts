@@ -7,7 +7,7 @@ import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from './shopper.ts';
-import { storyIn } from './story.ts';
+import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
 let browser: Browser;
@@ -15,12 +15,7 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(async () => {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-});
+afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 

@@ -1,6 +1,7 @@
 // A story: a browser test with its own visitors, whose console and messages must stay clean.
 import type { Browser } from 'playwright-core';
 import { expect, test } from 'vitest';
+import type { OpenShop } from '../scripts/open-shop.ts';
 import { type Visitor, visit } from './browser.ts';
 import { technicalMessages } from './technical-messages.ts';
 
@@ -27,4 +28,12 @@ export function storyIn(browser: () => Browser, usually: VisitOptions = {}) {
       expect(technicalMessages(messages), `toasts and alerts of "${task.name}"`).toEqual([]);
     },
   });
+}
+
+/** Closes a file's browser and shop. The server's log must have no warning and no error. */
+export async function closeCleanly(shop: OpenShop, browser: Browser): Promise<void> {
+  await browser.close();
+  const problems = shop.problems();
+  await shop.close();
+  expect(problems, "the server's log").toEqual([]);
 }

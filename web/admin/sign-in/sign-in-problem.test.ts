@@ -14,7 +14,7 @@ test('too many attempts suggest the password reset by email', () =>
     'Too many attempts from your network. Use "Forgot password?" to get in by email, or try again later.',
   ));
 
-test('a blocked account is told to ask the owner', () =>
+test('a blocked account is asked to contact the owner', () =>
   expect(describeSignInProblem(new AuthApiError('User is banned', 400, 'user_banned'))).toBe(
     'This account is blocked. Please ask the owner of the shop.',
   ));
