@@ -14,6 +14,7 @@ import {
   type Person,
   type PlacedOrder,
   people,
+  untilOneQueryWaits,
 } from './shop-database.ts';
 
 interface Delivery {
@@ -163,14 +164,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             order,
           ]);
           late = assign(order, kamau).catch((error: unknown) => error);
-          await expect
-            .poll(async () => {
-              const { rows: waiting } = await database.query(
-                `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-              );
-              return waiting.length;
-            })
-            .toBe(1);
+          await untilOneQueryWaits(database);
         });
         expect(await late).toMatchObject({ detail: 'delivery_already_assigned' });
         expect((await deliveryOf(order)).delivery_person).toBe('Joseph');
@@ -486,14 +480,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await database.transaction(async (session) => {
           await session.query('select from public.orders where id = $1 for update', [order]);
           moved = move(order, delivery);
-          await expect
-            .poll(async () => {
-              const { rows: waiting } = await database.query(
-                `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-              );
-              return waiting.length;
-            })
-            .toBe(1);
+          await untilOneQueryWaits(database);
           await session.query('update public.orders set status = $2 where id = $1', [order, status]);
         });
         await moved;
@@ -518,14 +505,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         // Locks the order, then its delivery, as payments and reviews do.
         await session.query('select from public.orders where id = $1 for update', [order]);
         moved = move(order, 'failed').catch((error: unknown) => error);
-        await expect
-          .poll(async () => {
-            const { rows: waiting } = await database.query(
-              `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-            );
-            return waiting.length;
-          })
-          .toBe(1);
+        await untilOneQueryWaits(database);
         await session.query('select private.create_delivery($1)', [order]);
       });
       expect(await moved).not.toBeInstanceOf(Error);

@@ -15,6 +15,7 @@ import {
   type PlacedOrder,
   people,
   secondStepPassed,
+  untilOneQueryWaits,
 } from './shop-database.ts';
 
 const charge = 95_100;
@@ -251,14 +252,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await database.transaction(async (session) => {
       await session.query('select from public.lease_refunds(at_most => 100)');
       late = settle(first.id, 'succeeded');
-      await expect
-        .poll(async () => {
-          const waiting = await database.query(
-            `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-          );
-          return waiting.rows.length;
-        })
-        .toBeGreaterThan(0);
+      await untilOneQueryWaits(database);
     });
     expect(await late).toMatchObject({ outcome: 'sent_by_another' });
     const { rows } = await database.query('select status from public.refunds where id = $1', [second.id]);

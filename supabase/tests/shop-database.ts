@@ -185,3 +185,15 @@ export async function stockOf(database: Database, productId: string): Promise<nu
   );
   return rows[0]?.stock_quantity ?? Number.NaN;
 }
+
+/** Waits until one query of this database waits for a lock. */
+export async function untilOneQueryWaits(database: Database): Promise<void> {
+  await expect
+    .poll(async () => {
+      const { rows } = await database.query(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      );
+      return rows.length;
+    })
+    .toBe(1);
+}
