@@ -10,8 +10,9 @@ import { useSettings } from '../settings/settings-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
+import { ManualRefundFields, useManualRefundFields } from './manual-refund-fields.tsx';
 import type { WholeOrder } from './order-queries.ts';
-import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
+import { reasonProblem, receiptRefusal } from './refund-problems.ts';
 import {
   isRefundable,
   type PaymentOfOrder,
@@ -157,14 +158,16 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
 
 function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
   const { tables } = useMember().staff;
-  const [receipt, setReceipt] = useState('');
-  const [reason, setReason] = useState('');
-  const [problems, setProblems] = useState<{ receipt?: string | undefined; reason?: string | undefined }>({});
+  const fields = useManualRefundFields();
   const form = useId();
   const save = useSave({
     write: async () =>
       dataOf(
-        await tables.rpc('note_refund_by_hand', { payment_id: payment.id, refund_receipt: receipt, reason }),
+        await tables.rpc('note_refund_by_hand', {
+          payment_id: payment.id,
+          refund_receipt: fields.receipt,
+          reason: fields.reason,
+        }),
       ),
     success: 'The refund is noted with the order',
     failure: 'Failed to note the refund',
@@ -176,10 +179,7 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
   useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
   function submit(event: FormEvent) {
     event.preventDefault();
-    const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
-    setProblems(found);
-    if (found.receipt || found.reason) return;
-    save.mutate(undefined, { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) });
+    if (fields.validate()) save.mutate(undefined, { onError: fields.showRefusal });
   }
   return (
     <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
@@ -189,34 +189,7 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
       />
       <DialogBody>
         <form id={form} onSubmit={submit} noValidate className="grid gap-4">
-          <TextField
-            label="Receipt of the refund"
-            required
-            autoComplete="off"
-            autoCapitalize="characters"
-            spellCheck={false}
-            maxLength={20}
-            value={receipt}
-            onChange={(event) => {
-              setReceipt(event.target.value);
-              setProblems(({ reason: other }) => ({ reason: other }));
-            }}
-            disabled={save.isPending}
-            problem={problems.receipt}
-          />
-          <TextField
-            label="Reason"
-            required
-            maxLength={200}
-            autoComplete="off"
-            value={reason}
-            onChange={(event) => {
-              setReason(event.target.value);
-              setProblems(({ receipt: other }) => ({ receipt: other }));
-            }}
-            disabled={save.isPending}
-            problem={problems.reason}
-          />
+          <ManualRefundFields fields={fields} isDisabled={save.isPending} />
         </form>
       </DialogBody>
       <DialogFooter>

@@ -1,8 +1,8 @@
 // Records a refund that staff made outside of the shop, by its receipt.
-import { type FormEvent, useState } from 'react';
+import type { FormEvent } from 'react';
 import { formatKes } from '../../../domain/money.ts';
-import { TextField } from '../../ui/field.tsx';
-import { reasonProblem, receiptProblem, receiptRefusal } from '../orders/refund-problems.ts';
+import { ManualRefundFields, useManualRefundFields } from '../orders/manual-refund-fields.tsx';
+import { receiptRefusal } from '../orders/refund-problems.ts';
 import { touchedByRefunds } from '../orders/refund-queries.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -46,18 +46,12 @@ export function useRecordManualRefund(onSaved: () => void) {
 }
 
 export function ManualRefund({ id, row, isSure, note }: ManualRefundProps) {
-  const [receipt, setReceipt] = useState('');
-  const [reason, setReason] = useState('');
-  const [problems, setProblems] = useState<{ receipt?: string | undefined; reason?: string | undefined }>({});
+  const fields = useManualRefundFields();
   function submit(event: FormEvent) {
     event.preventDefault();
-    const found = { receipt: receiptProblem(receipt), reason: reasonProblem(reason) };
-    setProblems(found);
-    if (found.receipt || found.reason) return;
-    note.mutate(
-      { row, receipt, reason, isSure },
-      { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) },
-    );
+    if (!fields.validate()) return;
+    const { receipt, reason } = fields;
+    note.mutate({ row, receipt, reason, isSure }, { onError: fields.showRefusal });
   }
   return (
     <form
@@ -72,34 +66,7 @@ export function ManualRefund({ id, row, isSure, note }: ManualRefundProps) {
         </span>{' '}
         Note it only once the money is sent, with M-PESA's receipt of the refund. The shop moves no money now.
       </p>
-      <TextField
-        label="Receipt of the refund"
-        required
-        autoComplete="off"
-        autoCapitalize="characters"
-        spellCheck={false}
-        maxLength={20}
-        value={receipt}
-        onChange={(event) => {
-          setReceipt(event.target.value);
-          setProblems(({ reason: other }) => ({ reason: other }));
-        }}
-        disabled={note.isPending}
-        problem={problems.receipt}
-      />
-      <TextField
-        label="Reason"
-        required
-        maxLength={200}
-        autoComplete="off"
-        value={reason}
-        onChange={(event) => {
-          setReason(event.target.value);
-          setProblems(({ receipt: other }) => ({ receipt: other }));
-        }}
-        disabled={note.isPending}
-        problem={problems.reason}
-      />
+      <ManualRefundFields fields={fields} isDisabled={note.isPending} />
     </form>
   );
 }
