@@ -291,32 +291,18 @@ interface OtherAmountProps {
 
 /** Asks before an amount is saved that differs from the order's. */
 function OtherAmount({ receivedCents, charge, isBusy, onSave, onBack }: OtherAmountProps) {
-  const back = useRef<HTMLButtonElement>(null);
-  useEffect(() => back.current?.focus(), []);
   const difference = formatKes(Math.abs(receivedCents - charge));
   return (
-    <section
-      aria-label="Another amount"
-      className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3"
-    >
-      <div role="alert" className="text-danger">
-        <p className="font-bold">
-          {formatKes(receivedCents)} is {difference} {receivedCents < charge ? 'less' : 'more'} than the
-          order's charge
-        </p>
-        <p className="text-sm">
-          With this amount the order needs your review, and the customer gets a message that you'll call.
-        </p>
-      </div>
-      <div className="flex flex-wrap gap-3">
-        <Button ref={back} tone="quiet" disabled={isBusy} onClick={onBack}>
-          Change the amount
-        </Button>
-        <Button tone="danger" isBusy={isBusy} onClick={onSave}>
-          Save {formatKes(receivedCents)}
-        </Button>
-      </div>
-    </section>
+    <SaveQuestion
+      label="Another amount"
+      title={`${formatKes(receivedCents)} is ${difference} ${receivedCents < charge ? 'less' : 'more'} than the order's charge`}
+      text="With this amount the order needs your review, and the customer gets a message that you'll call."
+      no="Change the amount"
+      yes={`Save ${formatKes(receivedCents)}`}
+      isBusy={isBusy}
+      onNo={onBack}
+      onYes={onSave}
+    />
   );
 }
 
@@ -330,26 +316,51 @@ interface SecondPaymentProps {
 
 /** Asks whether the receipt is for another payment than the one that has just paid the order. */
 function SecondPayment({ title, receipt, isBusy, onSave, onDrop }: SecondPaymentProps) {
-  const drop = useRef<HTMLButtonElement>(null);
-  useEffect(() => drop.current?.focus(), []);
+  return (
+    <SaveQuestion
+      label="Second payment"
+      title={title}
+      text={`Did the customer pay a second time? Then save ${receipt}: it is to be sent back. If both receipts stand for the same money, don't save it.`}
+      no="Don't save it"
+      yes="Save second payment"
+      isBusy={isBusy}
+      onNo={onDrop}
+      onYes={onSave}
+    />
+  );
+}
+
+interface SaveQuestionProps {
+  label: string;
+  title: string;
+  text: string;
+  /** Words of the two buttons. */
+  no: string;
+  yes: string;
+  isBusy: boolean;
+  onNo(): void;
+  onYes(): void;
+}
+
+/** A question in place of the form's buttons. The focus is on the answer that saves nothing. */
+function SaveQuestion({ label, title, text, no, yes, isBusy, onNo, onYes }: SaveQuestionProps) {
+  const first = useRef<HTMLButtonElement>(null);
+  useEffect(() => first.current?.focus(), []);
   return (
     <section
-      aria-label="Second payment"
+      aria-label={label}
       className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3"
     >
       <div role="alert" className="text-danger">
         <p className="font-bold">{title}</p>
-        <p className="text-sm">
-          Did the customer pay a second time? Then save {receipt}: it is to be sent back. If both receipts
-          stand for the same money, don't save it.
-        </p>
+        <p className="text-sm">{text}</p>
       </div>
       <div className="flex flex-wrap gap-3">
-        <Button ref={drop} tone="quiet" disabled={isBusy} onClick={onDrop}>
-          Don't save it
+        <Button ref={first} tone="quiet" disabled={isBusy} onClick={onNo}>
+          {no}
         </Button>
-        <Button tone="danger" isBusy={isBusy} onClick={onSave}>
-          Save second payment
+        <Button tone="danger" isBusy={isBusy} onClick={onYes}>
+          {yes}
         </Button>
       </div>
     </section>
