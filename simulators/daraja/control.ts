@@ -52,6 +52,12 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
     return /^application\/json\b/i.test(type) ? next() : problem(c, 415, 'Send application/json.');
   });
 
+  // What has been shown survives a kill.
+  api.get('*', async (_, next) => {
+    await next();
+    await ledger.durable();
+  });
+
   api.get('/ledger', (c) => {
     const phone = c.req.query('phone');
     const reference = c.req.query('reference');

@@ -6,6 +6,8 @@ import { type LedgerEntry, readEntry } from './ledger-entries.ts';
 export type LedgerFile = {
   /** Resolves when the entry is on disk. Entries appended at the same time share one write. */
   append(entry: LedgerEntry): Promise<void>;
+  /** Resolves when every entry appended so far has been written. */
+  written(): Promise<void>;
   empty(): Promise<void>;
   close(): Promise<void>;
 };
@@ -40,6 +42,7 @@ export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; 
       batch.lines.push(`${JSON.stringify(entry)}\n`);
       return batch.written;
     },
+    written: () => tail,
     empty: () => enqueue(() => handle.truncate(0)),
     async close() {
       await tail;

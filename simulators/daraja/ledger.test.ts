@@ -1,9 +1,11 @@
 // The ledger file survives restarts and kills.
 import { spawn } from 'node:child_process';
+import { pbkdf2 } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startDarajaSimulator } from './simulator.ts';
 import { anyPhone, call, openShop, phoneEndingIn, quick, type TestShop } from './test-shop.ts';
@@ -33,6 +35,22 @@ test('restores pushes, refusals, decisions, deliveries and payments after a rest
   expect(after).toEqual({ ...before, tokensMade: before.tokensMade + 1 });
   expect(after.moneyMoved).toBe(951);
   expect(shop.received).toHaveLength(2);
+});
+
+test('shows only what is on disk', async () => {
+  shop = await openShop({ ...quick, ledgerFile });
+  // Nothing can be written while every thread for files is busy.
+  let busy = true;
+  const hashes = Array.from({ length: 8 }, () => promisify(pbkdf2)('', '', 300_000, 64, 'sha512'));
+  void Promise.any(hashes).then(() => {
+    busy = false;
+  });
+  const accepted = shop.accepted();
+  const { ledger } = shop;
+  await vi.waitUntil(async () => (await ledger()).prompts.length > 0, { timeout: 5_000 });
+  expect(busy).toBe(false);
+  await Promise.all([accepted, ...hashes]);
+  await shop.settled();
 });
 
 test('decides an open prompt after a restart', async () => {

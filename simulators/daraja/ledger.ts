@@ -51,6 +51,8 @@ export type OutgoingMessage = { planned: MessagePlanned; delivered: MessageDeliv
 export type Ledger = {
   /** Applies the entry at once; resolves when it is durable. */
   write(entry: LedgerEntry): Promise<void>;
+  /** Resolves when everything applied so far is durable. */
+  durable(): Promise<void>;
   find(checkoutRequestId: string): Prompt | undefined;
   /** All prompts of a phone, oldest first. */
   ofPhone(phone: string): readonly Prompt[];
@@ -213,6 +215,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       apply(entry);
       await opened?.file.append(entry);
     },
+    durable: async () => opened?.file.written(),
     find: (checkoutRequestId) => prompts.get(checkoutRequestId),
     ofPhone: (phone) => promptsByPhone.get(phone) ?? [],
     prompts: () => prompts.values(),
