@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../server/config.ts';
-import { allocatorSettings } from './allocator.mjs';
+import { memoryEnvironment } from './memory-settings.mjs';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -95,12 +95,14 @@ test.runIf(hasSystemd)('systemd accepts every line of the unit', () => {
 
 test('the unit returns freed memory to the system, with the same settings as the start', () => {
   const unit = read('deploy/jani.service');
-  for (const [name, value] of Object.entries(allocatorSettings)) expect(unit).toContain(`${name}=${value}`);
-  const module = JSON.stringify(new URL('allocator.mjs', import.meta.url).href);
+  for (const [name, value] of Object.entries(memoryEnvironment)) expect(unit).toContain(`${name}=${value}`);
+  const module = JSON.stringify(new URL('memory-settings.mjs', import.meta.url).href);
   const script = `
-    const { applyAllocatorSettings } = await import(${module});
-    applyAllocatorSettings();
-    console.log(JSON.stringify({ pid: process.pid, arenas: process.env.MALLOC_ARENA_MAX }));
+    const { applyMemorySettings } = await import(${module});
+    applyMemorySettings();
+    const { getHeapStatistics } = await import('node:v8');
+    const environment = { ...process.env };
+    console.log(JSON.stringify({ pid: process.pid, heapLimit: getHeapStatistics().heap_size_limit, environment }));
   `;
   const run = (environment: Record<string, string>) => {
     const child = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
@@ -108,11 +110,16 @@ test('the unit returns freed memory to the system, with the same settings as the
       encoding: 'utf8',
     });
     expect(child.stderr).toBe('');
-    return { ...JSON.parse(child.stdout), started: child.pid };
+    const result = JSON.parse(child.stdout);
+    expect(result.pid).toBe(child.pid);
+    return result;
   };
-  const { pid, started, arenas } = run({});
-  expect(pid).toBe(started);
-  const canReplace = process.platform === 'linux' && 'execve' in process;
-  expect(arenas).toBe(canReplace ? '2' : undefined);
-  expect(run({ MALLOC_ARENA_MAX: '7' }).arenas).toBe('7');
+  // As the unit starts it: on every Node.
+  expect(run(memoryEnvironment)).toMatchObject({ environment: memoryEnvironment });
+  expect(run(memoryEnvironment).heapLimit).toBeLessThan(1100 * 2 ** 20);
+  if (process.platform !== 'linux' || !('execve' in process)) return;
+  expect(run({})).toMatchObject({ environment: memoryEnvironment });
+  const own = run({ MALLOC_ARENA_MAX: '7', NODE_OPTIONS: '--max-old-space-size=2048' });
+  expect(own.environment.MALLOC_ARENA_MAX).toBe('7');
+  expect(own.heapLimit).toBeGreaterThan(2000 * 2 ** 20);
 });

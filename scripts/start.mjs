@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { applyAllocatorSettings } from './allocator.mjs';
+import { applyMemorySettings } from './memory-settings.mjs';
 import { build, checkNode, installPackages, root } from './prepare.mjs';
 
-applyAllocatorSettings();
+applyMemorySettings();
 checkNode();
 await installPackages();
 await build();

@@ -4,8 +4,8 @@ import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { allocatorSettings } from '../scripts/allocator.mjs';
 import { freePort } from '../scripts/free-port.ts';
+import { memoryEnvironment } from '../scripts/memory-settings.mjs';
 
 export const root = join(import.meta.dirname, '..');
 
@@ -40,14 +40,18 @@ export async function makeShopProcess(
   let ended: Promise<void> = Promise.resolve();
   let isUp = false;
   const main = pathToFileURL(join(root, 'build/service/main.js')).href;
+  const memorySettings = pathToFileURL(join(root, 'scripts/memory-settings.mjs')).href;
 
   async function start(): Promise<number> {
     const startedAt = performance.now();
     await ended;
-    const script = `const { main } = await import(${JSON.stringify(main)}); await main(${JSON.stringify(root)});`;
+    const script = `
+      (await import(${JSON.stringify(memorySettings)})).applyMemorySettings();
+      await (await import(${JSON.stringify(main)})).main(${JSON.stringify(root)});
+    `;
     const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
       env: {
-        ...allocatorSettings,
+        ...memoryEnvironment,
         ...process.env,
         NODE_ENV: 'production',
         PORT: String(port),

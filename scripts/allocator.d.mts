@@ -1,2 +1,0 @@
-export const allocatorSettings: Readonly<Record<string, string>>;
-export function applyAllocatorSettings(): void;

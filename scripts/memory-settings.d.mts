@@ -1,0 +1,2 @@
+export const memoryEnvironment: Readonly<Record<string, string>>;
+export function applyMemorySettings(): void;

@@ -1,0 +1,31 @@
+// Settings of V8 and of glibc's allocator. By default both retain memory after a flood of requests: together twice what the shop needs.
+import { setFlagsFromString } from 'node:v8';
+
+/** Read before a process begins. An owner's own values take precedence. */
+export const memoryEnvironment = {
+  // In MiB. Without them, Node 24 lets the heap of a busy process grow by 200 MiB before it collects.
+  NODE_OPTIONS: '--max-semi-space-size=8 --max-old-space-size=1024',
+  // Freed blocks of 32 KiB and more, such as parts of request bodies, are returned to the system, and all threads share two arenas.
+  MALLOC_ARENA_MAX: '2',
+  MALLOC_MMAP_THRESHOLD_: '32768',
+  MALLOC_TRIM_THRESHOLD_: '131072',
+};
+
+/**
+ * Makes V8 collect at half of its usual growth, and starts this process again where its environment lacks a setting.
+ * It is not started again before Node 22.15, which cannot replace a process.
+ */
+export function applyMemorySettings() {
+  setFlagsFromString('--heap-growing-percent=50');
+  const options = process.env.NODE_OPTIONS ?? '';
+  const isComplete =
+    Object.keys(memoryEnvironment).every((name) => name in process.env) &&
+    options.includes('--max-semi-space-size');
+  if (isComplete || process.platform !== 'linux' || !('execve' in process)) return;
+  process.execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], {
+    ...memoryEnvironment,
+    ...process.env,
+    // Of two values of one option the last is used.
+    NODE_OPTIONS: `${memoryEnvironment.NODE_OPTIONS} ${options}`.trim(),
+  });
+}
