@@ -151,11 +151,8 @@ begin
   select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
   return not exists (
     select from unnest(private.caller_networks()) as caller (network)
-    join private.rate_limits as known
-      on known.bucket = rule.name
-      and known.subject = rtrim(caller.network || ' ' || is_within_limit.subject)
-      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
-    where known.hits >= rule.allowed * private.allowance_factor(caller.network)
+    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
+      >= rule.allowed * private.allowance_factor(caller.network)
   );
 end
 $$;

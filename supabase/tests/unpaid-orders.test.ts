@@ -501,7 +501,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('an order reads only the rows of its own network while 5,000 others hold units,', () => {
+  describe('an order reads only the rows of its own network while 5,000 others have just placed theirs,', () => {
     // Without products: the check of a foreign key may scan a small table.
     const counted = [
       'public.orders',
@@ -513,7 +513,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ];
     const analyze = () =>
       database.execute(`analyze public.products, public.order_events, ${counted.join(', ')}`);
-    /** Adds orders of 5,000 networks that hold a unit each. */
+    /** Adds orders of 5,000 networks that hold a unit each, and their counted calls. */
     const addOthers = (crowded: string) =>
       database.execute(`
         alter table public.orders disable trigger user;
@@ -533,7 +533,11 @@ describe.each(testDatabases())('on %s', (kind) => {
         insert into private.order_networks (order_id, network, product_id, taken)
         select id, '10.' || n / 256 || '.' || n % 256 || '.' || level, '${crowded}', 1
         from others, unnest(array['1', '0/24']) as level;
-        alter table public.orders enable trigger user`);
+        alter table public.orders enable trigger user;
+        insert into private.rate_limits (bucket, subject, window_start, hits)
+        select l.name, k.network, date_bin(l.within, now(), timestamptz '2000-01-01'), 1
+        from private.limits as l, private.order_networks as k
+        where l.name = 'place_order' and k.product_id = '${crowded}'`);
     const removeOthers = async () => {
       // Otherwise the checks of foreign keys may scan tables for each row, with plans for small ones.
       await analyze();
@@ -541,7 +545,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         alter table public.orders disable trigger user;
         delete from public.orders where customer_name = 'Other';
         alter table public.orders enable trigger user;
-        delete from private.held_units`);
+        delete from private.held_units;
+        delete from private.rate_limits`);
     };
     /** Tables from which a call reads more than 20 rows, and the pages that it reads from all tables and indexes. */
     const measure = (person: 'visitor' | 'service', statement: string, parameters: unknown[]) =>
