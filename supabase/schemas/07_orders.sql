@@ -265,6 +265,8 @@ set search_path = ''
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+-- The functions it calls inherit this: one with an array as parameter would be planned anew at each call.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
