@@ -29,6 +29,23 @@ interface Placed {
   total_amount: number;
 }
 
+/**
+ * Tries one wrong tracking number from each address.
+ * @returns how many were answered, and in how many windows of the limit (ten minutes) they were tried
+ */
+async function guess(visit: Visit, addresses: string[]) {
+  const window = () => Math.floor(Date.now() / 600_000);
+  const first = window();
+  let answered = 0;
+  for (const [index, address] of addresses.entries()) {
+    const { status } = await visit.call(address, 'track_order', {
+      tracking_number: `JJ-20260101-${1000 + index}`,
+    });
+    if (status === 200) answered += 1;
+  }
+  return { answered, windows: window() - first + 1 };
+}
+
 let orders = 0;
 async function place(
   visit: Visit,
@@ -168,14 +185,9 @@ const rules: readonly Rule[] = [
   {
     name: 'H2: 2,000 wrong tracking numbers from 2,000 /64s of a /48 are not all answered',
     async check(visit) {
-      let answered = 0;
-      for (let index = 0; index < 2000; index += 1) {
-        const { status } = await visit.call(`2001:db8:88:${index.toString(16)}::1`, 'track_order', {
-          tracking_number: `JJ-20260101-${1000 + index}`,
-        });
-        if (status === 200) answered += 1;
-      }
-      return answered > 600 ? `${answered} were` : undefined;
+      const addresses = Array.from({ length: 2000 }, (_, index) => `2001:db8:88:${index.toString(16)}::1`);
+      const { answered, windows } = await guess(visit, addresses);
+      return answered > 600 * windows ? `${answered} were, in ${windows} windows` : undefined;
     },
   },
   {
@@ -193,14 +205,8 @@ const rules: readonly Rule[] = [
   {
     name: 'M3: one address does not walk through the numbers of a day',
     async check(visit) {
-      let answered = 0;
-      for (let index = 0; index < 500; index += 1) {
-        const { status } = await visit.call('203.0.114.9', 'track_order', {
-          tracking_number: `JJ-20260102-${1000 + index}`,
-        });
-        if (status === 200) answered += 1;
-      }
-      return answered > 100 ? `${answered} of 500 were answered within a minute` : undefined;
+      const { answered, windows } = await guess(visit, Array(500).fill('203.0.114.9'));
+      return answered > 100 * windows ? `${answered} of 500 were, in ${windows} windows` : undefined;
     },
   },
   {
