@@ -3,8 +3,8 @@ import { setFlagsFromString } from 'node:v8';
 
 /** Read before a process begins. An owner's own values take precedence. */
 export const memoryEnvironment = {
-  // In MiB. Without them, Node 24 lets the heap of a busy process grow by 200 MiB before it collects.
-  NODE_OPTIONS: '--max-semi-space-size=8 --max-old-space-size=1024',
+  // In MiB. The young generation of Node 20: on Node 24 it grows by up to 200 MiB more.
+  NODE_OPTIONS: '--max-semi-space-size=16 --max-old-space-size=1024',
   // Freed blocks of 32 KiB and more, such as parts of request bodies, are returned to the system, and all threads share two arenas.
   MALLOC_ARENA_MAX: '2',
   MALLOC_MMAP_THRESHOLD_: '32768',
@@ -12,11 +12,11 @@ export const memoryEnvironment = {
 };
 
 /**
- * Makes V8 collect at half of its usual growth, and starts this process again where its environment lacks a setting.
+ * Makes V8 collect whenever its heap has doubled, and starts this process again where its environment lacks a setting.
  * It is not started again before Node 22.15, which cannot replace a process.
  */
 export function applyMemorySettings() {
-  setFlagsFromString('--heap-growing-percent=50');
+  setFlagsFromString('--heap-growing-percent=100');
   const options = process.env.NODE_OPTIONS ?? '';
   const isComplete =
     Object.keys(memoryEnvironment).every((name) => name in process.env) &&
