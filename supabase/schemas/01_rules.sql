@@ -76,11 +76,8 @@ comment on function private.has_control_characters is
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
-  perform set_config('response.status', substr(refusal_answer.code, 3), true);
-  return jsonb_build_object(
-    'code', refusal_answer.code, 'message', refusal_answer.message, 'details', refusal_answer.details,
-    'hint', refusal_answer.hint
-  );
+  perform set_config('response.status', substr(code, 3), true);
+  return jsonb_build_object('code', code, 'message', message, 'details', details, 'hint', hint);
 end
 $$;
 comment on function private.refusal_answer is
@@ -116,3 +113,4 @@ comment on function private.is_whole_shillings is 'Whether M-PESA can charge or 
 create function private.nairobi_day(moment timestamptz) returns date
 language sql immutable set search_path = ''
 return (moment at time zone 'Africa/Nairobi')::date;
+comment on function private.nairobi_day is 'The day in Nairobi at a moment.';

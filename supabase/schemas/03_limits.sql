@@ -52,6 +52,7 @@ begin
   ), 0);
 end
 $$;
+comment on function private.hits_so_far is 'Number of hits in the current window, without counting one.';
 
 create table private.storefront_tokens (
   token_hash text primary key,

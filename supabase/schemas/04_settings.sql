@@ -139,18 +139,6 @@ end
 $$;
 comment on function public.staff_settings is 'For staff: all settings, also those that visitors may not read.';
 
-create function private.check_support_email(email text) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if not private.is_email(check_support_email.email) then
-    raise exception using
-      errcode = 'check_violation',
-      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
-      constraint = 'the support address is an e-mail address';
-  end if;
-end
-$$;
-
 create trigger shop_texts_before_change before update on public.shop_texts
   for each row execute function private.before_text_change();
 

@@ -130,7 +130,7 @@ create index order_keys_by_access_key on private.order_keys (access_key);
 create function private.draw_tracking_number() returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
 declare
-  prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
+  prefix text := 'JJ-' || to_char(private.nairobi_day(now()), 'YYYYMMDD') || '-';
   lowest integer;
   number text;
 begin
@@ -169,6 +169,7 @@ begin
   );
 end
 $$;
+comment on function private.placed_order is 'The response of place_order.';
 
 create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
 language sql stable set search_path = '' as $$
@@ -198,25 +199,23 @@ declare
   notes text;
 begin
   -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
-  if octet_length(read_order_details.customer_name) > 4000 then
+  if octet_length(customer_name) > 4000 then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif octet_length(read_order_details.customer_email) > 4000 then
+  elsif octet_length(customer_email) > 4000 then
     perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif greatest(
-    octet_length(read_order_details.delivery_location), octet_length(read_order_details.building), octet_length(read_order_details.unit)
-  ) > 4000 then
+  elsif greatest(octet_length(delivery_location), octet_length(building), octet_length(unit)) > 4000 then
     perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif octet_length(read_order_details.delivery_notes) > 4000 then
+  elsif octet_length(delivery_notes) > 4000 then
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
   end if;
-  name := trim(read_order_details.customer_name);
-  email := trim(read_order_details.customer_email);
-  phone := private.normalised_phone(read_order_details.customer_phone);
-  location := trim(read_order_details.delivery_location);
-  building_name := nullif(trim(read_order_details.building), '');
-  unit_name := nullif(trim(read_order_details.unit), '');
+  name := trim(customer_name);
+  email := trim(customer_email);
+  phone := private.normalised_phone(customer_phone);
+  location := trim(delivery_location);
+  building_name := nullif(trim(building), '');
+  unit_name := nullif(trim(unit), '');
   -- Line feeds stay; other control characters become spaces.
-  notes := nullif(trim(regexp_replace(read_order_details.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+  notes := nullif(trim(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
 
   -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
   if name is null or char_length(name) < 2 or private.has_control_characters(name) then
@@ -265,7 +264,7 @@ set search_path = ''
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- The functions it calls inherit this: one with an array as parameter would be planned anew at each call.
+-- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column

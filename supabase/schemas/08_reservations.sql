@@ -39,6 +39,7 @@ begin
   where i.order_id = return_units.order_id and p.id = i.product_id;
 end
 $$;
+comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
 
 create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer

@@ -69,27 +69,22 @@ $$;
 comment on function public.order_receipt is
   'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
 
-create function private.notify_followers_of_order(order_id uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
-end
-$$;
-
-create function private.notify_order_followers(changed public.orders) returns void
+create function private.notify_order_followers(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Anyone may join the second channel: no personal data, and no order id, which allows paying.
   perform realtime.send(
     jsonb_build_object(
-      'id', channel.id, 'tracking_number', changed.tracking_number, 'status', private.shown_status(changed.status),
-      'payment_status', changed.payment_status, 'updated_at', changed.updated_at
+      'id', channel.id, 'tracking_number', o.tracking_number, 'status', private.shown_status(o.status),
+      'payment_status', o.payment_status, 'updated_at', o.updated_at
     ),
     'UPDATE',
     'order-' || channel.id,
     false
   )
-  from (values (changed.id), (changed.live_handle)) as channel (id);
+  from public.orders as o
+  cross join lateral (values (o.id), (o.live_handle)) as channel (id)
+  where o.id = notify_order_followers.order_id;
 end
 $$;
 comment on function private.notify_order_followers is

@@ -34,8 +34,7 @@ create function public.settle_payment(
 language plpgsql security definer set search_path = '' as $$
 declare
   report private.payment_report := (
-    settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
-    settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+    source, result, result_code, result_description, received_cents, receipt, merchant_request_id, checkout_request_id
   );
   stored_message bigint;
   attempt public.payments;
@@ -158,6 +157,8 @@ begin
   return 'paid';
 end
 $$;
+comment on function private.mark_order_paid is
+  'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, or too few units left. Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
 
 create function private.hold_paid_order(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$

@@ -83,6 +83,7 @@ create function public.find_payment_by_secret(callback_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
   select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
 $$;
+comment on function public.find_payment_by_secret is 'The payment with this secret in its callback URL. Null: none.';
 
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)

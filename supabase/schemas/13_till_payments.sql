@@ -14,7 +14,7 @@ create function public.confirm_till_payment(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
+  code text;
   member uuid := (select auth.uid());
   confirmed_order public.orders;
   known public.payments;
@@ -22,7 +22,10 @@ declare
   settled public.settled_payment;
 begin
   perform private.expect_staff();
-  perform private.check_till_receipt(code, received);
+  code := private.read_receipt(confirm_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
   select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
@@ -69,7 +72,7 @@ comment on function public.confirm_till_payment is
 create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (source, body, source_address)
-  values ('confirmation', store_confirmation.body, store_confirmation.source_address)
+  values ('confirmation', body, source_address)
   returning id;
 $$;
 comment on function public.store_confirmation is
@@ -112,17 +115,19 @@ end
 $$;
 comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
 
-create function private.check_till_receipt(receipt text, received_cents integer) returns void
+create function private.read_receipt(typed text) returns text
 language plpgsql stable set search_path = '' as $$
+declare
+  code text := upper(regexp_replace(typed, '\s', '', 'g'));
 begin
-  if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
+  if code is null or code !~ '^[A-Z0-9]{10}$' then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  elsif private.is_whole_shillings(received_cents) is not true then
-    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
+  return code;
 end
 $$;
-comment on function private.check_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
+comment on function private.read_receipt is
+  'An M-PESA receipt that staff typed, in capitals and without spaces. Refuses anything else.';
 
 create function private.reported_amount(receipt text, typed_cents integer) returns integer
 language sql stable set search_path = '' as $$
@@ -155,14 +160,17 @@ create function public.correct_till_payment(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
+  code text;
   member uuid := (select auth.uid());
   paid_order public.orders;
   known public.payments;
   received integer := correct_till_payment.received_cents;
 begin
   perform private.expect_staff();
-  perform private.check_till_receipt(code, received);
+  code := private.read_receipt(correct_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
   for update;

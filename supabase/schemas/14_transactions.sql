@@ -282,12 +282,9 @@ create function private.store_message_outcome(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if store_message_outcome.message_id is null then
+  if message_id is null then
     insert into public.payment_messages (payment_id, source, body, receipt, outcome)
-    values (
-      store_message_outcome.payment_id, store_message_outcome.source, store_message_outcome.body, store_message_outcome.receipt,
-      store_message_outcome.outcome
-    );
+    values (payment_id, source, body, receipt, outcome);
   else
     update public.payment_messages as m
     set payment_id = coalesce(store_message_outcome.payment_id, m.payment_id),
@@ -387,8 +384,8 @@ create function public.receive_mpesa_transaction(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(trim(receive_mpesa_transaction.receipt));
-  moment timestamptz := coalesce(receive_mpesa_transaction.transacted_at, now());
+  code text := upper(trim(receipt));
+  moment timestamptz := coalesce(transacted_at, now());
   for_order uuid;
   reported public.mpesa_transactions;
   known public.payments;
@@ -396,24 +393,21 @@ declare
   outcome text;
   is_part boolean;
 begin
-  if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
+  if source not in ('confirmation', 'statement') then
     perform private.refuse(400, 'source_unknown', 'Money without a prompt is reported by a confirmation or the statement');
-  elsif coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      null, null, 'unreadable'
-    );
+  elsif coalesce(code, '') = '' or coalesce(received_cents, 0) <= 0 then
+    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable');
     return ('unreadable', null)::public.settled_payment;
   end if;
 
   -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
   loop
-    for_order := private.order_of_transaction(code, receive_mpesa_transaction.reference);
+    for_order := private.order_of_transaction(code, reference);
     begin
       -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
-      if private.order_of_transaction(code, receive_mpesa_transaction.reference) is distinct from for_order then
+      if private.order_of_transaction(code, reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';
       end if;
       exit;
@@ -422,18 +416,12 @@ begin
     end;
   end loop;
 
-  reported := private.store_transaction(
-    receive_mpesa_transaction.source, code, receive_mpesa_transaction.received_cents, receive_mpesa_transaction.reference, moment,
-    receive_mpesa_transaction.payer_phone, receive_mpesa_transaction.payer_name
-  );
+  reported := private.store_transaction(source, code, received_cents, reference, moment, payer_phone, payer_name);
   perform private.add_receipt_to_test(reported);
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
     outcome := 'already_completed';
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      known.id, code, outcome
-    );
+    perform private.store_message_outcome(message_id, source, body, known.id, code, outcome);
     perform private.apply_reported_amount(known, reported);
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
@@ -448,10 +436,7 @@ begin
     or not private.is_whole_shillings(reported.received_cents)
   then
     outcome := 'unmatched';
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      null, code, outcome
-    );
+    perform private.store_message_outcome(message_id, source, body, null, code, outcome);
     return (outcome, null)::public.settled_payment;
   end if;
 
@@ -463,11 +448,11 @@ begin
     returning * into known;
   end if;
   settled := public.settle_payment(
-    payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
+    payment_id => known.id, source => source, body => body,
     result => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
   );
   -- The settlement stored the message again, with its payment.
-  if receive_mpesa_transaction.message_id is not null then
+  if message_id is not null then
     update public.payment_messages as m
     set source_address = stored.source_address, received_at = stored.received_at
     from public.payment_messages as stored

@@ -264,21 +264,21 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  needs_approval boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
+  needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
 begin
-  if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
+  if char_length(trim(coalesce(reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
     payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
     refund_receipt, completed_at
   ) values (
-    open_refund.payment_id, open_refund.transaction_receipt, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason),
-    case when open_refund.sent_by_hand is null then 'reversal' else 'by_hand' end,
-    case when open_refund.sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
-    open_refund.member, (select u.email from auth.users as u where u.id = open_refund.member),
-    case when open_refund.sent_by_hand is not null then private.check_refund_receipt(open_refund.sent_by_hand) end,
-    case when open_refund.sent_by_hand is not null then now() end
+    payment_id, transaction_receipt, receipt, refund_cents, trim(reason),
+    case when sent_by_hand is null then 'reversal' else 'by_hand' end,
+    case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
+    member, (select u.email from auth.users as u where u.id = member),
+    case when sent_by_hand is not null then private.check_refund_receipt(sent_by_hand) end,
+    case when sent_by_hand is not null then now() end
   )
   returning * into opened;
   return opened;

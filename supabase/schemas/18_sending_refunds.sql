@@ -58,11 +58,8 @@ $$;
 create function private.check_refund_receipt(typed text) returns text
 language plpgsql set search_path = '' as $$
 declare
-  code text := upper(regexp_replace(check_refund_receipt.typed, '\s', '', 'g'));
+  code text := private.read_receipt(typed);
 begin
-  if code is null or code !~ '^[A-Z0-9]{10}$' then
-    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  end if;
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code) then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
@@ -414,6 +411,7 @@ create function public.find_refund_by_secret(result_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
   select s.refund_id from private.refund_secrets as s where s.result_secret = find_refund_by_secret.result_secret;
 $$;
+comment on function public.find_refund_by_secret is 'The refund with this secret in its result URLs. Null: none.';
 
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$

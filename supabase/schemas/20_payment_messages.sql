@@ -34,7 +34,7 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'error')
+  values (payment_id, 'callback', body, source_address, 'error')
   returning id;
 $$;
 comment on function public.store_failed_callback is

@@ -215,7 +215,7 @@ begin
   left join private.reconciliation_rows(
     reconciliation_days.since::timestamp at time zone 'Africa/Nairobi',
     (reconciliation_days.until + 1)::timestamp at time zone 'Africa/Nairobi'
-  ) as r on (r.happened_at at time zone 'Africa/Nairobi')::date = d.day::date
+  ) as r on private.nairobi_day(r.happened_at) = d.day::date
   group by d.day
   order by d.day desc;
 end

@@ -52,14 +52,14 @@ language plpgsql set search_path = '' as $$
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   select
-    record_order_event.order_id,
-    record_order_event.kind,
-    case when member.user_id is null then record_order_event.otherwise else 'staff' end,
+    order_id,
+    kind,
+    case when member.user_id is null then otherwise else 'staff' end,
     member.user_id,
     member.email,
-    jsonb_strip_nulls(record_order_event.details || case
+    jsonb_strip_nulls(details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
-      when current_setting('private.although_unpaid', true) = 'yes' and record_order_event.kind = 'status_changed'
+      when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
         then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)

@@ -1,13 +1,5 @@
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
-create function private.order_search_pattern(search text) returns text
-language sql immutable set search_path = '' as $$
-  -- Characters match literally. A line break, which would match across two columns, counts as a space.
-  select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
-$$;
-comment on function private.order_search_pattern is
-  'LIKE pattern for texts that contain the search, in lower case. Null for an empty search.';
-
 create function private.delivery_promise() returns interval
 language sql immutable set search_path = ''
 return interval '60 minutes';
@@ -389,7 +381,10 @@ create function private.find_by_text(
 ) returns uuid[]
 language plpgsql stable set search_path = '' as $$
 declare
-  pattern constant text := private.order_search_pattern(search);
+  -- Characters match literally. A line break, which would match across two columns, counts as a space. Null for an empty search.
+  pattern constant text := '%' || regexp_replace(
+    lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g'
+  ) || '%';
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
   nearby constant integer := case when pattern is null then most else 40 * most end;

@@ -29,7 +29,7 @@ begin
     'payment', (
       select jsonb_build_object(
         'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
+        'refund_receipt', p.refund_receipt
       )
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'

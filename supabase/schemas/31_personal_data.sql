@@ -239,9 +239,7 @@ language plpgsql set search_path = '' as $$
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
   values (
-    log_personal_data_request.kind, private.hash_person(log_personal_data_request.identifier),
-    log_personal_data_request.counts, (select auth.uid()),
-    (select u.email from auth.users as u where u.id = (select auth.uid()))
+    kind, private.hash_person(identifier), counts, (select auth.uid()), (select u.email from auth.users as u where u.id = (select auth.uid()))
   );
 end
 $$;

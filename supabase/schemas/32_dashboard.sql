@@ -50,7 +50,7 @@ comment on function private.counted_page is
 create function public.record_page_views(views jsonb) returns void
 language sql volatile security definer set search_path = '' as $$
   insert into public.page_views as counted (day, path, views)
-  select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
+  select private.nairobi_day(now()), private.counted_page(seen.path), sum(seen.views)::integer
   from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
   where private.counted_page(seen.path) is not null and seen.views > 0
   group by 2
@@ -168,7 +168,7 @@ create function public.daily_figures(days integer default 30) returns table (day
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  today date := (now() at time zone 'Africa/Nairobi')::date;
+  today date := private.nairobi_day(now());
   first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
 begin
   perform private.expect_staff();

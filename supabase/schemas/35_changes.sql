@@ -73,8 +73,11 @@ create trigger categories_before_change before insert or update of name on publi
 create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if old.support_email is distinct from new.support_email then
-    perform private.check_support_email(new.support_email);
+  if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
   end if;
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
@@ -156,7 +159,7 @@ begin
   end if;
   if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
     perform private.queue_messages_of_order(old, new);
-    perform private.notify_order_followers(new);
+    perform private.notify_order_followers(new.id);
   end if;
   perform private.record_order_events(old, new);
   if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
@@ -229,7 +232,7 @@ begin
       perform private.queue_link_with_prompt(new);
     end if;
     if new.status in ('initiating', 'processing') then
-      perform private.notify_followers_of_order(new.order_id);
+      perform private.notify_order_followers(new.order_id);
     end if;
     perform private.record_payment_events(null, new);
     return null;
@@ -243,7 +246,7 @@ begin
   if old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
     old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
   )) then
-    perform private.notify_followers_of_order(new.order_id);
+    perform private.notify_order_followers(new.order_id);
   end if;
   perform private.record_payment_events(old, new);
   return null;
@@ -291,7 +294,7 @@ begin
     perform private.record_refund_in_reconciliation(new);
   end if;
   if new.payment_id is not null then
-    perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
+    perform private.notify_order_followers(p.order_id) from public.payments as p where p.id = new.payment_id;
   end if;
   perform private.record_refund_events(old, new);
   if old.status <> new.status and new.status in ('failed', 'withdrawn') then
