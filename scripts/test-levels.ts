@@ -9,7 +9,12 @@ export const longTests = [
   'torture/torture.test.ts',
   'torture/pooled.test.ts',
   'backend/database/kill.test.ts',
+  'backend/database/pglite.test.ts',
   'backend/storage/kill.test.ts',
+  'server/backups/backups.test.ts',
+  'server/shop.test.ts',
+  'server/start-failure.test.ts',
+  'server/watch-loop.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
 ];
@@ -17,7 +22,6 @@ export const longTests = [
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const exhaustiveTests = [
   'conformance/data-fuzz.test.ts',
-  'server/backups/backups.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
   'supabase/tests/locks.test.ts',
   'supabase/tests/message-budgets.test.ts',
@@ -27,14 +31,14 @@ export const exhaustiveTests = [
 ];
 
 /**
- * Tests of SQL, and of services whose queries are the same on both databases. `npm test` runs
- * them on PostgreSQL where there is one, `npm run test:long` on PGlite. Stories and the tests of drivers, of the data service,
- * of realtime and of backups run on both.
+ * Tests of SQL, and of services that run on both databases. `npm test` runs them on PostgreSQL where there is one,
+ * `npm run test:long` on PGlite. The tests of the drivers and of the data service run on both in `npm test`.
  */
 export const sqlTests = [
   'supabase/**/*.test.ts',
   'server/outbox.test.ts',
-  'conformance/{auth-,storage,one-request,shop-calls}*.test.ts',
+  'backend/realtime/{postgres-changes,service}.test.ts',
+  'conformance/{auth-,realtime,storage,one-request,shop-calls}*.test.ts',
 ];
 
 /** Component tests of staff screens (`web/testing/`). */

@@ -15,7 +15,6 @@ import {
   throwawayDatabase,
 } from '../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { isExhaustive } from '../../scripts/test-depth.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { type Backups, createBackups, isDue } from './backups.ts';
@@ -198,53 +197,46 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     },
   );
 
-  // On the embedded database it takes longest.
-  test.runIf(isExhaustive || kind === 'postgresql')(
-    'a stop aborts a backup without leaving a file, and the next one succeeds',
-    async () => {
-      const backups = backupsOf(database);
-      const running = backups.run();
-      await backups.close();
-      expect(await running).toBeNull();
-      expect(await readdir(join(dataDir, 'backups')).catch(() => [])).toEqual([]);
-      expect(await backupsOf(database).run()).toMatchObject({ outcome: 'verified' });
-    },
-  );
+  test('a stop aborts a backup without leaving a file, and the next one succeeds', async () => {
+    const backups = backupsOf(database);
+    const running = backups.run();
+    await backups.close();
+    expect(await running).toBeNull();
+    expect(await readdir(join(dataDir, 'backups')).catch(() => [])).toEqual([]);
+    expect(await backupsOf(database).run()).toMatchObject({ outcome: 'verified' });
+  });
 });
 
 describe('the embedded database', () => {
-  test.runIf(isExhaustive)(
-    'rejects a restore over a running shop, over data without --replace, or from a damaged file; sets former data aside',
-    async () => {
-      const database = await openShopData('pglite');
-      const { fileName } = (await backupsOf(database).run()) as { fileName: string };
-      const archive = join(dataDir, 'backups', fileName);
-      const restore = (replaces: boolean) => restoreBackup({ archive, dataDir, databaseUrl: null, replaces });
-      await expect(restore(true)).rejects.toThrow(FolderInUse);
-      await database.execute('delete from public.orders');
-      await database.close();
-      await expect(restore(false)).rejects.toThrow(RestoreRefused);
-      const bytes = await readFile(archive);
-      await writeFile(archive, bytes.subarray(0, bytes.length / 2));
-      await expect(restore(true)).rejects.toThrow(BrokenArchive);
-      expect((await readdir(dataDir)).sort(), 'unchanged').toEqual([
-        'backups',
-        'database',
-        'keys.json',
-        'storage',
-      ]);
-      await writeFile(archive, bytes);
+  test('rejects a restore over a running shop, over data without --replace, or from a damaged file; sets former data aside', async () => {
+    const database = await openShopData('pglite');
+    const { fileName } = (await backupsOf(database).run()) as { fileName: string };
+    const archive = join(dataDir, 'backups', fileName);
+    const restore = (replaces: boolean) => restoreBackup({ archive, dataDir, databaseUrl: null, replaces });
+    await expect(restore(true)).rejects.toThrow(FolderInUse);
+    await database.execute('delete from public.orders');
+    await database.close();
+    await expect(restore(false)).rejects.toThrow(RestoreRefused);
+    const bytes = await readFile(archive);
+    await writeFile(archive, bytes.subarray(0, bytes.length / 2));
+    await expect(restore(true)).rejects.toThrow(BrokenArchive);
+    expect((await readdir(dataDir)).sort(), 'unchanged').toEqual([
+      'backups',
+      'database',
+      'keys.json',
+      'storage',
+    ]);
+    await writeFile(archive, bytes);
 
-      const { setAside } = await restore(true);
-      expect((await readdir(setAside ?? '')).sort()).toEqual(['database', 'keys.json', 'storage']);
-      const restored = await openPglite(join(dataDir, 'database'), { sharedBuffers });
-      expect((await restored.query('select from public.orders')).rowCount).toBe(50);
-      await restored.close();
-      const former = await openPglite(join(setAside ?? '', 'database'), { sharedBuffers });
-      expect((await former.query('select from public.orders')).rowCount).toBe(0);
-      await former.close();
-    },
-  );
+    const { setAside } = await restore(true);
+    expect((await readdir(setAside ?? '')).sort()).toEqual(['database', 'keys.json', 'storage']);
+    const restored = await openPglite(join(dataDir, 'database'), { sharedBuffers });
+    expect((await restored.query('select from public.orders')).rowCount).toBe(50);
+    await restored.close();
+    const former = await openPglite(join(setAside ?? '', 'database'), { sharedBuffers });
+    expect((await former.query('select from public.orders')).rowCount).toBe(0);
+    await former.close();
+  });
 });
 
 test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
