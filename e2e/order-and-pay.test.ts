@@ -157,7 +157,7 @@ describe('payment outcomes', () => {
     },
   );
 
-  story.concurrent('a prompt rejected by M-PESA is reported at once', async ({ newVisitor }) => {
+  longStory.concurrent('a prompt rejected by M-PESA is reported at once', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009007' });
     await payButton(page).click();
@@ -207,7 +207,7 @@ describe('an impatient visitor', () => {
     expect(await promptsTo('0715005503')).toHaveLength(1);
   });
 
-  story('who reloads before paying does not order twice', async ({ newVisitor }) => {
+  longStory('who reloads before paying does not order twice', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0715005504' });
@@ -305,14 +305,14 @@ describe('an invalid form', () => {
 });
 
 describe('unavailable products', () => {
-  story('out of stock disables the order button', async ({ newVisitor }) => {
+  longStory('out of stock disables the order button', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop/tamarind-flask`);
     await page.getByText('Out of Stock').first().waitFor();
     expect(await page.getByRole('button', { name: 'Order Now' }).isDisabled()).toBe(true);
   });
 
-  story(
+  longStory(
     'a product that sells out while the form is open is rejected with an explanation',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\).*place_order/ });
@@ -415,7 +415,7 @@ describe('following an order', () => {
     await until(async () => (await status()) === 'processing', 'the page shows processing');
   });
 
-  story(
+  longStory(
     "a stranger sees the status but no personal data without the phone's last digits",
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
@@ -434,7 +434,7 @@ describe('following an order', () => {
     },
   );
 
-  story('an unknown tracking number is reported as not found', async ({ newVisitor }) => {
+  longStory('an unknown tracking number is reported as not found', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/track-order?tracking=JJ-20200101-1000`);
     await page.getByText('No Order Found').first().waitFor();

@@ -263,7 +263,7 @@ story(
   },
 );
 
-story('every field and Place Order are usable on a phone in landscape', async ({ newVisitor }) => {
+longStory('every field and Place Order are usable on a phone in landscape', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: { width: 740, height: 360 } });
   await openOrderDialog(page, shop.url, 'mango-flask');
   const dialog = dialogOf(page);
@@ -309,7 +309,7 @@ story('every field and Place Order are usable on a phone in landscape', async ({
     .toBe(true);
 });
 
-story('without JavaScript, a sent message shows its result in view', async ({ newVisitor }) => {
+longStory('without JavaScript, a sent message shows its result in view', async ({ newVisitor }) => {
   for (const viewport of [phone, desktop]) {
     const { page } = await newVisitor({ viewport, javaScriptEnabled: false });
     await page.goto(`${shop.url}/contact`);
@@ -329,7 +329,7 @@ story('without JavaScript, a sent message shows its result in view', async ({ ne
   }
 });
 
-story('a page whose data cannot be loaded says so and links to other pages', async ({ newVisitor }) => {
+longStory('a page whose data cannot be loaded says so and links to other pages', async ({ newVisitor }) => {
   const { page } = await newVisitor({ expectedFailures: /50\d/ });
   await page.goto(`${shop.url}/delivery`);
   await page.route('**/contact.data*', (route) => route.fulfill({ status: 500, body: 'no' }));

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { mainCase } from './selection.ts';
+import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, statusButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -107,6 +107,7 @@ describe.each(
 )('%s', (where, viewport) => {
   const isPhone = viewport === phone;
   const story = storyIn(() => browser, { viewport });
+  const longStory = inLongRun(story);
   const rowOf = (page: Page, text: string) =>
     page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: text });
   const open = async (page: Page, path: string, heading: string) => {
@@ -182,7 +183,7 @@ describe.each(
     await page.getByText('1 delivery', { exact: true }).waitFor();
   });
 
-  story('filters combine, are part of the URL, and survive opening an order', async ({ newVisitor }) => {
+  longStory('filters combine, are part of the URL, and survive opening an order', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -260,7 +261,7 @@ describe.each(
     expect(presses).toBe(6);
   });
 
-  story('CSV files have Nairobi time, receipt, fee and notes', async ({ newVisitor }) => {
+  longStory('CSV files have Nairobi time, receipt, fee and notes', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const exportList = async (path: string, heading: string) => {
@@ -288,7 +289,7 @@ describe.each(
     expect(deliveries[1]).toContain("'=Blue gate");
   });
 
-  story('packing slip, receipt and list print without the rest of the screen', async ({ newVisitor }) => {
+  longStory('packing slip, receipt and list print without the rest of the screen', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await holdPrinter(page);

@@ -125,83 +125,86 @@ describe.each(
   const rowOf = (page: Page, text: string) => rows(page).filter({ hasText: text });
   const orderCount = (page: Page, count: string) => page.getByText(count, { exact: true }).waitFor();
 
-  story('a long list loads while scrolling, is searched, filtered and exported', async ({ newVisitor }) => {
-    const { page } = await newVisitor();
-    await enterAsStaff(shop, page);
-    await openOrders(page);
-    await page.getByText('Manage customer orders').waitFor();
-    await page.getByRole('heading', { level: 2, name: 'Order Management' }).waitFor();
-    if (!isPhone) {
-      expect(await page.getByRole('columnheader').allTextContents()).toEqual([
-        'Order #',
-        'Customer',
-        'Date',
-        'Items',
-        'Area',
-        'Total',
-        'Payment',
-        'Status',
-        'Actions',
+  longStory(
+    'a long list loads while scrolling, is searched, filtered and exported',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await enterAsStaff(shop, page);
+      await openOrders(page);
+      await page.getByText('Manage customer orders').waitFor();
+      await page.getByRole('heading', { level: 2, name: 'Order Management' }).waitFor();
+      if (!isPhone) {
+        expect(await page.getByRole('columnheader').allTextContents()).toEqual([
+          'Order #',
+          'Customer',
+          'Date',
+          'Items',
+          'Area',
+          'Total',
+          'Payment',
+          'Status',
+          'Actions',
+        ]);
+      }
+      await rowOf(page, 'OLD-1129').waitFor();
+      await isStill(page);
+      await expectAccessible(page);
+      await until(async () => {
+        await page.mouse.wheel(0, 4000);
+        return (await rowOf(page, 'OLD-1000').count()) === 1;
+      }, 'the oldest order has arrived');
+      const numbers = await rows(page)
+        .getByText(/^(OLD|ORD)-\d+$/)
+        .allTextContents();
+      expect(new Set(numbers).size).toBe(numbers.length);
+      expect(numbers.length).toBeGreaterThanOrEqual(130);
+
+      for (const [typed, found] of [
+        ['wamBUI', 1],
+        ['100%', 1],
+        ['i_*', 1],
+        ['regular.12', 11],
+        ['old-1012', 1],
+      ] as const) {
+        await searchBox(page).fill(typed);
+        await orderCount(page, `${found} ${found === 1 ? 'order' : 'orders'}`);
+        await until(
+          async () => (await rowOf(page, 'OLD-').count()) === found,
+          `${found} are found by ${typed}`,
+        );
+      }
+      await searchBox(page).fill('regular.12');
+      await page.getByLabel('Status', { exact: true }).selectOption('Shipped');
+      await orderCount(page, '5 orders');
+      await expect.poll(() => new URL(page.url()).search).toBe('?search=regular.12&status=shipped');
+      const row = rowOf(page, 'OLD-1129');
+      const shown = ['Regular 129', '0712 345 678', 'Kilimani', 'KES 1,234', 'Unpaid', 'Shipped'];
+      for (const text of isPhone ? shown : [...shown, 'regular.129@mail.example', '0 items']) {
+        await row.getByText(text).first().waitFor();
+      }
+      if (isPhone) await page.getByRole('button', { name: 'Filters' }).click();
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Export CSV' }).click(),
       ]);
-    }
-    await rowOf(page, 'OLD-1129').waitFor();
-    await isStill(page);
-    await expectAccessible(page);
-    await until(async () => {
-      await page.mouse.wheel(0, 4000);
-      return (await rowOf(page, 'OLD-1000').count()) === 1;
-    }, 'the oldest order has arrived');
-    const numbers = await rows(page)
-      .getByText(/^(OLD|ORD)-\d+$/)
-      .allTextContents();
-    expect(new Set(numbers).size).toBe(numbers.length);
-    expect(numbers.length).toBeGreaterThanOrEqual(130);
-
-    for (const [typed, found] of [
-      ['wamBUI', 1],
-      ['100%', 1],
-      ['i_*', 1],
-      ['regular.12', 11],
-      ['old-1012', 1],
-    ] as const) {
-      await searchBox(page).fill(typed);
-      await orderCount(page, `${found} ${found === 1 ? 'order' : 'orders'}`);
-      await until(
-        async () => (await rowOf(page, 'OLD-').count()) === found,
-        `${found} are found by ${typed}`,
+      expect(download.suggestedFilename()).toMatch(/^orders-\d{4}-\d\d-\d\d\.csv$/);
+      const lines = (await readFile(await download.path(), 'utf8')).trim().split('\r\n');
+      expect(lines[0]).toContain('Order #,Tracking number,Customer,Email');
+      expect(lines.slice(1).map((line) => line.split(',')[0])).toEqual(
+        [129, 127, 125, 123, 121].map((index) => `OLD-${1000 + index}`),
       );
-    }
-    await searchBox(page).fill('regular.12');
-    await page.getByLabel('Status', { exact: true }).selectOption('Shipped');
-    await orderCount(page, '5 orders');
-    await expect.poll(() => new URL(page.url()).search).toBe('?search=regular.12&status=shipped');
-    const row = rowOf(page, 'OLD-1129');
-    const shown = ['Regular 129', '0712 345 678', 'Kilimani', 'KES 1,234', 'Unpaid', 'Shipped'];
-    for (const text of isPhone ? shown : [...shown, 'regular.129@mail.example', '0 items']) {
-      await row.getByText(text).first().waitFor();
-    }
-    if (isPhone) await page.getByRole('button', { name: 'Filters' }).click();
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Export CSV' }).click(),
-    ]);
-    expect(download.suggestedFilename()).toMatch(/^orders-\d{4}-\d\d-\d\d\.csv$/);
-    const lines = (await readFile(await download.path(), 'utf8')).trim().split('\r\n');
-    expect(lines[0]).toContain('Order #,Tracking number,Customer,Email');
-    expect(lines.slice(1).map((line) => line.split(',')[0])).toEqual(
-      [129, 127, 125, 123, 121].map((index) => `OLD-${1000 + index}`),
-    );
-    expect(lines[1]).toContain('Regular 129,regular.129@mail.example');
-    expect(lines[1]).toContain(',1234,Shipped,Unpaid');
+      expect(lines[1]).toContain('Regular 129,regular.129@mail.example');
+      expect(lines[1]).toContain(',1234,Shipped,Unpaid');
 
-    await searchBox(page).fill('no customer has this name');
-    await page.getByText('No orders found').waitFor();
-    await isStill(page);
-    await expectAccessible(page, 'an empty list');
-    await page.getByRole('button', { name: 'Show all orders' }).click();
-    await rowOf(page, 'OLD-1129').waitFor();
-    await expect.poll(() => searchBox(page).inputValue()).toBe('');
-  });
+      await searchBox(page).fill('no customer has this name');
+      await page.getByText('No orders found').waitFor();
+      await isStill(page);
+      await expectAccessible(page, 'an empty list');
+      await page.getByRole('button', { name: 'Show all orders' }).click();
+      await rowOf(page, 'OLD-1129').waitFor();
+      await expect.poll(() => searchBox(page).inputValue()).toBe('');
+    },
+  );
 
   longStory(
     'a page of the list that fails while scrolling is retried only by the user',
@@ -404,7 +407,7 @@ describe.each(
     await orderCount(page, '1 order');
   });
 
-  story('a paid order that needs review stands out until it is resolved', async ({ newVisitor }) => {
+  longStory('a paid order that needs review stands out until it is resolved', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     // What a story before this one left undecided is counted, too.
     await asOwner(shop, '/rest/v1/orders?payment_status=eq.needs_review', 'PATCH', {

@@ -130,7 +130,7 @@ describe.each(
   const rowOf = (page: Page, name: string) =>
     page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: name });
 
-  story('products are listed, searched literally and filtered', async ({ newVisitor }) => {
+  longStory('products are listed, searched literally and filtered', async ({ newVisitor }) => {
     await makeProduct(`100% Ukwaju_${size}* juice`, { category: null, stock_quantity: 0, is_active: false });
     await makeProduct(`100 Ukwaju ${size} juice`, { tagline: 'Nearly gone', stock_quantity: 3 });
     const { page } = await newVisitor();
@@ -323,7 +323,7 @@ describe.each(
     }, 'the picture itself shows');
   });
 
-  story('errors appear beside their field, and nothing typed is lost', async ({ newVisitor }) => {
+  longStory('errors appear beside their field, and nothing typed is lost', async ({ newVisitor }) => {
     const { page } = await newVisitor({
       expectedFailures: /(409 \(Conflict\).*\/rest\/)|could not be prepared/,
     });
@@ -434,7 +434,7 @@ describe.each(
     expect(stored.length).toBeLessThan(photo.length);
   });
 
-  story('a product is edited, and a new image replaces the old one', async ({ newVisitor }) => {
+  longStory('a product is edited, and a new image replaces the old one', async ({ newVisitor }) => {
     const product = await makeProduct(`Edited ${size}`, { tagline: 'Before' });
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
@@ -589,7 +589,7 @@ describe.each(
     },
   );
 
-  story('a product is switched off and on where it is listed', async ({ newVisitor }) => {
+  longStory('a product is switched off and on where it is listed', async ({ newVisitor }) => {
     const name = `Switched ${size}`;
     const product = await makeProduct(name);
     await until(async () => (await shopPage('/shop')).includes(name), 'the shop lists it');
@@ -683,7 +683,7 @@ describe.each(
     await until(async () => !(await fetch(`${shop.url}${picture}`)).ok, 'the picture is gone');
   });
 
-  story('categories are added, renamed with their products, and deactivated', async ({ newVisitor }) => {
+  longStory('categories are added, renamed with their products, and deactivated', async ({ newVisitor }) => {
     const [before, after] = [`Ubuyu ${size}`, `Baobab ${size}`];
     const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\)|Failed to create category/ });
     await enterAsStaff(shop, page);

@@ -6,7 +6,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
-import { inLongRun, mainCase } from './selection.ts';
+import { inLongRun } from './selection.ts';
 import { fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -81,7 +81,7 @@ describe('signing in', () => {
     await page.waitForURL('**/admin/dashboard');
   });
 
-  story('a signed-in customer is rejected with the reason after a second', async ({ newVisitor }) => {
+  longStory('a signed-in customer is rejected with the reason after a second', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'customer');
     const { page } = await newVisitor({ expectedFailures: notAdmin });
     await page.goto(`${shop.url}/admin/login`);
@@ -93,18 +93,21 @@ describe('signing in', () => {
     await page.getByText('If you are not redirected').waitFor({ state: 'detached' });
   });
 
-  story('signed-in staff are redirected to the dashboard, also after a reload', async ({ newVisitor }) => {
-    const { page } = await newVisitor();
-    await signIn(shop, page, await makeAccount(shop, 'staff'));
-    await page.goto(`${shop.url}/admin/login`);
-    await page.waitForURL('**/admin/dashboard');
-    await page.goto(`${shop.url}/admin/reset-password`);
-    await page.waitForURL('**/admin/account');
-  });
+  longStory(
+    'signed-in staff are redirected to the dashboard, also after a reload',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      await signIn(shop, page, await makeAccount(shop, 'staff'));
+      await page.goto(`${shop.url}/admin/login`);
+      await page.waitForURL('**/admin/dashboard');
+      await page.goto(`${shop.url}/admin/reset-password`);
+      await page.waitForURL('**/admin/account');
+    },
+  );
 });
 
 describe('the panel', () => {
-  story('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
+  longStory('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
     const { page, context } = await newVisitor();
     await signIn(shop, page, await makeAccount(shop, 'staff'));
     const widthIs = (width: number) =>
@@ -126,7 +129,7 @@ describe('the panel', () => {
     await widthIs(48);
   });
 
-  story('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
+  longStory('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await signIn(shop, page, await makeAccount(shop, 'staff'));
     await page.getByRole('button', { name: 'Toggle sidebar' }).click();
@@ -172,22 +175,23 @@ describe('the panel', () => {
     expect(await name.inputValue()).toBe('Half typed');
   });
 
-  story.for(
-    mainCase([
-      ['on a desktop', desktop],
-      ['on a phone', phone],
-    ] as const),
-  )('sign-in and account page have no accessibility findings, %s', async ([, viewport], { newVisitor }) => {
-    const { page } = await newVisitor({ viewport });
-    await page.goto(`${shop.url}/admin/login`);
-    await signInButton(page).waitFor();
-    await expectAccessible(page);
-    await signIn(shop, page, await makeAccount(shop, 'staff'));
-    // The other screens are looked at in the stories about them.
-    await page.goto(`${shop.url}/admin/account`);
-    await page.getByRole('heading', { level: 1 }).waitFor();
-    await expectAccessible(page);
-  });
+  longStory.for([
+    ['on a desktop', desktop],
+    ['on a phone', phone],
+  ] as const)(
+    'sign-in and account page have no accessibility findings, %s',
+    async ([, viewport], { newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      await page.goto(`${shop.url}/admin/login`);
+      await signInButton(page).waitFor();
+      await expectAccessible(page);
+      await signIn(shop, page, await makeAccount(shop, 'staff'));
+      // The other screens are looked at in the stories about them.
+      await page.goto(`${shop.url}/admin/account`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await expectAccessible(page);
+    },
+  );
 });
 
 describe('the second factor', () => {
@@ -213,7 +217,7 @@ describe('the second factor', () => {
     return secret;
   }
 
-  story('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
+  longStory('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /422 .*\/verify/ });
     await signIn(shop, page, account);
@@ -301,28 +305,31 @@ describe('the password', () => {
     await page.getByText('Check your e-mail').waitFor();
   }
 
-  story('a forgotten password is replaced by an emailed link on another device', async ({ newVisitor }) => {
-    const account = await makeAccount(shop, 'staff');
-    const { page } = await newVisitor();
-    await askForLink(page, account.email);
-    const link = await linkInMail(shop.outbox, account.email);
+  longStory(
+    'a forgotten password is replaced by an emailed link on another device',
+    async ({ newVisitor }) => {
+      const account = await makeAccount(shop, 'staff');
+      const { page } = await newVisitor();
+      await askForLink(page, account.email);
+      const link = await linkInMail(shop.outbox, account.email);
 
-    const { page: other } = await newVisitor({ viewport: phone });
-    await other.goto(link);
-    await other.getByLabel(/^New password \*/).fill('a better horse');
-    await other.getByLabel(/^New password, again/).fill('another horse');
-    await other.getByRole('button', { name: 'Set password' }).click();
-    await other.getByText('The two passwords are not the same').waitFor();
-    await other.getByLabel(/^New password, again/).fill('a better horse');
-    await other.getByRole('button', { name: 'Set password' }).click();
-    await other.waitForURL('**/admin/dashboard');
-    await signIn(shop, page, { ...account, password: 'a better horse' });
+      const { page: other } = await newVisitor({ viewport: phone });
+      await other.goto(link);
+      await other.getByLabel(/^New password \*/).fill('a better horse');
+      await other.getByLabel(/^New password, again/).fill('another horse');
+      await other.getByRole('button', { name: 'Set password' }).click();
+      await other.getByText('The two passwords are not the same').waitFor();
+      await other.getByLabel(/^New password, again/).fill('a better horse');
+      await other.getByRole('button', { name: 'Set password' }).click();
+      await other.waitForURL('**/admin/dashboard');
+      await signIn(shop, page, { ...account, password: 'a better horse' });
 
-    const { page: third } = await newVisitor();
-    await third.goto(link);
-    await third.getByText('Email link is invalid or has expired').waitFor();
-    await third.getByRole('button', { name: 'Send the link' }).waitFor();
-  });
+      const { page: third } = await newVisitor();
+      await third.goto(link);
+      await third.getByText('Email link is invalid or has expired').waitFor();
+      await third.getByRole('button', { name: 'Send the link' }).waitFor();
+    },
+  );
 
   longStory('the code in that email works as well as its link', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
@@ -353,13 +360,13 @@ describe('the password', () => {
     await page.getByLabel(/^New password \*/).waitFor();
   });
 
-  story('the response does not reveal whether an email has an account', async ({ newVisitor }) => {
+  longStory('the response does not reveal whether an email has an account', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await askForLink(page, 'stranger@jani.example');
     expect(await mailsTo(shop.outbox, 'stranger@jani.example')).toEqual([]);
   });
 
-  story('changing it needs the current one and ends the other sessions', async ({ newVisitor }) => {
+  longStory('changing it needs the current one and ends the other sessions', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor({ expectedFailures: /400 .*\/auth\/v1\/user/ }),
@@ -398,7 +405,7 @@ describe('the password', () => {
   });
 });
 
-test('no storefront page loads code of the staff panel', async () => {
+inLongRun(test)('no storefront page loads code of the staff panel', async () => {
   const { page, context, close } = await visit(browser, { viewport: desktop });
   const addresses = new Set<string>();
   context.on('response', (answer) => {

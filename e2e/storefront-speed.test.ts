@@ -179,7 +179,7 @@ describe('a first visit on a slow line', () => {
     },
   );
 
-  story('loads images far below after hydration', async ({ newVisitor }) => {
+  longStory('loads images far below after hydration', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     // Scripts that are held back may keep the page from ever being loaded.
@@ -196,7 +196,7 @@ describe('a first visit on a slow line', () => {
     expect(await page.locator('link[rel="manifest"]').count()).toBe(1);
   });
 
-  story('or earlier when the visitor scrolls there', async ({ newVisitor }) => {
+  longStory('or earlier when the visitor scrolls there', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });

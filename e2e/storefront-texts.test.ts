@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
+import { inLongRun } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from './shopper.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -292,7 +292,7 @@ describe('on a desktop', () => {
 });
 
 describe('on a phone', () => {
-  story.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
+  longStory.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(shop.url);
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
@@ -314,7 +314,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'the menu');
   });
 
-  story.concurrent(
+  longStory.concurrent(
     'the order form shows one error after the other, then why the order is rejected',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /place_order/ });
@@ -438,17 +438,15 @@ describe('on a phone', () => {
     },
   );
 
-  story.concurrent.for(
-    mainCase([
-      ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰'],
-      ['1001', 'Another transaction in progress. Please wait and try again. ⏳'],
-      ['1019', 'Transaction expired. Please try again. ⏰'],
-      ['1025', 'System error occurred. Please try again. ⚠️'],
-      ['1032', 'Payment was cancelled. Please try again. ❌'],
-      ['1037', 'Customer not reachable. Please ensure phone is on and has network. 📵'],
-      ['2001', 'Wrong M-PESA PIN entered. Please try again. 🔐'],
-    ] as const),
-  )('result code %s shows "%s" and offers a retry', async ([code, message], { newVisitor }) => {
+  longStory.concurrent.for([
+    ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰'],
+    ['1001', 'Another transaction in progress. Please wait and try again. ⏳'],
+    ['1019', 'Transaction expired. Please try again. ⏰'],
+    ['1025', 'System error occurred. Please try again. ⚠️'],
+    ['1032', 'Payment was cancelled. Please try again. ❌'],
+    ['1037', 'Customer not reachable. Please ensure phone is on and has network. 📵'],
+    ['2001', 'Wrong M-PESA PIN entered. Please try again. 🔐'],
+  ] as const)('result code %s shows "%s" and offers a retry', async ([code, message], { newVisitor }) => {
     const number = `071200${code}`;
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-bottle', { ...amina, phone: number });
@@ -466,7 +464,7 @@ describe('on a phone', () => {
     await failure.waitFor({ state: 'detached' });
   });
 
-  story.concurrent('a tracked order shows each status as staff set it', async ({ newVisitor }) => {
+  longStory.concurrent('a tracked order shows each status as staff set it', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-flask');
     await fillOrder(page, { ...amina, phone: '0724005503' });
@@ -707,7 +705,7 @@ describe('visible numbers', () => {
     },
   );
 
-  story.concurrent(
+  longStory.concurrent(
     'the quantity has a minimum and no maximum; at most three related drinks are shown',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
@@ -736,7 +734,7 @@ describe('visible numbers', () => {
     },
   );
 
-  story.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
+  longStory.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: { width: 767, height: 900 } });
     await page.goto(`${shop.url}/contact`);
     await awake(page);
@@ -760,7 +758,7 @@ describe('visible numbers', () => {
 });
 
 // The last one: afterwards this network may look nothing up for a while.
-story("a rejected lookup shows the service's message", async ({ newVisitor }) => {
+longStory("a rejected lookup shows the service's message", async ({ newVisitor }) => {
   const { publishable } = await shop.keys();
   const guesses = Array.from({ length: 60 }, () =>
     fetch(`${shop.url}/rest/v1/rpc/track_order`, {

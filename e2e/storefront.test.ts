@@ -153,7 +153,7 @@ describe('a visitor with only a keyboard', () => {
     await expectFocus(page, 'main');
   });
 
-  story('closes the order dialog by Escape and returns to the button', async ({ newVisitor }) => {
+  longStory('closes the order dialog by Escape and returns to the button', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(`${shop.url}/shop/mango-bottle`);
     await tabTo(page, 'button', 'Order Now');
@@ -203,7 +203,7 @@ describe.each(
     await expectAccessible(page, route, rules);
   });
 
-  story('order and payment have none in any state', async ({ newVisitor }) => {
+  longStory('order and payment have none in any state', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const payment = { status: 'pending', result_code: null as string | null };
     await page.route('**/functions/v1/mobile-money', (route) =>
@@ -487,7 +487,7 @@ describe('for assistive technology', () => {
 describe('without JavaScript', () => {
   const options = { javaScriptEnabled: false, viewport: desktop };
 
-  story("the header's search finds drinks", async ({ newVisitor }) => {
+  longStory("the header's search finds drinks", async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(shop.url);
     await page.getByRole('banner').getByRole('searchbox').fill('ginger lemon');
@@ -496,7 +496,7 @@ describe('without JavaScript', () => {
     expect(await page.getByRole('main').getByRole('article').count()).toBe(3);
   });
 
-  story("the shop's form filters and sorts", async ({ newVisitor }) => {
+  longStory("the shop's form filters and sorts", async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(`${shop.url}/shop`);
     const main = page.getByRole('main');
@@ -509,7 +509,7 @@ describe('without JavaScript', () => {
     expect(names.every((name) => name.startsWith('Meru Gold'))).toBe(true);
   });
 
-  story("an order is shown in full with the phone's last digits", async ({ newVisitor }) => {
+  longStory("an order is shown in full with the phone's last digits", async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-can', { ...amina, phone: '0723004321' });
     const number = await trackingNumberIn(page);
@@ -524,7 +524,7 @@ describe('without JavaScript', () => {
     await plain.getByText(amina.location).waitFor();
   });
 
-  story('the contact form and the newsletter work', async ({ newVisitor }) => {
+  longStory('the contact form and the newsletter work', async ({ newVisitor }) => {
     const { page } = await newVisitor(options);
     await page.goto(`${shop.url}/contact`);
     await page.getByLabel(/First name/).fill('Amina');
@@ -593,30 +593,33 @@ describe('without JavaScript', () => {
   });
 });
 
-story('on a phone a sticky bar offers the order once its button is out of view', async ({ newVisitor }) => {
-  const { page } = await newVisitor({ viewport: phone });
-  await page.goto(`${shop.url}/shop/mango-bottle`);
-  await awake(page);
-  const bar = page.getByRole('region', { name: 'Order this drink' });
-  expect(await bar.count()).toBe(0);
-  await page.getByRole('button', { name: 'Increase quantity' }).click();
-  await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
-  await bar.getByText('2 × ').waitFor();
-  await bar.getByText('1,900.00').waitFor();
-  // It lies over nothing that one reads last, and over nothing that has the focus.
-  await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
-  const edge = async (part: Locator, side: 'top' | 'bottom') =>
-    part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
-  const last = page.getByRole('contentinfo').getByText('All rights reserved');
-  await expect.poll(async () => (await edge(last, 'bottom')) <= (await edge(bar, 'top'))).toBe(true);
-  await expectAccessible(page, 'a product with the bar at its foot');
-  const button = bar.getByRole('button', { name: 'Order Now' });
-  await button.click();
-  await dialogOf(page).getByRole('button', { name: 'Close' }).click();
-  await expect.poll(() => button.evaluate((own) => own === document.activeElement)).toBe(true);
-  await page.evaluate(() => window.scrollTo(0, 0));
-  await bar.waitFor({ state: 'hidden' });
-});
+longStory(
+  'on a phone a sticky bar offers the order once its button is out of view',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport: phone });
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await awake(page);
+    const bar = page.getByRole('region', { name: 'Order this drink' });
+    expect(await bar.count()).toBe(0);
+    await page.getByRole('button', { name: 'Increase quantity' }).click();
+    await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
+    await bar.getByText('2 × ').waitFor();
+    await bar.getByText('1,900.00').waitFor();
+    // It lies over nothing that one reads last, and over nothing that has the focus.
+    await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
+    const edge = async (part: Locator, side: 'top' | 'bottom') =>
+      part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
+    const last = page.getByRole('contentinfo').getByText('All rights reserved');
+    await expect.poll(async () => (await edge(last, 'bottom')) <= (await edge(bar, 'top'))).toBe(true);
+    await expectAccessible(page, 'a product with the bar at its foot');
+    const button = bar.getByRole('button', { name: 'Order Now' });
+    await button.click();
+    await dialogOf(page).getByRole('button', { name: 'Close' }).click();
+    await expect.poll(() => button.evaluate((own) => own === document.activeElement)).toBe(true);
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await bar.waitFor({ state: 'hidden' });
+  },
+);
 
 describe('the shop page', () => {
   const cards = (page: Page) => page.getByRole('main').getByRole('article');
@@ -644,7 +647,7 @@ describe('the shop page', () => {
     expect(await namesOn(page)).toHaveLength(27);
   });
 
-  story('sorts brands and flavors by alphabet and prices upwards', async ({ newVisitor }) => {
+  longStory('sorts brands and flavors by alphabet and prices upwards', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop?filter=brand`);
     const brands = (await namesOn(page)).map((name) => name.split(' ').slice(0, 2).join(' '));
@@ -688,7 +691,7 @@ describe('the shop page', () => {
     expect(await namesOn(other)).toEqual(['Dusk Energy Passion']);
   });
 
-  story('says that nothing matches and links to all products', async ({ newVisitor }) => {
+  longStory('says that nothing matches and links to all products', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop?search=whisky`);
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
@@ -697,7 +700,7 @@ describe('the shop page', () => {
     await page.getByRole('status').getByText('27 drinks').waitFor();
   });
 
-  story('shows the delivery fee that the order dialog adds', async ({ newVisitor }) => {
+  longStory('shows the delivery fee that the order dialog adds', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop`);
     await page.getByText('KES 1 delivery fee applies to all orders', { exact: true }).waitFor();
@@ -707,7 +710,7 @@ describe('the shop page', () => {
 });
 
 describe('missing pages', () => {
-  story('an unknown page is a 404 with a link home', async ({ newVisitor }) => {
+  longStory('an unknown page is a 404 with a link home', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/no/such/page`);
     expect(answer?.status()).toBe(404);
@@ -718,7 +721,7 @@ describe('missing pages', () => {
     expect(new URL(page.url()).pathname).toBe('/');
   });
 
-  story('an unknown product is a 404 with a link to the shop', async ({ newVisitor }) => {
+  longStory('an unknown product is a 404 with a link to the shop', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/shop/no-such-drink`);
     expect(answer?.status()).toBe(404);
@@ -729,7 +732,7 @@ describe('missing pages', () => {
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
   });
 
-  story("a link works when its page's script is gone after a new build", async ({ newVisitor }) => {
+  longStory("a link works when its page's script is gone after a new build", async ({ newVisitor }) => {
     const { page } = await newVisitor({
       viewport: desktop,
       expectedFailures: /404 \(Not Found\)|Error loading route module|dynamically imported module/,
@@ -799,7 +802,7 @@ describe('header and footer', () => {
     await menu.waitFor({ state: 'hidden' });
   });
 
-  story("the footer's links open the pages they name", async ({ newVisitor }) => {
+  longStory("the footer's links open the pages they name", async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(shop.url);
     const footer = page.getByRole('contentinfo');
@@ -822,7 +825,7 @@ describe('header and footer', () => {
     await page.getByRole('link', { name: 'View All 9 Flavors' }).waitFor();
   });
 
-  story('the newsletter form shows its result in place', async ({ newVisitor }) => {
+  longStory('the newsletter form shows its result in place', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)|ERR_FAILED/ });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -16,12 +15,11 @@ beforeAll(async () => {
 afterAll(() => closeCleanly(shop, browser));
 // A rejected change is also logged on the console, for diagnosis.
 const story = storyIn(() => browser, { expectedFailures: /Failed to save settings/ });
-const longStory = inLongRun(story);
 
-const sizes = mainCase([
+const sizes = [
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const);
+] as const;
 
 async function openSettings(page: Page): Promise<void> {
   await enterAsStaff(shop, page);
@@ -131,28 +129,25 @@ story.for(sizes)(
   },
 );
 
-longStory.for(sizes)(
-  '%s: leaving with unsaved changes asks first',
-  async ([where, viewport], { newVisitor }) => {
-    await reset();
-    const { page } = await newVisitor({ viewport });
-    await openSettings(page);
-    await field(page, 'Delivery fee (KES)').fill('77');
-    await page.getByRole('link', { name: 'Your account' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
-    await dialog.getByText('Delivery fee').waitFor();
-    await expectAccessible(page, `the question ${where}`);
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await dialog.waitFor({ state: 'hidden' });
-    expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
-    await page.getByRole('link', { name: 'Your account' }).click();
-    await dialog.getByRole('button', { name: 'Leave without saving' }).click();
-    await page.waitForURL('**/admin/account');
-    expect(await settings()).toMatchObject({ delivery_fee: 100 });
-  },
-);
+story.for(sizes)('%s: leaving with unsaved changes asks first', async ([where, viewport], { newVisitor }) => {
+  await reset();
+  const { page } = await newVisitor({ viewport });
+  await openSettings(page);
+  await field(page, 'Delivery fee (KES)').fill('77');
+  await page.getByRole('link', { name: 'Your account' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
+  await dialog.getByText('Delivery fee').waitFor();
+  await expectAccessible(page, `the question ${where}`);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await dialog.waitFor({ state: 'hidden' });
+  expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
+  await page.getByRole('link', { name: 'Your account' }).click();
+  await dialog.getByRole('button', { name: 'Leave without saving' }).click();
+  await page.waitForURL('**/admin/account');
+  expect(await settings()).toMatchObject({ delivery_fee: 100 });
+});
 
-longStory.for(sizes)(
+story.for(sizes)(
   '%s: two staff members who save at once both keep their changes',
   async ([where, viewport], { newVisitor }) => {
     await reset();

@@ -6,7 +6,6 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { textsTo } from './mailbox.ts';
 import { type Order, placeOrder, placePaidOrder, readOrder } from './placed-orders.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import { chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -33,12 +32,10 @@ const isShown = (page: Page, order: Order, words: string) =>
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
-describe.each(
-  mainCase([
-    ['at the counter', desktop, '0711031'],
-    ['on a phone', phone, '0711030'],
-  ] as const),
-)('%s', (where, viewport, numbers) => {
+describe.each([
+  ['at the counter', desktop, '0711031'],
+  ['on a phone', phone, '0711030'],
+] as const)('%s', (where, viewport, numbers) => {
   const story = storyIn(() => browser, { viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {
@@ -91,7 +88,7 @@ describe.each(
   });
 });
 
-inLongRun(describe)('after 15 seconds', () => {
+describe('after 15 seconds', () => {
   const story = storyIn(() => browser);
 
   story(

@@ -5,7 +5,6 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { mainCase } from './selection.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -56,12 +55,10 @@ const markAll = (page: Page, count: number) =>
   page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
 
 // One after the other: how many are unread is counted over the whole shop.
-story.for(
-  mainCase([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)(
+story.for([
+  ['on a desktop', desktop],
+  ['on a phone', phone],
+] as const)(
   'a message from the contact form arrives, is found, opened, answered and marked as read, %s',
   async ([size, viewport], { newVisitor }) => {
     const [wanjiku, kamau] = [`Wanjiku ${size}`, `Kamau ${size}`];

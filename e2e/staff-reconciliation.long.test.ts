@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -27,7 +26,6 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: desktop });
-const longStory = inLongRun(story);
 
 interface Order {
   id: string;
@@ -90,12 +88,10 @@ const toast = (page: Page, text: string | RegExp) =>
   page.locator('[data-sonner-toast]').filter({ hasText: text });
 
 // One after the other: the sums are those of the whole shop.
-story.for(
-  mainCase([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)(
+story.for([
+  ['on a desktop', desktop],
+  ['on a phone', phone],
+] as const)(
   'unknown, duplicate and too small payments are found, resolved and recorded, %s',
   { timeout: 150_000 },
   async ([size, viewport], { newVisitor }) => {
@@ -228,21 +224,22 @@ story.for(
   },
 );
 
-longStory.for(
-  mainCase([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)('a day that cannot be loaded says so and can be retried, %s', async ([, viewport], { newVisitor }) => {
-  const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
-  await enterAsStaff(shop, page);
-  await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
-  await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
-  await page.getByText('Payments could not be loaded').waitFor();
-  await expectAccessible(page, 'a day that cannot be read');
-  await page.unroute('**/rest/v1/rpc/reconciliation_day*');
-  await pressUnlessTaken(
-    page.getByRole('button', { name: 'Try again' }),
-    page.getByText('No payments on this day'),
-  );
-});
+story.for([
+  ['on a desktop', desktop],
+  ['on a phone', phone],
+] as const)(
+  'a day that cannot be loaded says so and can be retried, %s',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
+    await enterAsStaff(shop, page);
+    await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
+    await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
+    await page.getByText('Payments could not be loaded').waitFor();
+    await expectAccessible(page, 'a day that cannot be read');
+    await page.unroute('**/rest/v1/rpc/reconciliation_day*');
+    await pressUnlessTaken(
+      page.getByRole('button', { name: 'Try again' }),
+      page.getByText('No payments on this day'),
+    );
+  },
+);

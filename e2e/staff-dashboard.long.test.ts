@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -15,12 +14,11 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
-const longStory = inLongRun(story);
 
-const sizes = mainCase([
+const sizes = [
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const);
+] as const;
 const cards = ['Total Products', 'Total Orders', 'Total Inquiries', 'Total Revenue'];
 const card = (page: Page, title: string) =>
   page.getByRole('main').getByRole('listitem').filter({ hasText: title });
@@ -88,52 +86,49 @@ const countedViews = async () => {
 };
 const sumOf = (figures: readonly number[]) => figures.reduce((sum, figure) => sum + figure, 0);
 
-longStory(
-  'a new shop shows skeletons, then figures, an empty month and every status',
-  async ({ newVisitor }) => {
-    const { page } = await newVisitor({ viewport: desktop });
-    let letGo = () => {};
-    const held = new Promise<void>((done) => {
-      letGo = done;
-    });
-    await page.route('**/rpc/dashboard_figures*', async (route) => {
-      await held;
-      await route.continue();
-    });
-    await signIn(shop, page, await makeAccount(shop));
-    await page.locator('li[data-skeleton]').first().waitFor();
-    expect(await page.locator('li[data-skeleton]').count()).toBe(4);
-    letGo();
-    await card(page, 'Total Products').getByText('27').waitFor();
-    for (const [title, text] of [
-      ['Total Products', 'Active products in catalog'],
-      ['Total Orders', 'Orders received'],
-      ['Total Inquiries', 'Customer inquiries'],
-      ['Total Revenue', 'Total sales revenue'],
-    ] as const) {
-      await card(page, title).getByText(text).waitFor();
-    }
-    await card(page, 'Total Revenue').getByText('KES 0', { exact: true }).waitFor();
-    await page.getByText('Nothing yet').waitFor();
-    await line(page, 'Database')
-      .getByText(/^(Connected|Slow)$/)
-      .waitFor();
-    expect(await line(page, 'Database').textContent()).toMatch(/Answered in [\d,]+ ms/);
-    await line(page, 'Authentication').getByText('Active').waitFor();
-    await line(page, 'Payments').getByText('Simulated').waitFor();
-    await line(page, 'Messages').getByText('Texts today 0 of 300, mails 0 of 1,000').waitFor();
-    await line(page, 'Last Backup').getByText('None yet').waitFor();
-    await line(page, 'Last Backup').getByText('Needs attention').waitFor();
-    await expectAccessible(page, 'a new shop’s dashboard');
+story('a new shop shows skeletons, then figures, an empty month and every status', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: desktop });
+  let letGo = () => {};
+  const held = new Promise<void>((done) => {
+    letGo = done;
+  });
+  await page.route('**/rpc/dashboard_figures*', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await signIn(shop, page, await makeAccount(shop));
+  await page.locator('li[data-skeleton]').first().waitFor();
+  expect(await page.locator('li[data-skeleton]').count()).toBe(4);
+  letGo();
+  await card(page, 'Total Products').getByText('27').waitFor();
+  for (const [title, text] of [
+    ['Total Products', 'Active products in catalog'],
+    ['Total Orders', 'Orders received'],
+    ['Total Inquiries', 'Customer inquiries'],
+    ['Total Revenue', 'Total sales revenue'],
+  ] as const) {
+    await card(page, title).getByText(text).waitFor();
+  }
+  await card(page, 'Total Revenue').getByText('KES 0', { exact: true }).waitFor();
+  await page.getByText('Nothing yet').waitFor();
+  await line(page, 'Database')
+    .getByText(/^(Connected|Slow)$/)
+    .waitFor();
+  expect(await line(page, 'Database').textContent()).toMatch(/Answered in [\d,]+ ms/);
+  await line(page, 'Authentication').getByText('Active').waitFor();
+  await line(page, 'Payments').getByText('Simulated').waitFor();
+  await line(page, 'Messages').getByText('Texts today 0 of 300, mails 0 of 1,000').waitFor();
+  await line(page, 'Last Backup').getByText('None yet').waitFor();
+  await line(page, 'Last Backup').getByText('Needs attention').waitFor();
+  await expectAccessible(page, 'a new shop’s dashboard');
 
-    await page.getByRole('button', { name: 'Back up now' }).click();
-    await line(page, 'Last Backup').getByText('Checked: it restores completely').waitFor({ timeout: 60_000 });
-    await line(page, 'Last Backup')
-      .getByText(/just now|1 minute ago/)
-      .waitFor();
-    expect(shop.output()).toContain('"backed up"');
-  },
-);
+  await page.getByRole('button', { name: 'Back up now' }).click();
+  await line(page, 'Last Backup').getByText('Checked: it restores completely').waitFor({ timeout: 60_000 });
+  await line(page, 'Last Backup')
+    .getByText(/just now|1 minute ago/)
+    .waitFor();
+  expect(shop.output()).toContain('"backed up"');
+});
 
 story.for(sizes)(
   '%s: figures update live, and the month is a chart and a table',
@@ -197,7 +192,7 @@ story.for(sizes)(
   },
 );
 
-longStory.for(sizes)('%s: quick actions open the screens they name', async ([, viewport], { newVisitor }) => {
+story.for(sizes)('%s: quick actions open the screens they name', async ([, viewport], { newVisitor }) => {
   const { page } = await newVisitor({ viewport });
   await enterAsStaff(shop, page, '/admin/dashboard');
   const go = async (name: string, address: RegExp) => {
@@ -240,7 +235,7 @@ story.for(sizes)(
   },
 );
 
-longStory('each opened page reports one page view without an order number', async () => {
+story('each opened page reports one page view without an order number', async () => {
   const context = await browser.newContext({ viewport: desktop });
   const page = await context.newPage();
   const reports: unknown[] = [];

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import {
   amina,
   fillOrder,
@@ -25,7 +24,6 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
-const longStory = inLongRun(story);
 
 const asStaff = async (path: string, method = 'GET', body?: unknown) => {
   const answer = await asOwner(shop, `/rest/v1/${path}`, method, body);
@@ -61,12 +59,10 @@ const toastOf = (page: Page, title: string) =>
     .filter({ has: page.getByText(title, { exact: true }) });
 const notPaid = /Not paid yet: KSh 951\.00, reserved until \d\d:\d\d\./;
 
-describe.each(
-  mainCase([
-    ['on a phone', phone, 1],
-    ['on a desktop', desktop, 2],
-  ] as const),
-)('%s', (_, viewport, which) => {
+describe.each([
+  ['on a phone', phone, 1],
+  ['on a desktop', desktop, 2],
+] as const)('%s', (_, viewport, which) => {
   story(
     'an unpaid order is shown on every page until it is paid, and the payment is announced once in each tab',
     async ({ newVisitor }) => {
@@ -205,7 +201,7 @@ describe.each(
     },
   );
 
-  longStory(
+  story(
     'tracking agrees with the payment: unpaid and delivered, then paid in whole shillings, then refunded',
     async ({ newVisitor }) => {
       const customer = { ...amina, phone: `071600790${which}` };

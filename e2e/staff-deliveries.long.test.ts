@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -18,11 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: desktop });
-const longStory = inLongRun(story);
-const sizes = mainCase([
+const sizes = [
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const);
+] as const;
 
 interface Order {
   id: string;
@@ -284,7 +282,7 @@ describe.each(sizes)('%s', (size, viewport) => {
   });
 });
 
-inLongRun(describe)('two members', () => {
+describe('two members', () => {
   story('assign one delivery: the second sees who has it and chooses', async ({ newVisitor }) => {
     const order = await makePaidOrder('Wanjiku');
     const first = await newVisitor();
@@ -400,7 +398,7 @@ inLongRun(describe)('two members', () => {
   });
 });
 
-longStory('the customer’s open page follows the delivery', async ({ newVisitor }) => {
+story('the customer’s open page follows the delivery', async ({ newVisitor }) => {
   const order = await makePaidOrder('Amina Otieno');
   const customer = await newVisitor({ viewport: phone });
   await customer.page.goto(`${shop.url}/track-order/${order.tracking_number}`);

@@ -3,7 +3,6 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { awake, desktop, openBrowser, phone } from './browser.ts';
-import { mainCase } from './selection.ts';
 import { amina, order, trackingNumberIn } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
@@ -39,10 +38,10 @@ const isSeenWhole = (part: Locator) =>
     });
   });
 
-const viewports = mainCase([
+const viewports = [
   ['a phone', phone],
   ['a desktop', desktop],
-] as const);
+] as const;
 
 describe.each(viewports)('on %s', (_, viewport) => {
   const isPhone = viewport === phone;
