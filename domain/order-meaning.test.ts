@@ -160,6 +160,19 @@ test('announces the refund of a double payment', () => {
   );
 });
 
+test('says which part of the money of an order paid in parts was sent back', () => {
+  const partly = { ...isPaid, status: 'cancelled', paid: 92_100, refunded: 40_000 };
+  expect(meaningOf(partly).text).toBe(
+    "We received KSh 921.00 for this order. KSh 400.00 was sent back already. We'll refund you the rest or give you a call.",
+  );
+  expect(meaningOf({ ...partly, isRefunding: true }).text).toBe(
+    "We're sending KSh 521.00 back to the phone that paid. KSh 400.00 was sent back already.",
+  );
+  expect(meaningOf({ ...partly, paymentStatus: 'refunded', refunded: 92_100 }).text).toBe(
+    'KSh 921.00 was sent back to you by M-PESA.',
+  );
+});
+
 test('never calls a shipped order reserved', () => {
   for (const status of ['processing', 'out_for_delivery', 'delivered']) {
     const { title, text, summary } = meaningOf({ status });

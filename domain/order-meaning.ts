@@ -17,6 +17,8 @@ export interface OrderFacts {
   total: number | null;
   /** Charged cents. Null without proof and before payment. */
   paid: number | null;
+  /** The part of it in cents that was sent back. Null without proof and when there is none. */
+  refunded: number | null;
   /** Received cents below the charge. */
   partPaid: number | null;
   /** Received cents beyond the charge, which are refunded. Null without proof and when there are none. */
@@ -84,6 +86,7 @@ export const cancelledFacts: OrderFacts = {
   cancelledBecause: null,
   total: null,
   paid: null,
+  refunded: null,
   partPaid: null,
   surplus: null,
   reservedUntil: null,
@@ -145,14 +148,14 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
   on_hold: (facts) => ({
     summary: "Payment received, order on hold. We'll call you.",
     title: 'Payment received, order on hold',
-    text: `${whyOnHold(facts)} Our team will call you to sort it out.`,
+    text: `${whyOnHold(facts)}${describeRefundedPart(facts)} Our team will call you to sort it out.`,
     announcement: 'Your payment was received. Our team will contact you about the order.',
   }),
   cancelled: describeCancelled,
   refunding: (facts) => ({
-    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}We're sending ${paidAmount(facts)} back.`,
+    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}We're sending ${amountLeft(facts)} back.`,
     title: 'Your money is on its way back',
-    text: `We're sending ${paidAmount(facts)} back to the phone that paid.`,
+    text: `We're sending ${amountLeft(facts)} back to the phone that paid.${describeRefundedPart(facts)}`,
     announcement: 'Your money is on its way back to you.',
   }),
   refunded: (facts) => ({
@@ -194,6 +197,14 @@ const paidAmount = (facts: OrderFacts): string => {
   const cents = chargedCents(facts);
   return cents === null ? 'your payment' : formatKsh(cents);
 };
+
+/** The paid amount that was not sent back yet. */
+const amountLeft = (facts: OrderFacts): string =>
+  facts.refunded === null || facts.paid === null ? paidAmount(facts) : formatKsh(facts.paid - facts.refunded);
+
+/** For an order paid in parts, of which one was sent back. */
+const describeRefundedPart = ({ refunded }: OrderFacts): string =>
+  refunded === null ? '' : ` ${formatKsh(refunded)} was sent back already.`;
 
 const describeSurplus = ({ surplus }: OrderFacts): string =>
   surplus === null
@@ -275,7 +286,7 @@ function describeCancelled(facts: OrderFacts): Words {
     return {
       summary: "Cancelled after you paid. We'll refund you or give you a call.",
       title: 'Paid, then cancelled',
-      text: `We received ${paidAmount(facts)} for this order. We'll refund you or give you a call.`,
+      text: `We received ${paidAmount(facts)} for this order.${describeRefundedPart(facts)} We'll refund you${facts.refunded === null ? '' : ' the rest'} or give you a call.`,
       announcement: 'The order was cancelled after it was paid. Our team will contact you.',
     };
   }

@@ -285,6 +285,12 @@ begin
     end if;
     select sum(p.charge_cents) into cents
     from public.payments as p
+    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is not null;
+    if cents > 0 then
+      answer := answer || jsonb_build_object('refunded_cents', cents);
+    end if;
+    select sum(p.charge_cents) into cents
+    from public.payments as p
     where p.order_id = described.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null;
     if cents > 0 then
       answer := answer || jsonb_build_object('surplus_cents', cents);
@@ -301,7 +307,7 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
+  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer

@@ -123,13 +123,17 @@ begin
   if exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
-    where p.order_id = new.id and not p.needs_refund
-      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
-        -- Of an order paid in parts, one part may be refunded already.
-        or (r.status = 'completed' and new.payment_status = 'paid'))
+    where p.order_id = new.id and not p.needs_refund and r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
   ) then
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
+  elsif new.payment_status = 'paid' and exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = new.id and not p.needs_refund and r.status = 'completed'
+  ) then
+    perform private.refuse(409, 'partly_refunded',
+      'Part of this money went back to the customer already. Send the rest back too');
   end if;
 end
 $$;

@@ -239,8 +239,29 @@ describe.each(testDatabases())('on %s', (kind) => {
         await sendRefunds();
         expect(await sentBack(code)).toMatchObject({ outcome: 'completed' });
         expect(await books()).toMatchObject({ money });
+        if (code === first) await expectPartlyRefunded();
       }
     });
+
+    async function expectPartlyRefunded(): Promise<void> {
+      await expectRefusal(
+        staff('set_order_status', {
+          order_id: order.id,
+          status: 'processing',
+          expected_status: 'cancelled',
+          expected_payment_status: 'paid',
+        }),
+        409,
+        'partly_refunded',
+      );
+      const look = (proof: Record<string, unknown>) =>
+        call(database, 'visitor', 'track_order', { tracking_number: order.tracking_number, ...proof });
+      expect(await look({ access_key: order.access_key })).toMatchObject({
+        paid_cents: 95_100,
+        refunded_cents: 50_000,
+      });
+      expect(await look({})).not.toHaveProperty('refunded_cents');
+    }
 
     test('in part needs review while another part is refunded', async () => {
       const [first, second] = [receipt(), receipt()];

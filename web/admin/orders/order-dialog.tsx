@@ -13,6 +13,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
+import { openParts } from '../print/money-to-collect.ts';
 import { PrintOrder } from '../print/print-order.tsx';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge } from '../status-badge.tsx';
@@ -25,7 +26,7 @@ import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
 import { describePayment } from './payment-badge.tsx';
 import { RefundForm } from './refund-form.tsx';
-import { isRefundable, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
@@ -235,7 +236,7 @@ const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
 
 /** Payments for this order that are less than its charge: they wait in the reconciliation. */
 function Parts({ order }: { order: WholeOrder }) {
-  const open = order.parts.filter(({ payment_id, resolution }) => payment_id === null && resolution === null);
+  const open = openParts(order.parts);
   if (open.length === 0) return null;
   return (
     <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
@@ -272,9 +273,15 @@ function InReview({ order }: { order: WholeOrder }) {
   );
 }
 
-function Payments({ order }: { order: WholeOrder }) {
+function describePaymentOfOrder(order: WholeOrder): ReturnType<typeof describePayment> {
+  const { came, left } = moneyOf(order);
+  if (left > 0 && left < came) return ['Partly refunded', 'yellow'];
   // The decision above shows what is due.
-  const [words, tone] = describePayment({ ...order, status: '' });
+  return describePayment({ ...order, status: '' });
+}
+
+function Payments({ order }: { order: WholeOrder }) {
+  const [words, tone] = describePaymentOfOrder(order);
   return (
     <Part title="Payments">
       <p className="mb-3">

@@ -7,12 +7,11 @@ import type { ExportedOrder, ListedOrder } from './order-queries.ts';
 import { describePayment } from './payment-badge.tsx';
 import { areaOf, drinksOf } from './place.ts';
 
-/** Receipts of the payments that count for the order, without duplicate payments. */
-const receiptsOf = ({ payments }: ExportedOrder): string =>
+/** The payments that count for the order, without duplicates, the first one first. */
+const paymentsOf = ({ payments }: ExportedOrder) =>
   payments
-    .filter(({ status, receipt, needs_refund }) => status === 'completed' && receipt && !needs_refund)
-    .map(({ receipt }) => receipt)
-    .join('; ');
+    .filter(({ status, needs_refund }) => status === 'completed' && !needs_refund)
+    .toSorted((one, other) => (one.completed_at ?? '').localeCompare(other.completed_at ?? ''));
 
 export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Order #', value: ({ order_number }) => order_number },
@@ -36,12 +35,18 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
   { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
-  { title: 'Payment', value: ({ payment_status }) => statusLabel(payment_status) },
-  { title: 'M-PESA receipt', value: receiptsOf },
+  { title: 'Payment', value: (order) => describePayment(order)[0] },
+  {
+    title: 'M-PESA receipt',
+    value: (order) =>
+      paymentsOf(order)
+        .flatMap(({ receipt }) => receipt ?? [])
+        .join('; '),
+  },
   {
     title: 'Paid (Nairobi time)',
-    value: ({ payments }) =>
-      formatForFile(payments.find(({ status }) => status === 'completed')?.completed_at ?? null),
+    // Paid in parts: when the last part came.
+    value: (order) => formatForFile(paymentsOf(order).at(-1)?.completed_at ?? null),
   },
   { title: 'Delivery person', value: ({ delivery }) => delivery?.delivery_person ?? null },
 ];

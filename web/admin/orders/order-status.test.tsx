@@ -8,6 +8,7 @@ import {
   placePaidOrder,
   readOrder,
 } from '../../../e2e/placed-orders.ts';
+import { askAsStaff, asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const statusButton = ({ order_number }: Order, status: string) =>
@@ -226,4 +227,32 @@ test('a till payment in another amount is confirmed, and corrected later', async
     `outbox_messages?order_id=eq.${order.id}&channel=eq.text&kind=in.(order_paid,order_payment_held)`,
   );
   expect(waiting.filter(({ status }) => status === 'waiting')).toMatchObject([{ kind: 'order_paid' }]);
+});
+
+test('an order whose money went back in part offers to refund the rest, and not to deliver', async () => {
+  const order = await placePaidOrder(shop, 'Two parts');
+  const digits = order.order_number.replace(/\D/g, '').slice(-6).padStart(6, '0');
+  const parts = [30_000, 65_100].map((charge_cents, index) => ({
+    order_id: order.id,
+    phone: '',
+    charge_cents,
+    status: 'completed',
+    method: 'till',
+    receipt: `UKM${digits}${index}`,
+    completed_at: new Date().toISOString(),
+  }));
+  const paid = await asOwner(shop, '/rest/v1/payments', 'POST', parts);
+  const [first] = (await paid.json()) as { id: string }[];
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  await askAsStaff(shop, 'note_refund_by_hand', {
+    refund_receipt: `UKN${digits}0`,
+    reason: 'Cancelled',
+    payment_id: first?.id,
+  });
+  await openScreen(`/admin/orders/${order.id}`);
+  const shown = await dialog();
+  await shown.findByText(
+    "KES 300 of KES 951 went back already, so this order can't be delivered any more. Send the other KES 651 back too.",
+  );
+  await shown.findByText('Partly refunded');
 });

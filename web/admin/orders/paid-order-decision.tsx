@@ -7,7 +7,7 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 import { RefundForm } from './refund-form.tsx';
-import { isRefundable, isRefundPending, lastRefund } from './refund-queries.ts';
+import { isRefundable, isRefundPending, lastRefund, moneyOf } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
 
 export function useOrderDecision(order: { id: string }) {
@@ -41,10 +41,8 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const [isConfirming, setConfirming] = useState(false);
   const decision = decisionOf(order);
   if (!decision) return null;
-  const own = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
-  // An order paid in parts is refunded part by part.
-  const paid = own.find(({ refunded_at }) => refunded_at === null) ?? own[0];
-  const came = own.reduce((sum, payment) => sum + payment.charge_cents, 0);
+  const { paid, came, left } = moneyOf(order);
+  const isPartlyRefunded = left > 0 && left < came;
   const amount = formatKes(paid ? came : order.total_amount);
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isRefundPending(refund);
@@ -68,9 +66,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
         </p>
         {isGoingBack ? null : (
           <p className="text-sm">
-            {decision === 'units are gone'
-              ? why
-              : `This order was cancelled after ${amount} was paid. Send the money back to the customer, or set another status to deliver it after all.`}
+            {isPartlyRefunded
+              ? `${formatKes(came - left)} of ${amount} went back already, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
+              : decision === 'units are gone'
+                ? why
+                : `This order was cancelled after ${amount} was paid. Send the money back to the customer, or set another status to deliver it after all.`}
           </p>
         )}
       </div>
@@ -78,7 +78,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
       {paid ? (
         isGoingBack ? null : (
           <div className="grid gap-3">
-            {decision === 'units are gone' ? (
+            {decision === 'units are gone' && !isPartlyRefunded ? (
               <div>
                 <Button isBusy={save.isPending} onClick={() => save.decide('deliver')}>
                   Deliver it

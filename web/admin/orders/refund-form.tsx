@@ -47,8 +47,13 @@ export function RefundForm({ order, payment }: RefundFormProps) {
   return (
     <div className="grid gap-2">
       <div className="flex flex-wrap gap-3">
-        {setup.data && why === null ? (
-          <Button tone="danger" className="py-2" onClick={() => setMethod('by M-PESA')}>
+        {why === null ? (
+          <Button
+            tone="danger"
+            className="py-2"
+            isBusy={setup.isPending}
+            onClick={() => setMethod('by M-PESA')}
+          >
             Send back {amount} by M-PESA
           </Button>
         ) : null}

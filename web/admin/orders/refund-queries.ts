@@ -40,6 +40,20 @@ export function useRefundsNeedingAction() {
   }).data;
 }
 
+/** The payments that count for an order, without duplicates, and their sums in cents. */
+export function moneyOf({ payments }: Pick<WholeOrder, 'payments'>) {
+  const own = payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  const sum = (counted: typeof own) => counted.reduce((cents, { charge_cents }) => cents + charge_cents, 0);
+  const left = own.filter(({ refunded_at }) => refunded_at === null);
+  return {
+    /** The next payment to refund; an order paid in parts is refunded part by part. */
+    paid: left[0] ?? own[0],
+    came: sum(own),
+    /** What the shop still has. */
+    left: sum(left),
+  };
+}
+
 /** Whether a payment can be refunded: no order keeps its money, and no refund is open. */
 export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolean {
   return (

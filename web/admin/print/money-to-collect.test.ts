@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeMoneyToCollect } from './money-to-collect.ts';
+import { describeMissingPayment, describeMoneyToCollect } from './money-to-collect.ts';
 
 test.each([
   ['processing', 'paid', [], 'PAID. Nothing to collect.'],
@@ -11,7 +11,21 @@ test.each([
   ['pending', 'needs_review', ['completed'], 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'],
 ])('the slip of a %s, %s order with %j payments', (status, payment_status, payments, words) => {
   const order = { status, payment_status, total_amount: 95_100 };
-  expect(describeMoneyToCollect({ ...order, payments: payments.map((one) => ({ status: one })) })).toBe(
-    words,
+  expect(
+    describeMoneyToCollect({ ...order, payments: payments.map((one) => ({ status: one })), parts: [] }),
+  ).toBe(words);
+});
+
+test('money that came in part is neither collected again nor called missing', () => {
+  const part = { received_cents: 30_000, payment_id: null, resolution: null };
+  const order = { status: 'pending', payment_status: 'unpaid', total_amount: 95_100, payments: [] };
+  expect(describeMoneyToCollect({ ...order, parts: [part] })).toBe(
+    'PARTLY PAID: KES 300 of KES 951. Ask the shop what to collect.',
   );
+  expect(describeMissingPayment({ ...order, parts: [part] })).toBe('Partly paid: KES 300');
+  const resolved = { ...part, resolution: 'not_an_order' };
+  expect(describeMoneyToCollect({ ...order, parts: [resolved] })).toBe('NOT PAID. Collect KES 951.');
+  expect(describeMissingPayment({ ...order, parts: [resolved] })).toBe('Not paid yet');
+  const inReview = { ...order, payments: [{ status: 'review' }], parts: [] };
+  expect(describeMissingPayment(inReview)).toBe('Payment is being checked');
 });

@@ -6,15 +6,39 @@ interface Order {
   /** In cents. */
   total_amount: number;
   payments: readonly { status: string }[];
+  /** M-PESA's transactions under the order's number. */
+  parts: readonly { received_cents: number; payment_id: string | null; resolution: string | null }[];
 }
 
+/** Payments under the order's number that are less than its charge and that staff have not resolved. */
+export const openParts = <Part extends Order['parts'][number]>(parts: readonly Part[]): Part[] =>
+  parts.filter(({ payment_id, resolution }) => payment_id === null && resolution === null);
+
 /** What a rider must know about payment, on the packing slip. */
-export function describeMoneyToCollect({ status, payment_status, total_amount, payments }: Order): string {
+export function describeMoneyToCollect({
+  status,
+  payment_status,
+  total_amount,
+  payments,
+  parts,
+}: Order): string {
   if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
   if (status === 'cancelled') return 'CANCELLED. Do not hand over.';
   if (payment_status === 'paid') return 'PAID. Nothing to collect.';
   // Customers are asked not to pay again while a payment is in review.
-  return payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')
-    ? 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'
+  if (payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')) {
+    return 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.';
+  }
+  const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
+  return partCents > 0
+    ? `PARTLY PAID: ${formatKes(partCents)} of ${formatKes(chargeCents(total_amount))}. Ask the shop what to collect.`
     : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
+}
+
+/** The same in two or three words, for the customer's printed receipt without a payment. */
+export function describeMissingPayment({ payment_status, payments, parts }: Order): string {
+  if (payment_status === 'refunded') return 'Refunded';
+  if (payments.some(({ status }) => status === 'review')) return 'Payment is being checked';
+  const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
+  return partCents > 0 ? `Partly paid: ${formatKes(partCents)}` : 'Not paid yet';
 }

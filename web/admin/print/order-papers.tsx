@@ -5,7 +5,7 @@ import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import { describeMoneyToCollect } from './money-to-collect.ts';
+import { describeMissingPayment, describeMoneyToCollect } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
 export type Paper = 'slip' | 'receipt';
@@ -117,7 +117,7 @@ function Receipt({ order }: { order: WholeOrder }) {
       </p>
       <Rule />
       {paid.length === 0 ? (
-        <p className="font-bold">{order.payment_status === 'refunded' ? 'Refunded' : 'Not paid yet'}</p>
+        <p className="font-bold">{describeMissingPayment(order)}</p>
       ) : (
         paid.map((payment) => (
           <div key={payment.id}>

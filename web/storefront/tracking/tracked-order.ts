@@ -120,6 +120,7 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     cancelledBecause: reason === 'not_paid_in_time' || reason === 'by_shop' ? reason : null,
     total: cents(answer.total_amount),
     paid: cents(answer.paid_cents),
+    refunded: cents(answer.refunded_cents),
     partPaid: cents(answer.part_paid_cents),
     surplus: cents(answer.surplus_cents),
     reservedUntil: text(answer.reserved_until),

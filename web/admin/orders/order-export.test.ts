@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { exportColumns } from './order-export.ts';
+import type { ExportedOrder } from './order-queries.ts';
+
+type Payment = ExportedOrder['payments'][number];
+const payment = (receipt: string, completed_at: string, rest: Partial<Payment> = {}): Payment => ({
+  receipt,
+  completed_at,
+  status: 'completed',
+  needs_refund: false,
+  ...rest,
+});
+
+const cell = (title: string, order: Partial<ExportedOrder>) =>
+  exportColumns
+    .find((column) => column.title === title)
+    ?.value({ status: 'processing', payment_status: 'paid', payments: [], ...order } as ExportedOrder);
+
+test('the file calls a payment what the list calls it', () => {
+  expect(cell('Payment', {})).toBe('Paid');
+  expect(cell('Payment', { status: 'cancelled' })).toBe('Refund due');
+  const inReview = [{ ...payment('', ''), status: 'review' }];
+  expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
+});
+
+test('an order is paid when its last part came, whatever was paid twice', () => {
+  const payments = [
+    payment('UKL3AB12CF', '2026-11-24T09:00:00Z', { needs_refund: true }),
+    payment('UKL3AB12CE', '2026-11-24T08:00:00Z'),
+    payment('UKL3AB12CD', '2026-11-24T07:00:00Z'),
+  ];
+  expect(cell('Paid (Nairobi time)', { payments })).toBe('2026-11-24 11:00');
+  expect(cell('M-PESA receipt', { payments })).toBe('UKL3AB12CD; UKL3AB12CE');
+});
