@@ -76,16 +76,16 @@ describe('unread bytes', () => {
     const backlog = new Backlog(limits);
     const { reader, terminated } = readersOf(backlog);
     const [quick, slow, slowest] = [reader('quick'), reader('slow'), reader('slowest')];
-    expect(backlog.room()).toBeNull();
+    expect(backlog.drained()).toBeNull();
     quick.send(600);
     slow.send(700);
     slowest.send(800);
-    const room = backlog.room();
+    const room = backlog.drained();
     expect(room).not.toBeNull();
     quick.queuedBytes = 0;
     await room;
     expect(terminated).toEqual(['slowest']);
-    expect(backlog.room()).toBeNull();
+    expect(backlog.drained()).toBeNull();
   });
 
   test('no longer count after their reader is closed', () => {

@@ -61,10 +61,10 @@ export class Backlog {
    * Null below the limits. Otherwise resolves once below them: readers get a second to read, then those with the most
    * unread bytes are terminated.
    */
-  room(): Promise<void> | null {
+  drained(): Promise<void> | null {
     if (!this.#isOver && !this.#isCountDue) return null;
     this.enforce();
-    return this.#isOver ? this.#makeRoom() : null;
+    return this.#isOver ? this.#drain() : null;
   }
 
   /** Counting visits all readers with unread bytes, so it is not done for every message. */
@@ -72,7 +72,7 @@ export class Backlog {
     return this.#uncounted > this.#limits.queuedBytes / 16;
   }
 
-  async #makeRoom(): Promise<void> {
+  async #drain(): Promise<void> {
     const deadline = performance.now() + staleMilliseconds;
     while (this.#total() > this.#limits.queuedBytes) {
       if (performance.now() > deadline) return this.#terminateWorst(() => true);

@@ -31,7 +31,7 @@ export interface LoggedChange {
   identity: string[];
   isTooLarge: boolean;
   /** The number of the first read of the log that saw it committed. */
-  look: number;
+  readNumber: number;
   /** YYYY-MM-DDTHH:MM:SS.mmmZ */
   committedAt: string;
 }
@@ -40,7 +40,7 @@ interface Committed {
   transaction: string;
   changes: number;
   committedAt: string;
-  look: number;
+  readNumber: number;
 }
 
 /** Consumer of the log. */
@@ -64,8 +64,8 @@ export class ChangeLog {
   #due: Committed[] = [];
   #takenId = 0;
   #isCatchUpDue = false;
-  #looks = 0;
-  #waiting: ((look: number) => void)[] = [];
+  #readCount = 0;
+  #waiting: ((readNumber: number) => void)[] = [];
   readonly #reading: RetriedWork;
   #stop = async () => {};
 
@@ -98,10 +98,10 @@ export class ChangeLog {
    * @param action receives the number of that read: changes committed before the call have it or a lower one, but may be
    *   delivered later, when their notification arrives; changes committed after `action` have a higher one
    */
-  atPresent(action: (look: number) => void): Promise<void> {
+  afterRead(action: (readNumber: number) => void): Promise<void> {
     return new Promise((done) => {
-      this.#waiting.push((look) => {
-        action(look);
+      this.#waiting.push((readNumber) => {
+        action(readNumber);
         done();
       });
       this.#reading.start();
@@ -129,9 +129,9 @@ export class ChangeLog {
         return;
       }
       if (this.#announced.length === 0 && !this.#isCatchUpDue && waiting === 0) continue;
-      await this.#look();
+      await this.#read();
       await this.#takeDue(isStopped);
-      for (const action of this.#waiting.splice(0, waiting)) action(this.#looks);
+      for (const action of this.#waiting.splice(0, waiting)) action(this.#readCount);
     }
   }
 
@@ -142,13 +142,16 @@ export class ChangeLog {
     this.#held.clear();
   }
 
-  async #look(): Promise<void> {
+  async #read(): Promise<void> {
     const announced = this.#announced.length;
     const isCatchUp = this.#isCatchUpDue;
     this.#isCatchUpDue = false;
     try {
       // One statement has one snapshot, the one that it returns.
-      const { rows } = await this.#database.query<{ snapshot: string; committed: Omit<Committed, 'look'>[] }>(
+      const { rows } = await this.#database.query<{
+        snapshot: string;
+        committed: Omit<Committed, 'readNumber'>[];
+      }>(
         `select pg_current_snapshot()::text as snapshot, (
            select coalesce(jsonb_agg(jsonb_build_object(
              'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at
@@ -166,8 +169,8 @@ export class ChangeLog {
       );
       for (const { snapshot, committed } of rows) {
         this.#snapshot = snapshot;
-        this.#looks += 1;
-        for (const one of committed) this.#held.set(one.transaction, { ...one, look: this.#looks });
+        this.#readCount += 1;
+        for (const one of committed) this.#held.set(one.transaction, { ...one, readNumber: this.#readCount });
       }
     } catch (error) {
       this.#isCatchUpDue ||= isCatchUp;
@@ -207,7 +210,7 @@ export class ChangeLog {
   }
 
   async #fetch(together: readonly Committed[]): Promise<LoggedChange[]> {
-    const { rows } = await this.#database.query<Omit<LoggedChange, 'committedAt' | 'look'>>(
+    const { rows } = await this.#database.query<Omit<LoggedChange, 'committedAt' | 'readNumber'>>(
       `select transaction::text as transaction, id, relation::int8 as relation, table_schema as schema,
               table_name as "table", type, is_large as "isTooLarge",
               case when is_large then (
@@ -238,7 +241,7 @@ export class ChangeLog {
       ...row,
       record: row.type === 'DELETE' ? null : row.record,
       oldRecord: row.type === 'INSERT' ? null : row.oldRecord,
-      look: transactions.get(row.transaction)?.look ?? 0,
+      readNumber: transactions.get(row.transaction)?.readNumber ?? 0,
       committedAt: transactions.get(row.transaction)?.committedAt ?? '',
     }));
   }

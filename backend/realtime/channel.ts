@@ -45,12 +45,12 @@ export interface ChannelLink {
    * Null while the client keeps up; otherwise resolves when it has caught up or was disconnected.
    * @param role the client's, which decides the timeout
    */
-  room(role: string): Promise<void> | null;
+  drained(role: string): Promise<void> | null;
   /**
    * Reserves memory for presence, or releases it where `bytes` is negative.
    * @returns false above the limit
    */
-  takePresenceRoom(bytes: number): boolean;
+  reservePresenceBytes(bytes: number): boolean;
   /** The channel ended itself. */
   onClosed(channel: Channel): void;
 }
@@ -152,7 +152,7 @@ export class Channel {
       bindings: acceptBindings(this.#config.postgresChanges),
       deliver: (ids, frames) => {
         this.#link.send(frames.for(version, topic, ids));
-        return this.#link.room(this.#holder.claims.role);
+        return this.#link.drained(this.#holder.claims.role);
       },
       inShare: (work) => this.#inShare(work),
       onServed,
@@ -311,7 +311,7 @@ export class Channel {
     const more = bytes - presences.bytesOf(this.audience, this);
     const bytesOfTopic = presences.bytesOf(this.audience) + presenceFeed.bytesOf(this.audience);
     if (bytesOfTopic + more > limits.presenceBytesPerTopic) return false;
-    if (!this.#link.takePresenceRoom(more)) return false;
+    if (!this.#link.reservePresenceBytes(more)) return false;
     this.#tracked = text;
     this.#announcePresence(presences.track(this.audience, this, { key, bytes, payload: tracked }));
     return true;
@@ -320,7 +320,7 @@ export class Channel {
   #leavePresence() {
     const { presences } = this.#hub;
     this.#tracked = null;
-    this.#link.takePresenceRoom(-presences.bytesOf(this.audience, this));
+    this.#link.reservePresenceBytes(-presences.bytesOf(this.audience, this));
     const change = presences.untrack(this.audience, this);
     if (change) this.#announcePresence(change);
   }

@@ -71,7 +71,7 @@ export class Connection implements ChannelLink, Reader {
   #unfinished = 0;
   #unfinishedBytes = 0;
   #presenceBytes = 0;
-  #room: Promise<void> | null = null;
+  #drained: Promise<void> | null = null;
   #isClosed = false;
 
   constructor(hub: Hub, socket: WebSocket, handshake: Handshake) {
@@ -118,21 +118,21 @@ export class Connection implements ChannelLink, Reader {
     this.#socket.terminate();
   }
 
-  takePresenceRoom(bytes: number): boolean {
+  reservePresenceBytes(bytes: number): boolean {
     if (this.#presenceBytes + bytes > this.#hub.limits.presenceBytes) return false;
     this.#presenceBytes += bytes;
     return true;
   }
 
-  room(role: string): Promise<void> | null {
+  drained(role: string): Promise<void> | null {
     if (!this.#isFull(1)) return null;
     const { slowReaderTimeoutMs, slowVisitorTimeoutMs } = this.#hub.limits;
-    this.#room ??= this.#waitForReader(role === 'anon' ? slowVisitorTimeoutMs : slowReaderTimeoutMs).finally(
-      () => {
-        this.#room = null;
-      },
-    );
-    return this.#room;
+    this.#drained ??= this.#waitForReader(
+      role === 'anon' ? slowVisitorTimeoutMs : slowReaderTimeoutMs,
+    ).finally(() => {
+      this.#drained = null;
+    });
+    return this.#drained;
   }
 
   #isFull(share: number): boolean {
@@ -237,13 +237,13 @@ export class Connection implements ChannelLink, Reader {
     if (!message.topic.startsWith(topicPrefix)) return this.#replyUnmatched(message);
     this.#channels.get(message.topic)?.close();
     const topic = message.topic.slice(topicPrefix.length);
-    let giveBack = () => {};
+    let release = () => {};
     try {
       if (topic === '') throw new JoinRefused('TopicNameRequired: You must provide a topic name');
       if (bytes > this.#hub.limits.joinBytes)
         throw new JoinRefused('ClientJoinRateLimitReached: The join is too large');
       const config = readJoinConfig(message.payload);
-      giveBack = this.#admitJoin(config, bytes);
+      release = this.#admitJoin(config, bytes);
       if (config.replay === 'invalid')
         throw new JoinRefused('UnableToReplayMessages: Replay params are not valid');
       if (config.replay && !config.isPrivate)
@@ -258,18 +258,18 @@ export class Connection implements ChannelLink, Reader {
       if (!rights.broadcast && !rights.presence) throw new JoinRefused(`Unauthorized: ${unreadable(topic)}`);
       // After the response to the join, the client receives every later commit.
       await this.#hub.feed.ready;
-      if (this.#isClosed) return giveBack();
+      if (this.#isClosed) return release();
       const channel = new Channel(this.#hub, this, {
         topic,
         joinRef: message.joinRef,
         config,
         holder,
         rights,
-        onEnd: giveBack,
+        onEnd: release,
       });
       try {
         await channel.read();
-        this.#checkRoom();
+        this.#checkChannelCount();
       } catch (error) {
         channel.end();
         throw error;
@@ -280,7 +280,7 @@ export class Connection implements ChannelLink, Reader {
       await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
-      giveBack();
+      release();
       const isExpected = [JoinRefused, TokenRefused, QueueFull].some((expected) => error instanceof expected);
       if (!isExpected) this.#hub.onError(error);
       this.#reply(message, 'error', { reason: reasonOf(error) });
@@ -298,9 +298,8 @@ export class Connection implements ChannelLink, Reader {
       throw new JoinRefused(
         `ChannelRateLimitReached: Unable to subscribe to more than ${maxSubscriptions} kinds of changes at once`,
       );
-    if (!this.#joins.take() || !shared.calls.take(this.networks, calls))
-      throw new JoinRefused('ClientJoinRateLimitReached: Too many joins per second');
-    this.#checkRoom();
+    if (!this.#joins.take() || !shared.calls.take(this.networks, calls)) throw new JoinRefused(tooManyJoins);
+    this.#checkChannelCount();
     const channel = shared.channels.take(this.networks, 1 + Math.floor(bytes / 1024));
     const changes = channel && shared.changes.take(this.networks, subscriptions);
     if (changes) {
@@ -313,7 +312,7 @@ export class Connection implements ChannelLink, Reader {
     throw new JoinRefused('ChannelRateLimitReached: Too many channels');
   }
 
-  #checkRoom() {
+  #checkChannelCount() {
     if (this.#channels.size >= this.#hub.limits.channelsPerConnection)
       throw new JoinRefused('ChannelRateLimitReached: Too many channels');
   }

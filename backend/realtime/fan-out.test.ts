@@ -4,9 +4,9 @@ import { FanOut } from './fan-out.ts';
 const many = (count: number) => new Set(Array.from({ length: count }, (_, n) => n));
 
 /** A fan-out that records each delivery with its iteration of the event loop. */
-function fanOutOf(room: () => Promise<void> | null = () => null) {
+function fanOutOf(drained: () => Promise<void> | null = () => null) {
   const errors: unknown[] = [];
-  const fanOut = new FanOut({ room, onError: (error) => errors.push(error) });
+  const fanOut = new FanOut({ drained, onError: (error) => errors.push(error) });
   const delivered: [message: string, receiver: number][] = [];
   const deliveriesPerIteration: number[] = [];
   let iteration = 0;
@@ -77,13 +77,13 @@ test('skips receivers that join during a delivery, and continues after one fails
 
 test('delivers nothing while unread bytes are above the limit', async () => {
   let makeRoom = () => {};
-  let room: Promise<void> | null = new Promise((done) => {
+  let drained: Promise<void> | null = new Promise((done) => {
     makeRoom = () => {
-      room = null;
+      drained = null;
       done();
     };
   });
-  const { deliver, delivered, counted } = fanOutOf(() => room);
+  const { deliver, delivered, counted } = fanOutOf(() => drained);
   const work = deliver('a', many(1_000));
   await new Promise((done) => setImmediate(done));
   const before = delivered.length;

@@ -6,20 +6,20 @@ const bytesPerDelivery = 4 * 1024;
 
 export interface FanOutOptions {
   /** Null while unread data is below the limit; otherwise resolves when it is. */
-  room: () => Promise<void> | null;
+  drained: () => Promise<void> | null;
   onError: (error: unknown) => void;
 }
 
 export class FanOut {
-  readonly #room: () => Promise<void> | null;
+  readonly #drained: () => Promise<void> | null;
   readonly #onError: (error: unknown) => void;
   /** Deliveries in this iteration of the event loop. */
   #delivered = 0;
   /** The last pending delivery: messages keep their order. */
   #tail: Promise<void> | null = null;
 
-  constructor({ room, onError }: FanOutOptions) {
-    this.#room = room;
+  constructor({ drained, onError }: FanOutOptions) {
+    this.#drained = drained;
     this.#onError = onError;
   }
 
@@ -36,7 +36,7 @@ export class FanOut {
   ): Promise<void> | null {
     const weight = 1 + bytes / bytesPerDelivery;
     const fits = this.#delivered + receivers.size * weight <= deliveriesPerTurn;
-    if (!this.#tail && fits && !this.#room()) {
+    if (!this.#tail && fits && !this.#drained()) {
       for (const receiver of receivers) this.#pass(receiver, weight, pass);
       return null;
     }
@@ -57,7 +57,7 @@ export class FanOut {
     for (const receiver of receivers) {
       if (this.#delivered >= deliveriesPerTurn) {
         await new Promise((done) => setImmediate(done));
-        await this.#room();
+        await this.#drained();
       }
       this.#pass(receiver, weight, pass);
     }

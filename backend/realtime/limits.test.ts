@@ -441,12 +441,12 @@ describe('limits', () => {
 
   test('limits unread bytes of all slow readers without affecting the others', async () => {
     await start({ bufferedBytes: 50_000_000, queuedBytes: 20_000_000, deliveriesPerSecond: 1_000_000 });
-    const deaf = await Promise.all(Array.from({ length: 8 }, () => rawClient(service)));
-    for (const { push } of deaf) push('realtime:flood', 'phx_join');
-    await Promise.all(deaf.map(({ frames }) => frames.atLeast(1)));
-    for (const { socket } of deaf) socket.pause();
+    const slow = await Promise.all(Array.from({ length: 8 }, () => rawClient(service)));
+    for (const { push } of slow) push('realtime:flood', 'phx_join');
+    await Promise.all(slow.map(({ frames }) => frames.atLeast(1)));
+    for (const { socket } of slow) socket.pause();
     const codes: unknown[] = [];
-    for (const { closed } of deaf) void closed.then((code) => codes.push(code));
+    for (const { closed } of slow) void closed.then((code) => codes.push(code));
     const received = new Collected<unknown>();
     const listener = service.client().channel('flood');
     listener.on('broadcast', { event: 'e' }, received.add);
@@ -456,17 +456,17 @@ describe('limits', () => {
     for (let n = 0; n < 30; n += 1)
       expect((await post(service, messagesTo('flood', 1, { payload }))).status).toBe(202);
     expect(await received.atLeast(30)).toHaveLength(30);
-    for (const { socket } of deaf) socket.resume();
+    for (const { socket } of slow) socket.resume();
     const terminated = () => codes.filter((code) => code === 1006).length;
     await expect.poll(terminated, { timeout: 30_000 }).toBeGreaterThanOrEqual(4);
   });
 
   test('disconnects a slow reader with a close code, and serves the others', async () => {
     await start({ bufferedBytes: 2_000_000 });
-    const deaf = await rawClient(service);
-    deaf.push('realtime:flood', 'phx_join');
-    await deaf.frames.atLeast(1);
-    deaf.socket.pause();
+    const slow = await rawClient(service);
+    slow.push('realtime:flood', 'phx_join');
+    await slow.frames.atLeast(1);
+    slow.socket.pause();
     const received = new Collected<unknown>();
     const listener = service.client().channel('flood');
     listener.on('broadcast', { event: 'e' }, received.add);
@@ -476,8 +476,8 @@ describe('limits', () => {
     const payload = 'x'.repeat(500_000);
     for (let n = 0; n < 40; n += 1) await sender.send({ type: 'broadcast', event: 'e', payload });
     await received.atLeast(40);
-    deaf.socket.resume();
-    expect(await deaf.closed).toBe(1013);
+    slow.socket.resume();
+    expect(await slow.closed).toBe(1013);
   });
 });
 

@@ -730,20 +730,20 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
 
   test('disconnects a reader above the timeout; the others receive everything', async () => {
     const own = await startService(database, { bufferedBytes: 1_000_000, slowReaderTimeoutMs: 300 });
-    const deaf = await rawFollower(own, 'bursts');
+    const slow = await rawFollower(own, 'bursts');
     const { received } = await followTables(own.client(), { table: 'bursts', event: 'INSERT' });
-    const closed = new Promise((done) => deaf.socket.once('close', done));
-    deaf.socket.pause();
+    const closed = new Promise((done) => slow.socket.once('close', done));
+    slow.socket.pause();
     // More than the operating system's buffer for a connection.
     await database.query(
       `insert into public.bursts (id, name) select n, repeat('x', 20000) from generate_series(1, 1000) as n`,
     );
     expect((await received.atLeast(1_000)).at(-1)?.new.id).toBe(1_000);
-    deaf.socket.resume();
+    slow.socket.resume();
     expect(await closed).toBe(1013);
     // It received the beginning without gaps.
-    expect(deaf.received.all.length).toBeLessThan(1_000);
-    expect(deaf.received.all).toEqual(deaf.received.all.map((_, n) => n + 1));
+    expect(slow.received.all.length).toBeLessThan(1_000);
+    expect(slow.received.all).toEqual(slow.received.all.map((_, n) => n + 1));
     await own.close();
     await empty('public.bursts');
   }, 30_000);

@@ -98,9 +98,9 @@ export class PostgresChanges {
     await this.#ready;
     try {
       const interests = await follower.inShare(() => this.#interestsOf(follower));
-      await this.#log.atPresent((look) => {
+      await this.#log.afterRead((readNumber) => {
         // Changes still due to the former follower go to its successor.
-        const since = (former && this.#served.get(former)?.since) ?? look;
+        const since = (former && this.#served.get(former)?.since) ?? readNumber;
         if (former) this.unfollow(former);
         this.#served.set(follower, { interests, since });
       });
@@ -164,7 +164,7 @@ export class PostgresChanges {
         if (this.#served.delete(follower)) this.#refused.add(follower);
         continue;
       }
-      await this.#log.atPresent((since) => {
+      await this.#log.afterRead((since) => {
         if (!this.#served.has(follower)) return;
         this.#served.set(follower, { interests, since });
         follower.onServed();
@@ -249,13 +249,13 @@ export class PostgresChanges {
       interests.map((interest) => ({ interest, since })),
     );
     const found = new Map<string, Interest[]>();
-    return ({ schema, table, type, look }) => {
-      const kind = JSON.stringify([schema, table, type, look]);
+    return ({ schema, table, type, readNumber }) => {
+      const kind = JSON.stringify([schema, table, type, readNumber]);
       const before = found.get(kind);
       if (before) return before;
       const interests = all.flatMap(({ interest, since }) => {
         const isMeant =
-          since < look &&
+          since < readNumber &&
           (interest.schema === '*' || interest.schema === schema) &&
           (interest.table === '*' || interest.table === table) &&
           (interest.event === '*' || interest.event === type);

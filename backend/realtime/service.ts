@@ -13,10 +13,10 @@ import type { PublicSenders } from './authorization.ts';
 import { startBroadcastFeed } from './broadcast-feed.ts';
 import { Channels, type Hub } from './channels.ts';
 import { Connection, type Handshake } from './connection.ts';
+import { ConnectionSlots } from './connection-slots.ts';
 import { FanOut } from './fan-out.ts';
 import { answerBroadcastRequest } from './http-broadcast.ts';
 import { defaultLimits, type Limits, shareLimits } from './limits.ts';
-import { Places } from './places.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { Presences } from './presence.ts';
 import { PresenceFeed } from './presence-feed.ts';
@@ -73,7 +73,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   const limits = { ...defaultLimits, ...options.limits };
   const onError = options.onError ?? (() => {});
   const backlog = new Backlog(limits);
-  const fanOut = new FanOut({ room: () => backlog.room(), onError });
+  const fanOut = new FanOut({ drained: () => backlog.drained(), onError });
   const channels = new Channels(fanOut);
   const hub: Hub = {
     database: options.database,
@@ -110,10 +110,10 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     perMessageDeflate: false,
     clientTracking: true,
   });
-  const places = new Places(limits);
+  const slots = new ConnectionSlots(limits);
   let isClosed = false;
 
-  async function shakeHands(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
+  async function acceptHandshake(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
     const [path = ''] = (request.url ?? '').split('?', 1);
     if (!/\/websocket\/?$/.test(path)) throw new HandshakeRefused(404, 'Not found');
     const query = handshakeQuery(request);
@@ -129,9 +129,9 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     const networks = address ? networksOf(address) : [];
     if (!hub.shared.calls.take(networks, handshakeCalls))
       throw new HandshakeRefused(429, 'Too many joins per second');
-    const giveBack = isClosed ? null : places.take(networks, () => socket.destroy());
-    if (!giveBack) throw new HandshakeRefused(429, 'Too many connected users');
-    socket.once('close', giveBack);
+    const release = isClosed ? null : slots.take(networks, () => socket.destroy());
+    if (!release) throw new HandshakeRefused(429, 'Too many connected users');
+    socket.once('close', release);
     const claims = await claimsOf(hub.authenticate, key);
     return { version, holder: { claims, token: key }, headers, networks };
   }
@@ -142,7 +142,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
       // Until the WebSocket takes over, a client disconnect must not end the process.
       const onSocketError = () => socket.destroy();
       socket.on('error', onSocketError);
-      shakeHands(request, socket)
+      acceptHandshake(request, socket)
         .then((handshake) => {
           if (socket.destroyed) return;
           socket.off('error', onSocketError);

@@ -1,18 +1,18 @@
-// Socket places of this process. Each network has a limit; when all places are taken, the networks with the most sockets lose
+// Socket slots of this process. Each network has a limit; when all slots are taken, the networks with the most sockets lose
 // one.
 import { NetworkQuota } from '../network-limits.ts';
 import type { Limits } from './limits.ts';
 
-interface Place {
+interface Slot {
   close(): void;
-  giveBack(): void;
+  release(): void;
 }
 
-export class Places {
+export class ConnectionSlots {
   readonly #quota: NetworkQuota;
   readonly #most: number;
   /** By the widest network of their clients; '' for clients without an IP address. */
-  readonly #byNetwork = new Map<string, Set<Place>>();
+  readonly #byNetwork = new Map<string, Set<Slot>>();
   #taken = 0;
 
   constructor({ connections, connectionsPerNetwork }: Pick<Limits, 'connections' | 'connectionsPerNetwork'>) {
@@ -21,42 +21,42 @@ export class Places {
   }
 
   /**
-   * Takes a place for a client. When none is left, a client of the network with the most places loses its own, unless this
+   * Takes a slot for a client. When none is left, a client of the network with the most slots loses its own, unless this
    * client's network would have as many.
    * @param networks the client's, as `networksOf` lists them
    * @param close closes the client's socket
-   * @returns a function that releases the place; null when there is none
+   * @returns a function that releases the slot; null when there is none
    */
   take(networks: readonly string[], close: () => void): (() => void) | null {
     const network = networks.at(-1) ?? '';
-    const giveBackQuota = this.#quota.take(networks);
-    if (!giveBackQuota) return null;
-    if (this.#taken >= this.#most && !this.#makeRoom(network)) {
-      giveBackQuota();
+    const releaseQuota = this.#quota.take(networks);
+    if (!releaseQuota) return null;
+    if (this.#taken >= this.#most && !this.#closeOne(network)) {
+      releaseQuota();
       return null;
     }
     const ofNetwork = this.#byNetwork.get(network) ?? new Set();
     this.#byNetwork.set(network, ofNetwork);
-    const place: Place = {
+    const slot: Slot = {
       close,
-      giveBack: () => {
-        if (!ofNetwork.delete(place)) return;
+      release: () => {
+        if (!ofNetwork.delete(slot)) return;
         if (ofNetwork.size === 0) this.#byNetwork.delete(network);
         this.#taken -= 1;
-        giveBackQuota();
+        releaseQuota();
       },
     };
-    ofNetwork.add(place);
+    ofNetwork.add(slot);
     this.#taken += 1;
-    return place.giveBack;
+    return slot.release;
   }
 
-  #makeRoom(network: string): boolean {
-    let largest: ReadonlySet<Place> = new Set();
-    for (const places of this.#byNetwork.values()) if (places.size > largest.size) largest = places;
+  #closeOne(network: string): boolean {
+    let largest: ReadonlySet<Slot> = new Set();
+    for (const slots of this.#byNetwork.values()) if (slots.size > largest.size) largest = slots;
     const [oldest] = largest;
     if (!oldest || largest.size <= (this.#byNetwork.get(network)?.size ?? 0) + 1) return false;
-    oldest.giveBack();
+    oldest.release();
     oldest.close();
     return true;
   }
