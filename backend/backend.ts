@@ -12,7 +12,7 @@ import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
 import type { Database } from './database/database.ts';
-import { isTurnedAway, turnedAwayStatus } from './fair-queue.ts';
+import { isQueueRejection, queueRejectionStatus } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
@@ -75,7 +75,7 @@ export interface Backend {
 export async function createBackend(options: BackendOptions): Promise<Backend> {
   const { database, keys, functions, fairShare, allowedOrigins = [] } = options;
   const onError = (error: unknown, where: string, request?: Pick<PlainRequest, 'headers'>) => {
-    if (!isClientDisconnect(error) && !isTurnedAway(error))
+    if (!isClientDisconnect(error) && !isQueueRejection(error))
       options.onError?.(error, where, request?.headers.get('x-request-id') ?? undefined);
   };
   const { publicUrl = 'http://localhost:3000', auth: givenAuth = {} } = options;
@@ -205,7 +205,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
   ): Promise<Response | PlainResponse> => {
     try {
       const answered = await route(request, signal).catch((error) => {
-        if (isTurnedAway(error)) return tooBusy(error);
+        if (isQueueRejection(error)) return tooBusy(error);
         throw error;
       });
       return withCors(answered, request, allowedOrigins);
@@ -298,7 +298,7 @@ const visitorsLimits: Partial<SizeLimits> = {
 };
 
 function tooBusy(error: Error): Response {
-  return problem(turnedAwayStatus(error), 'too_busy', `${error.message}. Please try again.`, {
+  return problem(queueRejectionStatus(error), 'too_busy', `${error.message}. Please try again.`, {
     'retry-after': '5',
   });
 }

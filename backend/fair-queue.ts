@@ -89,12 +89,12 @@ export class ClientDisconnected extends Error {
 }
 
 /** Whether an error means that a job was not started; the backend's root answers its request. */
-export function isTurnedAway(error: unknown): error is QueueFull | ClientDisconnected {
+export function isQueueRejection(error: unknown): error is QueueFull | ClientDisconnected {
   return error instanceof QueueFull || error instanceof ClientDisconnected;
 }
 
 /** The HTTP status for a job that was not started: 429 if the client's own jobs fill the queue, else 503. */
-export const turnedAwayStatus = (error: unknown): 429 | 503 =>
+export const queueRejectionStatus = (error: unknown): 429 | 503 =>
   error instanceof QueueFull && error.isOwn ? 429 : 503;
 
 interface Share {

@@ -5,7 +5,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
 import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
-import { ClientDisconnected, QueueFull, type Turn, turnedAwayStatus } from '../backend/fair-queue.ts';
+import { ClientDisconnected, QueueFull, queueRejectionStatus, type Turn } from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
@@ -142,7 +142,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   };
 
   /** The response to a page or image request, or the error of a full queue. */
-  const turnedAwayOr = async (answer: () => Promise<Response>, request: IncomingMessage) => {
+  const answerOrReject = async (answer: () => Promise<Response>, request: IncomingMessage) => {
     try {
       return await answer();
     } catch (error) {
@@ -173,7 +173,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
-  const noteStatus = (request: IncomingMessage, status: number) => {
+  const logStatus = (request: IncomingMessage, status: number) => {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
 
@@ -181,7 +181,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   const streams = new WeakMap<object, Response>();
   const answerPlain = async (request: IncomingMessage, response: ServerResponse, read: PlainRequest) => {
     const answer = await backend?.answer(read, signalOf(response));
-    if (answer) noteStatus(request, answer.status);
+    if (answer) logStatus(request, answer.status);
     if (answer instanceof PlainResponse) {
       sendPlain(request, response, answer, securityHeaders);
       return;
@@ -206,12 +206,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
         const signal = signalOf(outgoing as ServerResponse);
         const inShare = <T>(read: () => Promise<T>) => fairShare.work.run(client, read, { cost: 2, signal });
         const fetchImage = () => shareImages.fetch(webRequest, client, inShare);
-        return withHeaders(await turnedAwayOr(fetchImage, incoming as IncomingMessage), securityHeaders);
+        return withHeaders(await answerOrReject(fetchImage, incoming as IncomingMessage), securityHeaders);
       }
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));
-        noteStatus(incoming as IncomingMessage, answer.status);
-        const headers = isGivenUp(incoming as IncomingMessage)
+        logStatus(incoming as IncomingMessage, answer.status);
+        const headers = isPartlyRead(incoming as IncomingMessage)
           ? { ...securityHeaders, connection: 'close' }
           : securityHeaders;
         if (!(answer instanceof PlainResponse)) return withHeaders(answer, headers);
@@ -228,7 +228,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         await answerPage(incoming as IncomingMessage, outgoing as ServerResponse, pageRequest);
         return RESPONSE_ALREADY_SENT;
       };
-      return turnedAwayOr(answer, incoming as IncomingMessage);
+      return answerOrReject(answer, incoming as IncomingMessage);
     },
     {
       overrideGlobalObjects: false,
@@ -249,7 +249,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       .run(visitorAt(addressOf(request)), begin, { signal: signalOf(response) })
       .catch((error) => {
         if (error instanceof ClientDisconnected) return;
-        const status = turnedAwayStatus(error);
+        const status = queueRejectionStatus(error);
         noteRefusal(request, status, 'queue full');
         response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
       });
@@ -261,7 +261,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       metrics.observeRequest(route(), response.statusCode, (performance.now() - begun) / 1000),
     );
   };
-  const arrive = (request: IncomingMessage) => {
+  const identifyClient = (request: IncomingMessage) => {
     establishClientAddress(request, trustedProxies);
     fairShare.recent.note(addressOf(request));
   };
@@ -287,7 +287,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // No page has such a URL.
     if (backend && path.startsWith('/rest/v1/')) {
       measure(response, () => routeOf(path));
-      arrive(request);
+      identifyClient(request);
       giveRequestId(request, response);
       const read = readPlain(request);
       if (read) {
@@ -303,14 +303,14 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
       // Without a proxy the IP address is that of the socket.
-      if (trustedProxies > 0) arrive(request);
+      if (trustedProxies > 0) identifyClient(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
       sendPage(request, response, page);
       return;
     }
     let isFile = false;
     measure(response, () => (isFile ? 'file' : routeOf(path)));
-    arrive(request);
+    identifyClient(request);
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
@@ -330,7 +330,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (socket.destroyed) return;
     // Nothing else handles errors of this socket: without a listener, a client disconnect would end the process.
     socket.on('error', () => socket.destroy());
-    arrive(request);
+    identifyClient(request);
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
     else refuseUpgrade(socket, 404, '');
   });
@@ -360,7 +360,7 @@ function isRead(request: IncomingMessage): boolean {
  * Whether a body was read in part only. Its connection must then be closed with a header, or a proxy would send the next
  * customer's request on it.
  */
-function isGivenUp(request: IncomingMessage): boolean {
+function isPartlyRead(request: IncomingMessage): boolean {
   return request.readableDidRead && !request.complete;
 }
 

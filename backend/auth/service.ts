@@ -4,7 +4,7 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
 import { type Caller, inShareOf, type Service, type SharedQueue } from '../caller.ts';
 import { type Database, DatabaseError } from '../database/database.ts';
-import { isTurnedAway } from '../fair-queue.ts';
+import { isQueueRejection } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { AuthError, answerError, OAuthError } from './auth-error.ts';
@@ -110,7 +110,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
       try {
         return await answer(request, caller);
       } catch (thrown) {
-        if (isTurnedAway(thrown)) throw thrown;
+        if (isQueueRejection(thrown)) throw thrown;
         const error = isContention(thrown)
           ? new AuthError(
               409,

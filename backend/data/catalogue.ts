@@ -59,7 +59,7 @@ interface HandlerRow {
 /** A cast of a domain that formats or parses its values. */
 interface CastRow {
   domain: string;
-  way: 'toJson' | 'fromJson' | 'fromText';
+  direction: 'toJson' | 'fromJson' | 'fromText';
   schema: string;
   name: string;
 }
@@ -179,7 +179,7 @@ const geoJsonSql = `
   where p.proname = 'st_asgeojson' and p.proargtypes[0] in ('record'::regtype, 'anyelement'::regtype)`;
 
 const castsSql = `
-  select format_type(domain.oid, null) as domain, given.way, n.nspname as schema, p.proname as name
+  select format_type(domain.oid, null) as domain, given.direction, n.nspname as schema, p.proname as name
   from pg_cast c
     join pg_proc p on p.oid = c.castfunc
     join pg_namespace n on n.oid = p.pronamespace
@@ -187,7 +187,7 @@ const castsSql = `
       ('toJson', c.castsource, c.casttarget, 'json'::regtype),
       ('fromJson', c.casttarget, c.castsource, 'json'::regtype),
       ('fromText', c.casttarget, c.castsource, 'text'::regtype)
-    ) as given(way, domain, other, form)
+    ) as given(direction, domain, other, form)
     join pg_type domain on domain.oid = given.domain and domain.typtype = 'd'
   where c.castcontext = 'i' and c.castmethod = 'f' and given.other = given.form`;
 

@@ -67,20 +67,20 @@ test('mutations and very long requests are not cached', () => {
 
 test('a schema change removes every plan', () => {
   const cache = new PlanCache();
-  cache.keep('a', schema, planned('one'));
+  cache.store('a', schema, planned('one'));
   expect(cache.find('a', schema)).toEqual(planned('one'));
   const changed = {} as SchemaCache;
   expect(cache.find('a', changed)).toBeNull();
-  cache.keep('b', changed, planned('two'));
+  cache.store('b', changed, planned('two'));
   expect(cache.find('a', changed)).toBeNull();
   expect(cache.find('b', changed)).toEqual(planned('two'));
 });
 
 test('the least recently used plan is evicted', () => {
   const cache = new PlanCache();
-  for (let at = 0; at < 500; at++) cache.keep(String(at), schema, planned(String(at)));
+  for (let at = 0; at < 500; at++) cache.store(String(at), schema, planned(String(at)));
   expect(cache.find('0', schema)).not.toBeNull();
-  cache.keep('new', schema, planned('new'));
+  cache.store('new', schema, planned('new'));
   expect(cache.find('1', schema)).toBeNull();
   expect(cache.find('0', schema)).not.toBeNull();
 });

@@ -38,7 +38,7 @@ export class PlanCache {
   }
 
   /** Stores a plan until the schema changes or the plan is evicted. */
-  keep(key: string | null, schema: SchemaCache, planned: PlannedRequest): void {
+  store(key: string | null, schema: SchemaCache, planned: PlannedRequest): void {
     if (key === null) return;
     if (schema !== this.#schema) {
       this.#plans = new Map();
@@ -67,15 +67,15 @@ export interface RequestShape {
  */
 export function shapeOf(parts: RequestParts): RequestShape {
   const { method, path, search, headers: given, body } = parts;
-  const asItIs = { key: null, parts, fill: (statement: Statement) => statement };
+  const unshaped = { key: null, parts, fill: (statement: Statement) => statement };
   const isRead = (method === 'GET' || method === 'HEAD') && body === '' && search.length <= maxKeyLength;
-  if (!isRead) return asItIs;
+  if (!isRead) return unshaped;
   const values = new Map<string, string>();
-  const shape = path.startsWith('/rpc/') ? search : withStandIns(search, values);
+  const shape = path.startsWith('/rpc/') ? search : withPlaceholders(search, values);
   let key = `${method} ${path}?${shape}`;
   for (const name of headers) key += `\n${given.get(name) ?? ''}`;
-  if (key.length > 2 * maxKeyLength) return asItIs;
-  if (values.size === 0) return { ...asItIs, key };
+  if (key.length > 2 * maxKeyLength) return unshaped;
+  if (values.size === 0) return { ...unshaped, key };
   return {
     key,
     parts: { ...parts, search: shape },
@@ -87,13 +87,13 @@ export function shapeOf(parts: RequestParts): RequestShape {
 }
 
 // Random, so that no request contains them.
-const standIn = `value-${randomUUID()}-`;
+const placeholderPrefix = `value-${randomUUID()}-`;
 // The text after such an operator is the value. Whether a pattern is allowed is decided by
 // the plan, so those of match and imatch stay.
 const comparison = /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|isdistinct)\.)(.*)$/s;
 const reserved = new Set(['select', 'columns', 'on_conflict', 'order', 'limit', 'offset', 'and', 'or']);
 
-function withStandIns(search: string, values: Map<string, string>): string {
+function withPlaceholders(search: string, values: Map<string, string>): string {
   if (!search.includes('.')) return search;
   const pairs = search.split('&').map((pair) => {
     const [, name, operator, raw] = comparison.exec(pair) ?? [];
@@ -102,7 +102,7 @@ function withStandIns(search: string, values: Map<string, string>): string {
     const value = decode(raw);
     // Such a value is refused with an error that contains it.
     if (value.includes('\0')) return pair;
-    const placeholder = `${standIn}${values.size}`;
+    const placeholder = `${placeholderPrefix}${values.size}`;
     values.set(placeholder, operator.includes('like.') ? patternOf(value) : value);
     return `${name}=${operator}${placeholder}`;
   });

@@ -113,9 +113,9 @@ function columnsWith(representations: ReadonlyMap<string, Representation>): Colu
 /** By the domain's type. */
 function representationsOf({ casts }: Catalogue): Map<string, Representation> {
   const found = new Map<string, Representation>();
-  for (const { domain, way, schema, name } of casts) {
+  for (const { domain, direction, schema, name } of casts) {
     const representation = found.get(domain) ?? { toJson: null, fromJson: null, fromText: null };
-    found.set(domain, { ...representation, [way]: { schema, name } });
+    found.set(domain, { ...representation, [direction]: { schema, name } });
   }
   return found;
 }

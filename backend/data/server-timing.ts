@@ -14,7 +14,7 @@ export class ServerTiming {
   }
 
   /** The stages in milliseconds, as header text. */
-  tellIn({ headers }: Response | PlainResponse): void {
+  writeTo({ headers }: Response | PlainResponse): void {
     const laps = [...this.#laps].map(([stage, ms]) => `${stage};dur=${ms.toFixed(1)}`);
     const timing = laps.join(', ');
     if (headers instanceof Headers) headers.append('server-timing', timing);

@@ -3,7 +3,7 @@
 import { type Caller, inShareOf, type Service } from '../caller.ts';
 import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
-import { isTurnedAway } from '../fair-queue.ts';
+import { isQueueRejection } from '../fair-queue.ts';
 import { addressOf, PlainRequest } from '../plain-request.ts';
 import { PlainResponse } from '../plain-response.ts';
 import { DataError } from './data-error.ts';
@@ -156,7 +156,7 @@ export async function createDataService(
       if (plan.kind === 'options') {
         timing?.lap('plan');
         const response = respondOptions(plan);
-        timing?.tellIn(response);
+        timing?.writeTo(response);
         return response;
       }
       addCost(cost);
@@ -176,7 +176,7 @@ export async function createDataService(
         const statement =
           planned?.statement ?? writeStatement(plan.kind === 'read' && mayStream ? firstRowsOf(plan) : plan);
         if (!planned && plan.kind !== 'mutation') {
-          plans.keep(shape.key, cache, { parsed, plan, statement, cost });
+          plans.store(shape.key, cache, { parsed, plan, statement, cost });
         }
         if (isOneRead(plan) && !callBefore && !settings.isolation) {
           const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
@@ -196,7 +196,7 @@ export async function createDataService(
         if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
           // Reports violations of deferred constraints, as a commit would.
           await session.query('set constraints all immediate');
-          throw new Undone(response);
+          throw new RolledBack(response);
         }
         return response;
       };
@@ -206,7 +206,7 @@ export async function createDataService(
           ...settings,
         });
       const response = await (mayStream ? delivered(inTransaction) : inTransaction(null)).catch(
-        responseOfUndone,
+        responseOfRollback,
       );
       return timed(response, timing);
     };
@@ -254,7 +254,7 @@ export async function createDataService(
     try {
       return await serve(request, caller);
     } catch (error) {
-      if (isTurnedAway(error)) throw error;
+      if (isQueueRejection(error)) throw error;
       const answered = dataErrorOf(error, caller.claims.role === anonymousRole);
       if (answered.status >= 500) onError(error, request);
       return respondError(answered, request.method);
@@ -280,13 +280,13 @@ function timed<R extends Response | PlainResponse>(response: R, timing: ServerTi
     timing.lap('transaction');
     // Little work: the response is created within the transaction, which it may roll back.
     timing.lap('response');
-    timing.tellIn(response);
+    timing.writeTo(response);
   }
   return response;
 }
 
 /** Thrown to roll back a transaction whose response is still sent. */
-class Undone extends Error {
+class RolledBack extends Error {
   readonly response: Response | PlainResponse;
   constructor(response: Response | PlainResponse) {
     super('rolled back');
@@ -305,7 +305,7 @@ function delivered(
   });
 }
 
-function responseOfUndone(thrown: unknown): Response | PlainResponse {
-  if (thrown instanceof Undone) return thrown.response;
+function responseOfRollback(thrown: unknown): Response | PlainResponse {
+  if (thrown instanceof RolledBack) return thrown.response;
   throw thrown;
 }

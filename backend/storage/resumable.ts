@@ -4,7 +4,7 @@ import { copyFile, link, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
-import { isTurnedAway, turnedAwayStatus } from '../fair-queue.ts';
+import { isQueueRejection, queueRejectionStatus } from '../fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
 import { type Call, ownerOf, type StorageContext } from './context.ts';
 import { storableCacheControl, storableType } from './names.ts';
@@ -171,7 +171,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       if (error === ERRORS.ERR_LOCK_TIMEOUT) {
         return { status_code: 423, body: 'The upload is locked by another request' };
       }
-      if (isTurnedAway(error)) return { status_code: turnedAwayStatus(error), body: error.message };
+      if (isQueueRejection(error)) return { status_code: queueRejectionStatus(error), body: error.message };
       const found = asStorageError(error);
       if (found) return { status_code: found.statusCode, body: found.message };
       if (!(error instanceof Error)) return undefined;

@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
-import { type FairQueue, isTurnedAway } from '../fair-queue.ts';
+import { type FairQueue, isQueueRejection } from '../fair-queue.ts';
 import { createFairShare } from '../fair-share.ts';
 import { isStorableText } from '../storable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
@@ -106,7 +106,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
       try {
         return await route(request, caller);
       } catch (error) {
-        if (isTurnedAway(error)) throw error;
+        if (isQueueRejection(error)) throw error;
         const answered = asStorageError(error) ?? unexpected(error, request, onError);
         const answer = answerError(answered);
         return request.method === 'HEAD' ? new Response(null, answer) : answer;
