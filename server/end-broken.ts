@@ -2,7 +2,7 @@
 import type { Log } from './log.ts';
 
 /** Exit code of a process that only has to be restarted (EX_TEMPFAIL of sysexits.h). */
-export const startAgain = 75;
+export const restartExitCode = 75;
 
 /**
  * Logs the reason and exits immediately: closing a broken database would never end, and all acknowledged writes are
@@ -10,5 +10,5 @@ export const startAgain = 75;
  */
 export function endBroken(log: Log, error: Error): never {
   log.fatal({ error: error.message }, 'the shop stops and must be restarted; no acknowledged write is lost');
-  process.exit(startAgain);
+  process.exit(restartExitCode);
 }

@@ -49,7 +49,7 @@ export function createChangeReader(): (change: RowChange) => string[] | null {
   };
 }
 
-/** The same columns as in the trigger products_change_pages. */
+/** The same columns as in `private.after_product_change`. */
 const shownColumns = [
   'name',
   'slug',

@@ -1,4 +1,4 @@
-// Background jobs: query open payments, release the stock of unpaid orders, delete old rows.
+// Runs background jobs at their intervals. `shop.ts` and `payment-jobs.ts` list them.
 import type { Log } from './log.ts';
 
 const RETRY_AFTER_MS = 60_000;
@@ -35,7 +35,7 @@ export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics):
       const begun = performance.now();
       const observe = (hasFailed: boolean) =>
         metrics?.observeJob(job.name, (performance.now() - begun) / 1000, hasFailed);
-      const turn = job
+      const run = job
         .run()
         .then(
           () => {
@@ -55,7 +55,7 @@ export function startJobs(jobs: readonly Job[], log: Log, metrics?: JobMetrics):
           // An hourly job is retried soon after a temporary failure.
           schedule(job, failed.has(job) ? Math.min(job.everyMs, RETRY_AFTER_MS) : job.everyMs);
         });
-      running.set(job, turn);
+      running.set(job, run);
     }, delayMs);
     timers.set(job, timer);
   };

@@ -230,7 +230,7 @@ const pageRoutes: readonly [RegExp, string][] = [
   [/^\/(healthz|readyz|metrics|api\/event)$/, ''],
   [/^\/rest\/v1\/rpc\//, '/rest/v1/rpc/:function'],
   [/^\/rest\/v1(\/|$)/, '/rest/v1/:table'],
-  [/^\/functions\/v1\/mobile-money\/(notice|till|check|reversal|reach)\//, ''],
+  [/^\/functions\/v1\/mobile-money\/(notice|till|reversal|reach)\//, ''],
   [/^\/functions\/v1(\/|$)/, '/functions/v1'],
   [/^\/auth\/v1\/token$/, '/auth/v1/token'],
   [/^\/(auth|storage|realtime)\/v1(?=\/|$)/, ''],

@@ -3,10 +3,10 @@ import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'r
 import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
-import { preloadFirstImage } from './first-image.ts';
-import { bootLate } from './late-boot.ts';
+import { deferScripts } from './defer-scripts.ts';
 import type { Log } from './log.ts';
 import { type CachedPage, finishPage } from './page-cache.ts';
+import { preloadFirstImage } from './preload-image.ts';
 import { requestIdHeader, showRequestId } from './request-id.ts';
 
 export interface PageRendererOptions {
@@ -83,7 +83,9 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     delete headers['content-length'];
     // The development server needs connections that the shop's policy does not allow.
     if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      const rendered = isStaffPage(request) ? body.toString() : bootLate(preloadFirstImage(body.toString()));
+      const rendered = isStaffPage(request)
+        ? body.toString()
+        : deferScripts(preloadFirstImage(body.toString()));
       const html = response.status >= 500 && requestId ? showRequestId(rendered, requestId) : rendered;
       body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);

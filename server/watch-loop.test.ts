@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPglite } from '../backend/database/pglite.ts';
 import { copyMigratedDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
-import { startAgain } from './end-broken.ts';
+import { restartExitCode } from './end-broken.ts';
 
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
 function run(folder: string, program: string) {
@@ -61,7 +61,7 @@ test('an endless statement or a broken database ends the process, a long wait do
      }).catch(() => {});
      process.stdout.write('went on');`,
   );
-  expect(broken).toMatchObject({ end: startAgain, output: expect.not.stringContaining('went on') });
+  expect(broken).toMatchObject({ end: restartExitCode, output: expect.not.stringContaining('went on') });
   expect(broken.output).toMatch(/"level":"fatal",.*The embedded database broke/);
 
   const next = await openPglite(database, { isDurable: false, sharedBuffers });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { preloadFirstImage } from './first-image.ts';
+import { preloadFirstImage } from './preload-image.ts';
 
 const fonts = '<link rel="preload" href="/fonts/a.woff2" as="font"/>';
 const page = (markup: string) =>

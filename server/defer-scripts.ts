@@ -23,7 +23,7 @@ const unpainted = `<script>document.documentElement.dataset.unpainted=''</script
  * @param html the whole page as the router renders it
  * @returns the page with its modules deferred to the boot script; unchanged without modules
  */
-export function bootLate(html: string): string {
+export function deferScripts(html: string): string {
   const headEnd = html.indexOf('</head>');
   const startAt = html.indexOf(startTag, headEnd);
   const modulesEnd = html.indexOf(endTag, startAt);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { contentSecurityPolicy } from './content-security-policy.ts';
-import { bootLate } from './late-boot.ts';
+import { deferScripts } from './defer-scripts.ts';
 
 const page = [
   '<head><link rel="modulepreload" href="/assets/a.js"/><link rel="preload" href="/fonts/a.woff2"/></head>',
@@ -9,7 +9,7 @@ const page = [
 ].join('');
 
 test('defers all modules to the boot script, with their text unchanged', () => {
-  const late = bootLate(page);
+  const late = deferScripts(page);
   expect(late).not.toContain('modulepreload" ');
   expect(late).not.toContain('<script type="module"');
   expect(late).toContain('<link rel="late" href="/assets/a.js"/>');
@@ -19,7 +19,7 @@ test('defers all modules to the boot script, with their text unchanged', () => {
 
 test('defers the icon and the manifest to hydration, except without JavaScript', () => {
   const links = '<link rel="icon" href="/favicon.svg"/><link rel="manifest" href="/manifest.webmanifest"/>';
-  const late = bootLate(page.replace('<head>', `<head>${links}`));
+  const late = deferScripts(page.replace('<head>', `<head>${links}`));
   expect(late).toContain(`<noscript>${links}</noscript>`);
   expect(late.replace(/<noscript>.*?<\/noscript>/, '')).not.toMatch(/favicon|webmanifest/);
   // Without any icon a browser requests /favicon.ico.
@@ -29,11 +29,11 @@ test('defers the icon and the manifest to hydration, except without JavaScript',
 test('the policy contains the hashes of the boot scripts and of the script that they start', () => {
   const hashes = (html: string) => contentSecurityPolicy(html).match(/'sha256-[^']+'/g) ?? [];
   expect(hashes(page)).toHaveLength(2);
-  expect(hashes(bootLate(page))).toHaveLength(4);
+  expect(hashes(deferScripts(page))).toHaveLength(4);
   // The module script runs later with the same text.
-  expect(hashes(bootLate(page))).toEqual(expect.arrayContaining(hashes(page)));
+  expect(hashes(deferScripts(page))).toEqual(expect.arrayContaining(hashes(page)));
 });
 
 test('does not change a page without scripts of the router', () => {
-  expect(bootLate('<p>hello</p>')).toBe('<p>hello</p>');
+  expect(deferScripts('<p>hello</p>')).toBe('<p>hello</p>');
 });
