@@ -25,15 +25,17 @@ export async function isSameSecret(given: string, expected: string): Promise<boo
 export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => Promise<boolean> {
   const known = secretKeys.filter((key) => key !== '');
   return async ({ headers }) => {
-    const given = [
-      headers.get('apikey') ?? '',
-      /^Bearer\s+(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '',
-    ];
+    const given = [headers.get('apikey') ?? '', bearerTokenOf(headers) ?? ''];
     const matches = await Promise.all(
       known.flatMap((key) => given.map((candidate) => isSameSecret(candidate, key))),
     );
     return matches.includes(true);
   };
+}
+
+/** Returns the bearer token of a request. */
+export function bearerTokenOf(headers: Headers): string | undefined {
+  return /^Bearer\s+(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
 }
 
 /** Signs a text with HMAC-SHA-256. Returns lower-case hex. */

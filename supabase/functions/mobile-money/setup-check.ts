@@ -125,15 +125,15 @@ function hintFor(status: number): string {
 function stepOf(problem: unknown): [step: string, detail: string] {
   const cause = problem instanceof Error && problem.cause ? problem.cause : problem;
   const { code, message } = cause as { code?: unknown; message?: unknown };
-  const word = `${typeof code === 'string' ? code : ''} ${typeof message === 'string' ? message : ''}`.trim();
-  const said = word.slice(0, 160);
-  if (/ENOTFOUND|EAI_AGAIN|dns error|failed to lookup/i.test(word)) {
-    return ['Name', `No such name: check the DNS entry of the domain (${said})`];
+  const text = `${typeof code === 'string' ? code : ''} ${typeof message === 'string' ? message : ''}`.trim();
+  const quoted = text.slice(0, 160);
+  if (/ENOTFOUND|EAI_AGAIN|dns error|failed to lookup/i.test(text)) {
+    return ['Name', `No such name: check the DNS entry of the domain (${quoted})`];
   }
-  if (/CERT|SELF_SIGNED|UNABLE_TO|SSL|TLS|certificate|EPROTO/i.test(word)) {
-    return ['Certificate', `The certificate is not trusted, and M-PESA will not trust it either (${said})`];
+  if (/CERT|SELF_SIGNED|UNABLE_TO|SSL|TLS|certificate|EPROTO/i.test(text)) {
+    return ['Certificate', `The certificate is not trusted, and M-PESA will not trust it either (${quoted})`];
   }
-  if (/ECONNREFUSED/i.test(word)) return ['Connection', `No server listens there (${said})`];
-  if (/timeout|aborted/i.test(word)) return ['Connection', 'No answer within 10 seconds'];
-  return ['Connection', said || 'The connection failed'];
+  if (/ECONNREFUSED/i.test(text)) return ['Connection', `No server listens there (${quoted})`];
+  if (/timeout|aborted/i.test(text)) return ['Connection', 'No answer within 10 seconds'];
+  return ['Connection', quoted || 'The connection failed'];
 }

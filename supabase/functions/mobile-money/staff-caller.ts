@@ -1,12 +1,13 @@
 // The staff member who calls, by the access token of their session.
 import type { MobileMoneyContext } from './context.ts';
 import { parseObject } from './request-body.ts';
+import { bearerTokenOf } from './secrets.ts';
 
 /**
  * Returns the user id of the calling staff member, or null for any other caller. The database verifies the token.
  */
 export async function staffCaller(context: MobileMoneyContext, request: Request): Promise<string | null> {
-  const token = /^Bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1];
+  const token = bearerTokenOf(request.headers);
   const id = token && subjectOf(token);
   return id && (await context.database.isStaff(token)) ? id : null;
 }

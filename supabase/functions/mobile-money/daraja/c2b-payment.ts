@@ -1,7 +1,6 @@
 // Reads the body of a C2B validation or confirmation. Missing or malformed values become null, never an exception.
 import { parseObject, storableText } from '../request-body.ts';
-import { readDarajaTime } from './merchant-fields.ts';
-import { centsOf } from './stk-callback.ts';
+import { centsOf, readDarajaTime } from './field-formats.ts';
 
 export interface TillPayment {
   receipt: string | null;

@@ -1,6 +1,6 @@
 // Registers the callback URLs for payments without a prompt (C2B).
 import type { DarajaClient } from './client.ts';
-import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
+import { type Accepted, classifyReply, type Refused, type Unknown } from './request-outcome.ts';
 
 const REGISTER_PATH = '/mpesa/c2b/v2/registerurl';
 
@@ -20,17 +20,22 @@ export async function registerTillUrls(
   daraja: DarajaClient,
   urls: { confirmationUrl: string; validationUrl: string },
 ): Promise<Registration> {
-  const outcome = classifyReply(
-    await daraja.post(REGISTER_PATH, {
-      ShortCode: daraja.settings.shortcode,
-      ResponseType: 'Completed',
-      ConfirmationURL: urls.confirmationUrl,
-      ValidationURL: urls.validationUrl,
-    }),
+  return registrationOf(
+    classifyReply(
+      await daraja.post(REGISTER_PATH, {
+        ShortCode: daraja.settings.shortcode,
+        ResponseType: 'Completed',
+        ConfirmationURL: urls.confirmationUrl,
+        ValidationURL: urls.validationUrl,
+      }),
+    ),
   );
+}
+
+/** The outcome of a registration, of C2B URLs or of the statement. */
+export function registrationOf(outcome: Accepted | Refused | Unknown): Registration {
+  const { kind, body } = outcome;
+  if (kind === 'accepted') return { kind: 'registered', body };
   // Daraja reports this as an error, with one of the meanings of 500.003.1001.
-  if (outcome.kind !== 'accepted' && /already registered/i.test(outcome.body)) {
-    return { kind: 'already registered', body: outcome.body };
-  }
-  return outcome.kind === 'accepted' ? { kind: 'registered', body: outcome.body } : outcome;
+  return /already registered/i.test(body) ? { kind: 'already registered', body } : outcome;
 }

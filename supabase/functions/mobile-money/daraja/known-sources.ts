@@ -1,9 +1,7 @@
 // Known IP addresses of M-PESA: a hint about the sender of a callback, never its proof.
 
+import { callbackSource } from '../../../../domain/callback-url.ts';
 import type { MobileMoneyContext } from '../context.ts';
-
-// The portal's list ("Callback and IP Whitelisting") lies within these; it has changed before.
-const networks = ['196.201.212.', '196.201.213.', '196.201.214.'];
 
 /**
  * Whether an IP address belongs to M-PESA. The local simulator may use any.
@@ -13,8 +11,8 @@ const networks = ['196.201.212.', '196.201.213.', '196.201.214.'];
 export function isKnownSource(address: string | null, darajaUrl: string): boolean {
   const { hostname } = new URL(darajaUrl);
   if (hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')) return true;
-  const plain = address?.replace(/^::ffff:/i, '') ?? '';
-  return networks.some((network) => plain.startsWith(network));
+  // The portal's list has changed before, so its whole networks count.
+  return ['mpesa', 'mpesa network'].includes(callbackSource(address));
 }
 
 /**

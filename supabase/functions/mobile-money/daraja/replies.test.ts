@@ -2,11 +2,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DarajaReply } from './client.ts';
-import { darajaDateTime, darajaTimestamp, merchantFields, readDarajaTime } from './merchant-fields.ts';
+import { centsOf, darajaDateTime, darajaTimestamp, readDarajaTime } from './field-formats.ts';
+import { merchantFields } from './merchant-fields.ts';
 import { classifyReply } from './request-outcome.ts';
 import { readReversalResult } from './reversal.ts';
 import { readStatementLine } from './statement.ts';
-import { centsOf, readStkCallback } from './stk-callback.ts';
+import { readStkCallback } from './stk-callback.ts';
 import { readPushReply } from './stk-push.ts';
 import { readQueryReply } from './stk-query.ts';
 import { readTransactionStatus } from './transaction-status.ts';

@@ -2,8 +2,8 @@
 
 import { storableText } from '../request-body.ts';
 import type { DarajaClient } from './client.ts';
+import { centsOf } from './field-formats.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
-import { centsOf } from './stk-callback.ts';
 
 const REVERSAL_PATH = '/mpesa/reversal/v1/request';
 

@@ -1,11 +1,10 @@
 // The statement of the last 48 hours: every received payment, with or without a prompt (Daraja, Pull Transactions).
 
 import { asObject, type JsonObject, storableText } from '../request-body.ts';
-import type { Registration } from './c2b-registration.ts';
+import { type Registration, registrationOf } from './c2b-registration.ts';
 import type { DarajaClient } from './client.ts';
-import { darajaDateTime, readDarajaTime } from './merchant-fields.ts';
+import { centsOf, darajaDateTime, readDarajaTime } from './field-formats.ts';
 import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
-import { centsOf } from './stk-callback.ts';
 
 const REGISTER_PATH = '/pulltransactions/v1/register';
 const QUERY_PATH = '/pulltransactions/v1/query';
@@ -45,19 +44,17 @@ export async function registerStatement(
   daraja: DarajaClient,
   registration: { nominatedNumber: string; callbackUrl: string },
 ): Promise<Registration> {
-  const outcome = classifyReply(
-    await daraja.post(REGISTER_PATH, {
-      ShortCode: daraja.settings.shortcode,
-      RequestType: 'Pull',
-      NominatedNumber: registration.nominatedNumber,
-      CallBackURL: registration.callbackUrl,
-    }),
-    { field: 'ResponseStatus', accepted: ['1000'] },
+  return registrationOf(
+    classifyReply(
+      await daraja.post(REGISTER_PATH, {
+        ShortCode: daraja.settings.shortcode,
+        RequestType: 'Pull',
+        NominatedNumber: registration.nominatedNumber,
+        CallBackURL: registration.callbackUrl,
+      }),
+      { field: 'ResponseStatus', accepted: ['1000'] },
+    ),
   );
-  if (outcome.kind === 'accepted') return { kind: 'registered', body: outcome.body };
-  return /already registered/i.test(outcome.body)
-    ? { kind: 'already registered', body: outcome.body }
-    : outcome;
 }
 
 /**

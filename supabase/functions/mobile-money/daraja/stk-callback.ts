@@ -1,9 +1,7 @@
 // Reads the body of an STK callback. Missing or malformed values become null, never an exception.
 import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
 import { asObject, parseObject, storableText } from '../request-body.ts';
-
-const SMALLEST_INTEGER = -2_147_483_648;
-const LARGEST_INTEGER = 2_147_483_647;
+import { centsOf } from './field-formats.ts';
 
 export interface StkCallback {
   /** `pending` if the body is inconclusive. */
@@ -35,24 +33,4 @@ export function readStkCallback(text: string): StkCallback {
     merchantRequestId: storableText(callback?.MerchantRequestID, 200) || null,
     checkoutRequestId: storableText(callback?.CheckoutRequestID, 200) || null,
   };
-}
-
-/**
- * Converts shillings of a callback to cents.
- * @param value a number, or a string with a decimal number
- * @returns cents, clamped to 32 bits so that a huge amount is a wrong one; null unless it is whole cents
- */
-export function centsOf(value: unknown): number | null {
-  const shillings =
-    typeof value === 'number'
-      ? value
-      : typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value.trim())
-        ? Number(value)
-        : Number.NaN;
-  if (Number.isNaN(shillings)) return null;
-  const clamped = Math.min(Math.max(shillings * 100, SMALLEST_INTEGER), LARGEST_INTEGER);
-  // Adding 0 turns -0 into 0.
-  const cents = Math.round(clamped) + 0;
-  // Tolerates floating-point rounding.
-  return Math.abs(clamped - cents) < 1e-4 ? cents : null;
 }

@@ -2,9 +2,8 @@
 
 import { storableText } from '../request-body.ts';
 import type { DarajaClient } from './client.ts';
+import { centsOf, readDarajaTime } from './field-formats.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
-import { readDarajaTime } from './merchant-fields.ts';
-import { centsOf } from './stk-callback.ts';
 
 const STATUS_PATH = '/mpesa/transactionstatus/v1/query';
 
