@@ -10,14 +10,14 @@ test.each([
 ])('converts %s to %s', (text, written) => expect(plainText(text)).toBe(written));
 
 test('a text in the GSM alphabet has 160 positions, and some characters take two', () => {
-  expect(textLength('a'.repeat(160))).toEqual({ places: 160, fit: 160, parts: 1 });
-  expect(textLength('a'.repeat(161))).toEqual({ places: 161, fit: 160, parts: 2 });
-  expect(textLength('[€]')).toEqual({ places: 6, fit: 160, parts: 1 });
+  expect(textLength('a'.repeat(160))).toEqual({ positions: 160, limit: 160, parts: 1 });
+  expect(textLength('a'.repeat(161))).toEqual({ positions: 161, limit: 160, parts: 2 });
+  expect(textLength('[€]')).toEqual({ positions: 6, limit: 160, parts: 1 });
   expect(textLength('a'.repeat(307)).parts).toBe(3);
 });
 
 test('one character outside the GSM alphabet reduces the limit to 70', () => {
-  expect(textLength('ũ'.repeat(70))).toEqual({ places: 70, fit: 70, parts: 1 });
+  expect(textLength('ũ'.repeat(70))).toEqual({ positions: 70, limit: 70, parts: 1 });
   expect(textLength(`${'a'.repeat(70)}ũ`).parts).toBe(2);
-  expect(textLength('🍹').places).toBe(2);
+  expect(textLength('🍹').positions).toBe(2);
 });

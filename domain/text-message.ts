@@ -26,35 +26,39 @@ const plain: Record<string, string> = {
  */
 export function plainText(text: string): string {
   return [...text.normalize('NFC')]
-    .map((sign) => {
-      if (basic.has(sign) || extended.has(sign)) return sign;
-      const known = plain[sign];
+    .map((character) => {
+      if (basic.has(character) || extended.has(character)) return character;
+      const known = plain[character];
       if (known !== undefined) return known;
-      const bare = sign.normalize('NFD').replace(/\p{M}/gu, '');
-      return bare !== '' && [...bare].every((letter) => basic.has(letter)) ? bare : sign;
+      const bare = character.normalize('NFD').replace(/\p{M}/gu, '');
+      return bare !== '' && [...bare].every((letter) => basic.has(letter)) ? bare : character;
     })
     .join('');
 }
 
 export interface TextLength {
   /** Positions that the text takes. */
-  places: number;
+  positions: number;
   /** Positions of one message: 160, or 70 with a character outside the GSM alphabet. */
-  fit: 160 | 70;
+  limit: 160 | 70;
   /** Number of charged messages. */
   parts: number;
 }
 
 /** Measures a text as networks charge it (3GPP TS 23.038 and 23.040: parts of a longer text have 153 or 67 positions). */
 export function textLength(text: string): TextLength {
-  const signs = [...text];
-  const isPlain = signs.every((sign) => basic.has(sign) || extended.has(sign));
+  const characters = [...text];
+  const isPlain = characters.every((character) => basic.has(character) || extended.has(character));
   if (!isPlain) return measured(text.length, 70, 67);
-  return measured(signs.length + signs.filter((sign) => extended.has(sign)).length, 160, 153);
+  return measured(
+    characters.length + characters.filter((character) => extended.has(character)).length,
+    160,
+    153,
+  );
 }
 
-const measured = (places: number, fit: 160 | 70, each: number): TextLength => ({
-  places,
-  fit,
-  parts: places <= fit ? 1 : Math.ceil(places / each),
+const measured = (positions: number, limit: 160 | 70, each: number): TextLength => ({
+  positions,
+  limit,
+  parts: positions <= limit ? 1 : Math.ceil(positions / each),
 });

@@ -229,7 +229,7 @@ describe.each(
       await page.getByLabel('Your phone').fill(`${payer}21032`);
       await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();
       await page
-        .getByText('The prompt was cancelled, or nobody answered it. (code 1032)')
+        .getByText('The prompt was cancelled or not answered. (code 1032)')
         .waitFor({ timeout: 60_000 });
       await page.getByLabel('Your phone').fill(`${payer}25555`);
       await page.getByRole('button', { name: 'Send a prompt for KSh 1' }).click();

@@ -401,7 +401,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
     for (const template of rows) {
       const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');
-      expect(textLength(body).places, body).toBeLessThanOrEqual(160);
+      expect(textLength(body).positions, body).toBeLessThanOrEqual(160);
     }
   });
 

@@ -213,7 +213,7 @@ interface PreviewProps {
 
 function Preview({ typed, kind, channel, isSound }: PreviewProps) {
   const { subject, body } = useExample()(typed, { kind, channel });
-  const { places, fit, parts } = textLength(body);
+  const { positions, limit, parts } = textLength(body);
   return (
     <section aria-label="Preview" className="grid min-w-0 gap-3 rounded-lg border border-line bg-card p-4">
       <h3 className="text-base">
@@ -229,9 +229,9 @@ function Preview({ typed, kind, channel, isSound }: PreviewProps) {
       )}
       {channel === 'text' && isSound ? (
         <p role="status" className="text-sm text-ink-soft">
-          {places} of {fit} characters
+          {positions} of {limit} characters
           {parts > 1 ? `: charged as ${parts} messages` : ''}
-          {fit === 70 ? '. A character that simple phones do not know leaves only 70.' : ''}
+          {limit === 70 ? '. A character that simple phones do not know leaves only 70.' : ''}
         </p>
       ) : null}
     </section>

@@ -58,7 +58,7 @@ function Shown({ template }: { template: Template }) {
   const example = useExample();
   const { subject, body } = example(template, template);
   const channel = channelLabels[template.channel] ?? template.channel;
-  const { places, fit, parts } = textLength(body);
+  const { positions, limit, parts } = textLength(body);
   return (
     <section
       aria-label={`${kindLabel(template.kind)}: ${channel}`}
@@ -84,7 +84,7 @@ function Shown({ template }: { template: Template }) {
       </p>
       {template.channel === 'text' ? (
         <p className="text-xs text-ink-soft">
-          {places} of {fit} characters{parts > 1 ? `, charged as ${parts} messages` : ''}
+          {positions} of {limit} characters{parts > 1 ? `, charged as ${parts} messages` : ''}
         </p>
       ) : null}
     </section>
