@@ -714,8 +714,19 @@ describe('visible numbers', () => {
       const quantity = page.getByLabel('Quantity', { exact: true });
       await page.getByRole('button', { name: 'Decrease quantity' }).click({ force: true });
       expect(await quantity.inputValue()).toBe('1');
-      await quantity.fill('0');
-      expect(await quantity.inputValue()).toBe('1');
+      for (const [typed, meant] of [
+        ['0', '1'],
+        ['-1', '1'],
+        ['3.5', '3'],
+        ['1e3', '1'],
+        ['007', '7'],
+        ['1,200', '1200'],
+      ] as const) {
+        await quantity.fill('');
+        await quantity.pressSequentially(typed);
+        await quantity.blur();
+        expect(await quantity.inputValue(), typed).toBe(meant);
+      }
       // Cleared and left empty.
       await quantity.fill('');
       await quantity.pressSequentially('250000');

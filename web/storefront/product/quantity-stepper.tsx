@@ -8,15 +8,19 @@ interface QuantityStepperProps {
   isDisabled?: boolean;
 }
 
-const step =
+const stepStyle =
   'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
 
 // Maximum quantity whose price is still exact in cents.
 const maxDigits = 9;
 
 export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
-  // The field may be empty while the customer types; the quantity stays the last valid one.
-  const [isEmpty, setEmpty] = useState(false);
+  // Shown as typed until the field loses the focus: a dot that disappeared would turn 3.5 into 35.
+  const [typed, setTyped] = useState<string | null>(null);
+  const step = (to: number) => {
+    setTyped(null);
+    onChange(Math.max(1, to));
+  };
   return (
     <div className="grid max-w-full grid-cols-1 gap-1.5">
       <label htmlFor="quantity" className="text-sm font-semibold max-md:sr-only">
@@ -29,8 +33,8 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           disabled={isDisabled}
           // Not disabled at its limit: disabling a focused button would lose the focus.
           aria-disabled={value <= 1 || undefined}
-          onClick={() => onChange(Math.max(1, value - 1))}
-          className={step}
+          onClick={() => step(value - 1)}
+          className={stepStyle}
         >
           <Icon name="minus" />
         </button>
@@ -39,25 +43,26 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           name="quantity"
           inputMode="numeric"
           autoComplete="off"
-          value={isEmpty ? '' : value}
+          value={typed ?? value}
           disabled={isDisabled}
           onChange={(event) => {
-            // Only the leading whole number of pasted text: 1.5 or 1e3 are not 15 or 13.
-            const [digits = ''] = /\d+/.exec(event.target.value.replace(/[\s,]/g, '')) ?? [];
-            const typed = Number.parseInt(digits.slice(0, maxDigits), 10);
-            setEmpty(Number.isNaN(typed));
-            if (!Number.isNaN(typed)) onChange(Math.max(1, typed));
+            const { value: text } = event.target;
+            // The quantity is the first whole number of the text, or the last valid one.
+            const [digits] = /\d+/.exec(text.replace(/[\s,]/g, '')) ?? [];
+            const isTooLong = (digits?.length ?? 0) > maxDigits;
+            setTyped(isTooLong ? null : text);
+            if (digits) onChange(Math.max(1, Number.parseInt(digits.slice(0, maxDigits), 10)));
           }}
           onFocus={(event) => event.target.select()}
-          onBlur={() => setEmpty(false)}
+          onBlur={() => setTyped(null)}
           className="h-12 max-w-32 min-w-14 field-sizing-content rounded-sm px-1 bg-transparent text-center font-display text-xl font-bold tabular-nums disabled:text-ink-soft"
         />
         <button
           type="button"
           aria-label="Increase quantity"
           disabled={isDisabled}
-          onClick={() => onChange(value + 1)}
-          className={step}
+          onClick={() => step(value + 1)}
+          className={stepStyle}
         >
           <Icon name="plus" />
         </button>
