@@ -13,6 +13,11 @@ const good = {
 
 test('accepts a valid form', () => expect(checkOrderForm(good)).toBeNull());
 
+test('accepts a phone with more punctuation than digits, and the longest texts', () => {
+  const longest = { name: '🌸'.repeat(120), location: ` ${'x'.repeat(200)} `, notes: 'x\r\n'.repeat(250) };
+  expect(checkOrderForm({ ...good, ...longest, phone: '+254 (0) 712 - 345 - 678' })).toBeNull();
+});
+
 test.each([
   [{ name: ' A ' }, 'Invalid Name', 'Please enter a valid name (at least 2 characters)'],
   [{ email: 'amina@example' }, 'Invalid Email', 'Please enter a valid email address'],
@@ -23,6 +28,18 @@ test.each([
     'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   ],
   [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
+  [{ name: '🌸'.repeat(121) }, 'Name Too Long', 'The name is longer than 120 characters'],
+  [{ location: 'x'.repeat(201) }, 'Location Too Long', 'The delivery location is longer than 200 characters'],
+  [
+    { building: 'x'.repeat(121) },
+    'Building Name Too Long',
+    'The building name is longer than 120 characters',
+  ],
+  [
+    { unit: 'x'.repeat(61) },
+    'House/Unit Number Too Long',
+    'The house/unit number is longer than 60 characters',
+  ],
   [{ notes: 'x'.repeat(501) }, 'Notes Too Long', 'The delivery notes are longer than 500 characters'],
 ])('reports for %j: %s', (change, title, text) => {
   expect(checkOrderForm({ ...good, ...change })).toMatchObject({ title, text });

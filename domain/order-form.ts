@@ -16,19 +16,17 @@ export interface OrderForm {
 /** Maximum total of an order, in cents. */
 export const orderTotalLimit = 2_000_000_000;
 
-/** Maximum characters of each field, as in the database. */
-export const orderFormLimits: Record<keyof OrderForm, number> = {
+/** Maximum characters, as in the database. */
+export const orderFormLimits = {
   name: 120,
-  email: 254,
-  phone: 20,
   location: 200,
   building: 120,
   unit: 60,
   notes: 500,
-};
+} as const;
 
 export interface OrderFormProblem {
-  field: 'name' | 'email' | 'phone' | 'location' | 'notes' | 'acceptsTerms';
+  field: keyof OrderForm | 'acceptsTerms';
   title: string;
   text: string;
 }
@@ -42,17 +40,32 @@ const problems = {
     text: 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   },
   location: { field: 'location', title: 'Invalid Location', text: 'Please enter a valid delivery location' },
-  notes: {
-    field: 'notes',
-    title: 'Notes Too Long',
-    text: `The delivery notes are longer than ${orderFormLimits.notes} characters`,
-  },
   acceptsTerms: {
     field: 'acceptsTerms',
     title: 'One More Thing',
     text: 'Please confirm that you are 18 or older and accept our terms and privacy notice',
   },
 } as const satisfies Record<string, OrderFormProblem>;
+
+const lengthSubjects = {
+  name: ['Name', 'The name is'],
+  location: ['Location', 'The delivery location is'],
+  building: ['Building Name', 'The building name is'],
+  unit: ['House/Unit Number', 'The house/unit number is'],
+  notes: ['Notes', 'The delivery notes are'],
+} as const satisfies Record<keyof typeof orderFormLimits, [string, string]>;
+
+function findTooLong(form: OrderForm): OrderFormProblem | null {
+  const fields = Object.keys(orderFormLimits) as (keyof typeof orderFormLimits)[];
+  const field = fields.find((one) => countCharacters(form[one]) > orderFormLimits[one]);
+  if (!field) return null;
+  const [title, subject] = lengthSubjects[field];
+  const text = `${subject} longer than ${orderFormLimits[field]} characters`;
+  return { field, title: `${title} Too Long`, text };
+}
+
+/** The length as the database counts it, without the carriage returns that forms send. */
+export const countCharacters = (text: string): number => [...text.replace(/\r\n?/g, '\n').trim()].length;
 
 /** The text without invisible characters. */
 const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
@@ -67,7 +80,5 @@ export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFor
   if (!isEmail(form.email.trim())) return problems.email;
   if (!normalisePhone(form.phone)) return problems.phone;
   if (seen(form.location).length < 3) return problems.location;
-  if ([...form.notes.replace(/\r\n?/g, '\n').trim()].length > orderFormLimits.notes) return problems.notes;
-  if (isMissingTick) return problems.acceptsTerms;
-  return null;
+  return findTooLong(form) ?? (isMissingTick ? problems.acceptsTerms : null);
 }

@@ -3,18 +3,19 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, test } from 'vitest';
 import { OrderFields } from './order-fields.tsx';
 
-const render = (notes: string) =>
+const render = (form: Record<string, string>) =>
   renderToStaticMarkup(
     createElement(OrderFields, {
-      field: (name) => ({ name, value: name === 'notes' ? notes : '', onChange: () => {} }),
+      field: (name) => ({ name, value: form[name] ?? '', onChange: () => {} }),
     }),
   );
 
-test('counts long delivery notes and never truncates them', () => {
-  expect(render('Blue gate')).not.toContain('characters');
-  expect(render('x'.repeat(450))).toContain('450 of 500 characters');
+test('counts a long address, name and notes and never truncates what is pasted', () => {
+  expect(render({ notes: 'Blue gate', location: 'Westlands' })).not.toContain('characters');
+  expect(render({ notes: 'x'.repeat(450) })).toContain('450 of 500 characters');
   const pasted = 'x'.repeat(501);
-  expect(render(pasted)).toContain('501 of 500 characters');
-  expect(render(pasted)).toContain(pasted);
-  expect(/<textarea[^>]*>/.exec(render(pasted))?.[0]).not.toContain('maxLength');
+  expect(render({ notes: pasted })).toContain('501 of 500 characters');
+  expect(render({ notes: pasted })).toContain(pasted);
+  expect(render({ location: 'x'.repeat(201) })).toContain('201 of 200 characters');
+  expect(render({})).not.toMatch(/maxlength/i);
 });

@@ -1,16 +1,14 @@
 // Customer and address: the fields of the order form, in the dialog and on the page.
 import { useState } from 'react';
 import { suggestEmail } from '../../../domain/email.ts';
-import { type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
+import { countCharacters, type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { CalloutAction } from './order-callouts.tsx';
 
-/** The used length of the notes, shown once little is left. */
-function describeNotesLength(notes = ''): string | undefined {
-  const { length } = [...notes.trim()];
-  return length > orderFormLimits.notes - 100
-    ? `${length} of ${orderFormLimits.notes} characters`
-    : undefined;
+/** The used length of a field, shown once little is left. */
+function describeLength(name: keyof typeof orderFormLimits, text = ''): string | undefined {
+  const [length, limit] = [countCharacters(text), orderFormLimits[name]];
+  return length > limit * 0.8 ? `${length} of ${limit} characters` : undefined;
 }
 
 /** Shared by single-line and multi-line fields. */
@@ -26,8 +24,11 @@ interface FieldProps {
 
 /** `field` returns the value and error props of a field. */
 export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
-  // No maxLength: the browser would silently truncate pasted directions.
-  const notes = field('notes');
+  // No maxLength: the browser would silently truncate pasted directions and phone numbers.
+  const limited = (name: keyof typeof orderFormLimits) => {
+    const props = field(name);
+    return { hint: describeLength(name, props.value ?? props.defaultValue), ...props };
+  };
   const email = field('email');
   // Not validated while the customer types.
   const [completedEmail, setCompletedEmail] = useState('');
@@ -35,13 +36,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       <div className="sm:col-span-2">
-        <TextField
-          label="Name"
-          required
-          autoComplete="name"
-          maxLength={orderFormLimits.name}
-          {...field('name')}
-        />
+        <TextField label="Name" required autoComplete="name" {...limited('name')} />
       </div>
       <div>
         <TextField
@@ -50,7 +45,6 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           type="email"
           inputMode="email"
           autoComplete="email"
-          maxLength={orderFormLimits.email}
           {...email}
           onBlur={(event) => setCompletedEmail(event.target.value)}
         />
@@ -69,7 +63,6 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         inputMode="tel"
         autoComplete="tel"
         placeholder="0712345678"
-        maxLength={orderFormLimits.phone}
         {...field('phone')}
       />
       <div className="sm:col-span-2">
@@ -78,23 +71,17 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           required
           autoComplete="street-address"
           placeholder="Such as: Westlands, Mpaka Road"
-          maxLength={orderFormLimits.location}
-          {...field('location')}
+          {...limited('location')}
         />
       </div>
-      <TextField
-        label="Building name (optional)"
-        maxLength={orderFormLimits.building}
-        {...field('building')}
-      />
-      <TextField label="House/unit number (optional)" maxLength={orderFormLimits.unit} {...field('unit')} />
+      <TextField label="Building name (optional)" {...limited('building')} />
+      <TextField label="House/unit number (optional)" {...limited('unit')} />
       <div className="sm:col-span-2">
         <TextArea
           label="Delivery notes (optional)"
           rows={2}
           placeholder="Such as: blue gate, call on arrival"
-          hint={describeNotesLength(notes.value)}
-          {...notes}
+          {...limited('notes')}
         />
       </div>
     </div>
