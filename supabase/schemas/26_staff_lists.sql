@@ -31,7 +31,8 @@ begin
       union
       select coalesce(t.order_id, p.order_id)
       from public.mpesa_transactions as t
-      left join public.payments as p on p.id = t.payment_id
+      -- The receipt of another amount belongs to the attempt alone while it needs review.
+      left join public.payments as p on p.id = coalesce(t.payment_id, t.attempt_id)
       where t.receipt = typed_receipt
       union
       select p.order_id
@@ -41,6 +42,8 @@ begin
     ) as found
     where found.id is not null
   );
+  -- ginger-lemon is ginger lemon.
+  written := regexp_replace(written, '(?<=[a-z])-(?=[a-z])', ' ', 'g');
   words := array(
     select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
     from regexp_split_to_table(written, '\s+') as w (word)

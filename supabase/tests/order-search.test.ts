@@ -89,6 +89,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['two special characters without a match', '%%', []],
     ['the end of one column and the beginning of the next', 'lightstar', []],
     ['two words in any order', 'light star', ['ORD-5006', 'ORD-5005']],
+    ['a hyphen between words', 'light-star', ['ORD-5006', 'ORD-5005']],
     ['a name without its accents', 'wanjiku kamau', ['ORD-5001']],
     ['an unknown text', 'unknown at all', []],
     ['a tracking number', 'JJ-20261101-1003', ['ORD-5004']],
@@ -149,6 +150,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await search({ page_size: 100_000 })).toHaveLength(1000);
     expect(await search({ page_size: 0 })).toHaveLength(1);
     expect(await search({ page_size: -5 })).toHaveLength(1);
+  });
+
+  test('finds an order by the receipt of another amount, which needs review', async () => {
+    await database.query(
+      `with attempt as (
+         insert into public.payments (order_id, phone, charge_cents, status)
+         select id, '', 95100, 'review' from public.orders where order_number = 'ORD-5004'
+         returning id
+       )
+       insert into public.mpesa_transactions (receipt, received_cents, transacted_at, attempt_id)
+       select 'UKO0REVIEW', 95000, now(), id from attempt`,
+    );
+    expect(await numbers({ search: 'uko0review' })).toEqual(['ORD-5004']);
   });
 
   test('only staff can search and count', async () => {
