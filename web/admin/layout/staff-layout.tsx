@@ -186,7 +186,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
             Admin Panel
           </p>
           <LiveDot state={live} />
-          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 text-sm text-ink-soft lg:order-none lg:ml-auto lg:basis-auto lg:px-0 lg:pb-0">
+          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 max-[26rem]:shrink max-[26rem]:grow max-[26rem]:basis-3/5 text-sm text-ink-soft lg:order-none lg:ml-auto lg:basis-auto lg:px-0 lg:pb-0">
             Welcome, {email}
           </p>
           <Link
@@ -232,7 +232,8 @@ function LiveDot({ state }: { state: LiveState }) {
     <span
       role="status"
       title={words}
-      className="flex items-center gap-1.5 text-xs font-semibold text-ink-soft"
+      // On a phone the word stands in the second line, so that the header grows by none.
+      className={`flex items-center gap-1.5 text-xs font-semibold text-ink-soft ${state === 'lost' ? 'max-[26rem]:order-last max-[26rem]:pb-1 max-[26rem]:pl-3' : ''}`}
     >
       <span aria-hidden="true" className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${dot}`} />
       <span className={state === 'lost' ? '' : 'sr-only'}>
