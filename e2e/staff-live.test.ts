@@ -3,6 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
+import { placePaidOrder } from './placed-orders.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, order, payButton } from './shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff } from './staff-member.ts';
@@ -134,14 +135,18 @@ longStory(
   'after a server outage, the screens reconnect and show what they missed',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({
+      viewport: phone,
       expectedFailures: /ERR_CONNECTION_REFUSED|WebSocket|Failed to fetch|could not|failed/i,
     });
     await enterAsStaff(shop, page);
     await page.goto(`${shop.url}/admin/inquiries`);
     await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
     await isLive(page);
+    const headerHeight = () => page.getByRole('banner').evaluate((header) => header.clientHeight);
+    const height = await headerHeight();
     await shop.kill();
     await page.getByText('Reconnecting...').waitFor();
+    expect(await headerHeight()).toBe(height);
     await shop.restart();
     const { publishable } = await shop.keys();
     const sent = await fetch(`${shop.url}/rest/v1/inquiries`, {
@@ -154,3 +159,35 @@ longStory(
     await page.getByText('Kamau').first().waitFor();
   },
 );
+
+longStory('a toast does not cover what the keyboard has focused', async ({ newVisitor }) => {
+  for (let made = 0; made < 16; made += 1) await placePaidOrder(shop, 'Under a toast');
+  const { page } = await newVisitor();
+  await enterAsStaff(shop, page, '/admin/orders?search=Under+a+toast');
+  const buttons = page.getByRole('table').getByRole('button', { name: /^Status of/ });
+  await buttons.nth(15).waitFor();
+  const focused = await buttons.evaluateAll((all) =>
+    all.findLastIndex((button) => button.getBoundingClientRect().bottom < window.innerHeight - 20),
+  );
+  await buttons.nth(focused).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitemradio', { name: 'Shipped' }).waitFor();
+  await page.keyboard.press('s');
+  await page.keyboard.press('Enter');
+  const toast = page.locator('[data-sonner-toast]').filter({ hasText: 'Undo' });
+  await toast.waitFor();
+  const isClear = () =>
+    page.evaluate(() => {
+      const [button, shown] = [document.activeElement, document.querySelector('[data-sonner-toast]')].map(
+        (element) => element?.getBoundingClientRect(),
+      );
+      return button !== undefined && shown !== undefined && button.bottom <= shown.top;
+    });
+  await until(isClear, 'the status button is above the toast');
+  // And the next ones, while the toast is shown.
+  await page.keyboard.press('Tab');
+  await until(isClear, 'the link beside it is above the toast');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
+  await until(isClear, 'the status button of the next row is above the toast');
+});

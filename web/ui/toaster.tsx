@@ -60,6 +60,35 @@ function setToastRoom(): void {
   else style.removeProperty('--toast-room');
 }
 
+let isByKeyboard = false;
+window.addEventListener('keydown', () => (isByKeyboard = true), { capture: true });
+window.addEventListener('pointerdown', () => (isByKeyboard = false), { capture: true });
+
+/** Scrolls what the keyboard has focused out from under the toasts (WCAG 2.4.11). Dialogs make room themselves. */
+function uncoverFocus(): void {
+  const focused = document.activeElement;
+  const toasts = host.querySelectorAll<HTMLElement>(
+    '[data-sonner-toast][data-visible=true]:not([data-removed=true])',
+  );
+  const [first] = toasts;
+  if (!isByKeyboard || !first || !focused || host.contains(focused) || openDialog()) return;
+  const { left, right, top, bottom, height } = focused.getBoundingClientRect();
+  // A screen as a whole is focused after navigation.
+  if (height > window.innerHeight / 2) return;
+  const beside = first.getBoundingClientRect();
+  if (right <= beside.left || left >= beside.right) return;
+  // Toasts slide in, so their height counts and not their place.
+  let room = 0;
+  for (const toast of toasts) room += toast.offsetHeight + gap;
+  if (first.dataset.yPosition === 'bottom') {
+    const free = window.innerHeight - edgeGap.wide - room;
+    if (bottom > free) window.scrollBy(0, bottom - free);
+  } else {
+    const taken = Number.parseFloat(document.documentElement.style.getPropertyValue('--toast-top')) + room;
+    if (top < taken && bottom > taken - room) window.scrollBy(0, top - taken);
+  }
+}
+
 const around = (edge: number) => ({
   top: `var(--toast-top, ${edgeGap.narrow}px)`,
   right: edge,
@@ -67,7 +96,10 @@ const around = (edge: number) => ({
   left: edge,
 });
 
-new MutationObserver(setToastRoom).observe(host, {
+new MutationObserver(() => {
+  setToastRoom();
+  uncoverFocus();
+}).observe(host, {
   subtree: true,
   childList: true,
   attributeFilter: ['data-removed', 'data-visible', 'data-y-position', 'style'],
@@ -98,7 +130,10 @@ function Messages() {
       setToastTop();
       if (isEmpty || now === 'top-center') setPosition(now);
     };
-    const follow = () => updatePosition();
+    const follow = () => {
+      updatePosition();
+      uncoverFocus();
+    };
     // A dialog that opens while a toast is shown moves the focus.
     document.addEventListener('focusin', follow);
     return () => document.removeEventListener('focusin', follow);
