@@ -1,13 +1,13 @@
 // The totals of a day: the shop's and M-PESA's, the difference, and the number of rows per kind.
 import { formatKes } from '../../../domain/money.ts';
 import { FittingFigure } from '../fitting-figure.tsx';
-import type { BookRow } from './difference-texts.ts';
+import { type BookRow, bookedCents } from './difference-texts.ts';
 
 /** Cents of completed payments, and of M-PESA's transactions. */
 export function sumsOf(rows: readonly BookRow[]) {
   let [ours, theirs, open, uncompared] = [0, 0, 0, 0];
   for (const row of rows) {
-    if (row.payment_status === 'completed') ours += row.our_cents ?? 0;
+    ours += bookedCents(row) ?? 0;
     theirs += row.their_cents ?? 0;
     if (row.is_open) open += 1;
     if (row.kind === 'not_compared') uncompared += row.our_cents ?? 0;

@@ -9,6 +9,7 @@ import type { CsvColumn } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import type { BookRow } from './difference-texts.ts';
 import {
+  bookedCents,
   type Decision,
   decisionLabels,
   decisionsFor,
@@ -209,7 +210,13 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Comparison', value: (row) => kinds[kindOf(row)].label },
   { title: 'Open', value: ({ is_open }) => (is_open ? 'yes' : 'no') },
   { title: 'State', value: describeState },
-  { title: 'Our books (KES)', value: ({ our_cents }) => (our_cents === null ? null : our_cents / 100) },
+  {
+    title: 'Our books (KES)',
+    value: (row) => {
+      const cents = bookedCents(row);
+      return cents === null ? null : cents / 100;
+    },
+  },
   { title: 'M-PESA (KES)', value: ({ their_cents }) => (their_cents === null ? null : their_cents / 100) },
   { title: 'Order #', value: ({ order_number }) => order_number },
   {
@@ -228,7 +235,13 @@ export const printColumns: CsvColumn<BookRow>[] = [
   { title: 'Receipt', value: ({ receipt }) => receipt ?? 'Not known yet' },
   { title: 'Order #', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name, payer_name }) => customer_name ?? payer_name },
-  { title: 'Our books', value: ({ our_cents }) => (our_cents === null ? null : formatKes(our_cents)) },
+  {
+    title: 'Our books',
+    value: (row) => {
+      if (row.our_cents === null) return null;
+      return `${formatKes(row.our_cents)}${bookedCents(row) === null ? ' requested' : ''}`;
+    },
+  },
   { title: 'M-PESA', value: ({ their_cents }) => (their_cents === null ? null : formatKes(their_cents)) },
   {
     title: 'Comparison',

@@ -88,6 +88,10 @@ export const isPart = ({ kind, payment_id, order_id }: BookRow): boolean =>
 export const isOtherCharge = ({ kind, our_cents, charge_cents }: BookRow): boolean =>
   kind === 'wrong_amount' && charge_cents !== null && charge_cents !== our_cents;
 
+/** What the shop has booked, in cents: not what it only requested while the payment needs review. */
+export const bookedCents = ({ payment_status, our_cents }: BookRow): number | null =>
+  payment_status === 'completed' ? our_cents : null;
+
 /** The outcome of a difference; '' while there is none. */
 export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
   if (refund_status && refundLabels[refund_status]) return refundLabels[refund_status];
