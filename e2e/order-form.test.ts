@@ -263,6 +263,24 @@ story(
   },
 );
 
+longStory('the message about a field is not covered on a phone', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: { width: 360, height: 600 } });
+  await openOrderDialog(page, shop.url, 'mango-can');
+  for (const wrong of [{ phone: '0712' }, { location: 'x'.repeat(201) }]) {
+    await fillOrder(page, { ...amina, ...wrong });
+    await placeOrderButton(page).click();
+    const message = dialogOf(page).locator('[id$=-problem]');
+    await expect
+      .poll(() =>
+        message.evaluate((own) => {
+          const { left, bottom } = own.getBoundingClientRect();
+          return document.elementFromPoint(left + 4, bottom - 4) === own;
+        }),
+      )
+      .toBe(true);
+  }
+});
+
 longStory('every field and Place Order are usable on a phone in landscape', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: { width: 740, height: 360 } });
   await openOrderDialog(page, shop.url, 'mango-flask');

@@ -69,6 +69,7 @@ const queries: [string, string[] | RegExp][] = [
   ['beetroot', blackcurrant],
   ['promo', onOffer],
   ['cheapest', onOffer],
+  ['bei rahisi', onOffer],
   ['diani', ['coconut-lime-bottle']],
   ['swing top', flasks],
   ['offer', onOffer],

@@ -97,7 +97,10 @@ export function OrderPanel({
     // By name instead of a ref: a disabled field cannot take focus, so this waits until it is enabled again.
     requestAnimationFrame(() => {
       const input = formElement.current?.elements.namedItem(field);
-      if (input instanceof HTMLElement) input.focus();
+      if (!(input instanceof HTMLElement)) return;
+      input.focus();
+      // With the message below it, which a phone's footer would cover.
+      input.parentElement?.scrollIntoView({ block: 'nearest' });
     });
   }
 

@@ -1,0 +1,1 @@
+insert into public.search_synonyms (word, means) values ('rahisi', 'offer') on conflict do nothing;
