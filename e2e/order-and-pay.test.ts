@@ -94,8 +94,8 @@ describe.each(
 });
 
 // The texts of failed payments are tested in storefront-texts.test.ts.
-describe('payment outcomes', () => {
-  longStory.concurrent.for([
+inLongRun(describe)('payment outcomes', () => {
+  story.concurrent.for([
     ['9001', 'the callback never arrives and only a query shows it'],
     ['9002', 'the callback arrives three times'],
     ['9003', 'the callback arrives before the response to the push'],
@@ -113,7 +113,7 @@ describe('payment outcomes', () => {
     expect(await promptsTo(number)).toHaveLength(1);
   });
 
-  longStory.concurrent(
+  story.concurrent(
     'a callback with a wrong amount needs review, and the open page says so without asking for money',
     async ({ newVisitor }) => {
       const { page, context } = await newVisitor();
@@ -143,7 +143,7 @@ describe('payment outcomes', () => {
     },
   );
 
-  longStory.concurrent(
+  story.concurrent(
     'a success that arrives 20 seconds after a failure still pays the order',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
@@ -157,7 +157,7 @@ describe('payment outcomes', () => {
     },
   );
 
-  longStory.concurrent('a prompt rejected by M-PESA is reported at once', async ({ newVisitor }) => {
+  story.concurrent('a prompt rejected by M-PESA is reported at once', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'passion-bottle', { ...amina, phone: '0714009007' });
     await payButton(page).click();

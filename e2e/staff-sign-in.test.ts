@@ -106,8 +106,8 @@ describe('signing in', () => {
   );
 });
 
-describe('the panel', () => {
-  longStory('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
+inLongRun(describe)('the panel', () => {
+  story('the sidebar collapses with Ctrl+B and remembers it for a week', async ({ newVisitor }) => {
     const { page, context } = await newVisitor();
     await signIn(shop, page, await makeAccount(shop, 'staff'));
     const widthIs = (width: number) =>
@@ -129,7 +129,7 @@ describe('the panel', () => {
     await widthIs(48);
   });
 
-  longStory('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
+  story('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await signIn(shop, page, await makeAccount(shop, 'staff'));
     await page.getByRole('button', { name: 'Toggle sidebar' }).click();
@@ -145,7 +145,7 @@ describe('the panel', () => {
     expect(overflow).toBeLessThanOrEqual(0);
   });
 
-  longStory('signing out in one tab signs out the other', async ({ newVisitor }) => {
+  story('signing out in one tab signs out the other', async ({ newVisitor }) => {
     // The other tab may be asking who it is at that very moment.
     const { page, context } = await newVisitor({ expectedFailures: sessionGone });
     const account = await makeAccount(shop, 'staff');
@@ -175,7 +175,7 @@ describe('the panel', () => {
     expect(await name.inputValue()).toBe('Half typed');
   });
 
-  longStory.for([
+  story.for([
     ['on a desktop', desktop],
     ['on a phone', phone],
   ] as const)(
@@ -194,7 +194,7 @@ describe('the panel', () => {
   );
 });
 
-describe('the second factor', () => {
+inLongRun(describe)('the second factor', () => {
   const codeFor = (secret: string, at = Date.now()) =>
     new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at });
 
@@ -217,7 +217,7 @@ describe('the second factor', () => {
     return secret;
   }
 
-  longStory('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
+  story('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /422 .*\/verify/ });
     await signIn(shop, page, account);
@@ -260,7 +260,7 @@ describe('the second factor', () => {
     await signIn(shop, page, account);
   });
 
-  longStory('a passkey is created, signs in, is renamed and removed', async ({ newVisitor }) => {
+  story('a passkey is created, signs in, is renamed and removed', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page, context } = await newVisitor();
     const session = await context.newCDPSession(page);
@@ -293,7 +293,7 @@ describe('the second factor', () => {
   });
 });
 
-describe('the password', () => {
+inLongRun(describe)('the password', () => {
   async function askForLink(page: Page, email: string): Promise<void> {
     await page.goto(`${shop.url}/admin/login`);
     await page.getByRole('link', { name: 'Forgot password?' }).click();
@@ -305,33 +305,30 @@ describe('the password', () => {
     await page.getByText('Check your e-mail').waitFor();
   }
 
-  longStory(
-    'a forgotten password is replaced by an emailed link on another device',
-    async ({ newVisitor }) => {
-      const account = await makeAccount(shop, 'staff');
-      const { page } = await newVisitor();
-      await askForLink(page, account.email);
-      const link = await linkInMail(shop.outbox, account.email);
+  story('a forgotten password is replaced by an emailed link on another device', async ({ newVisitor }) => {
+    const account = await makeAccount(shop, 'staff');
+    const { page } = await newVisitor();
+    await askForLink(page, account.email);
+    const link = await linkInMail(shop.outbox, account.email);
 
-      const { page: other } = await newVisitor({ viewport: phone });
-      await other.goto(link);
-      await other.getByLabel(/^New password \*/).fill('a better horse');
-      await other.getByLabel(/^New password, again/).fill('another horse');
-      await other.getByRole('button', { name: 'Set password' }).click();
-      await other.getByText('The two passwords are not the same').waitFor();
-      await other.getByLabel(/^New password, again/).fill('a better horse');
-      await other.getByRole('button', { name: 'Set password' }).click();
-      await other.waitForURL('**/admin/dashboard');
-      await signIn(shop, page, { ...account, password: 'a better horse' });
+    const { page: other } = await newVisitor({ viewport: phone });
+    await other.goto(link);
+    await other.getByLabel(/^New password \*/).fill('a better horse');
+    await other.getByLabel(/^New password, again/).fill('another horse');
+    await other.getByRole('button', { name: 'Set password' }).click();
+    await other.getByText('The two passwords are not the same').waitFor();
+    await other.getByLabel(/^New password, again/).fill('a better horse');
+    await other.getByRole('button', { name: 'Set password' }).click();
+    await other.waitForURL('**/admin/dashboard');
+    await signIn(shop, page, { ...account, password: 'a better horse' });
 
-      const { page: third } = await newVisitor();
-      await third.goto(link);
-      await third.getByText('Email link is invalid or has expired').waitFor();
-      await third.getByRole('button', { name: 'Send the link' }).waitFor();
-    },
-  );
+    const { page: third } = await newVisitor();
+    await third.goto(link);
+    await third.getByText('Email link is invalid or has expired').waitFor();
+    await third.getByRole('button', { name: 'Send the link' }).waitFor();
+  });
 
-  longStory('the code in that email works as well as its link', async ({ newVisitor }) => {
+  story('the code in that email works as well as its link', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /403 .*\/auth\/v1\/verify/ });
     await askForLink(page, account.email);
@@ -347,7 +344,7 @@ describe('the password', () => {
     await page.waitForURL('**/admin/dashboard');
   });
 
-  longStory('an earlier link still works when another email is rejected', async ({ newVisitor }) => {
+  story('an earlier link still works when another email is rejected', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page: stranger } = await newVisitor();
     await askForLink(stranger, account.email);
@@ -360,13 +357,13 @@ describe('the password', () => {
     await page.getByLabel(/^New password \*/).waitFor();
   });
 
-  longStory('the response does not reveal whether an email has an account', async ({ newVisitor }) => {
+  story('the response does not reveal whether an email has an account', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await askForLink(page, 'stranger@jani.example');
     expect(await mailsTo(shop.outbox, 'stranger@jani.example')).toEqual([]);
   });
 
-  longStory('changing it needs the current one and ends the other sessions', async ({ newVisitor }) => {
+  story('changing it needs the current one and ends the other sessions', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor({ expectedFailures: /400 .*\/auth\/v1\/user/ }),
@@ -386,7 +383,7 @@ describe('the password', () => {
     await other.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
   });
 
-  longStory('other sessions are listed and ended', async ({ newVisitor }) => {
+  story('other sessions are listed and ended', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const [{ page }, { page: other }] = [
       await newVisitor(),

@@ -291,8 +291,8 @@ describe('on a desktop', () => {
   });
 });
 
-describe('on a phone', () => {
-  longStory.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
+inLongRun(describe)('on a phone', () => {
+  story.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(shop.url);
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
@@ -314,7 +314,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'the menu');
   });
 
-  longStory.concurrent(
+  story.concurrent(
     'the order form shows one error after the other, then why the order is rejected',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /place_order/ });
@@ -391,54 +391,51 @@ describe('on a phone', () => {
     },
   );
 
-  longStory.concurrent(
-    'a payment that cannot start shows why, and a retry clears it',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({
-        expectedFailures: /mobile-money|could not be fetched; polling again/,
-      });
-      await order(page, shop.url, 'mango-can', { ...amina, phone: '0724005502' });
-      const number = dialogOf(page).getByLabel(/phone number/);
-      await number.fill('');
+  story.concurrent('a payment that cannot start shows why, and a retry clears it', async ({ newVisitor }) => {
+    const { page } = await newVisitor({
+      expectedFailures: /mobile-money|could not be fetched; polling again/,
+    });
+    await order(page, shop.url, 'mango-can', { ...amina, phone: '0724005502' });
+    const number = dialogOf(page).getByLabel(/phone number/);
+    await number.fill('');
+    await payButton(page).click();
+    await expectShown(page, ['Please enter a valid phone number 📱']);
+    await number.fill('0724005502');
+
+    const asked = '**/functions/v1/mobile-money';
+    for (const [status, json, text] of [
+      [200, { success: false, error: 'M-PESA rests on Sundays' }, 'M-PESA rests on Sundays'],
+      [200, { success: false }, 'Failed to initiate payment'],
+      [500, 'nothing to read', 'Failed to initiate payment. Please try again. ⚠️'],
+    ] as const) {
+      await answerWith(page, asked, status, json);
       await payButton(page).click();
-      await expectShown(page, ['Please enter a valid phone number 📱']);
-      await number.fill('0724005502');
+      const failure = dialogOf(page).getByRole('alert').getByText(text, { exact: true });
+      await failure.waitFor();
+      await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
+      await payButton(page).waitFor();
+      await failure.waitFor({ state: 'detached' });
+    }
 
-      const asked = '**/functions/v1/mobile-money';
-      for (const [status, json, text] of [
-        [200, { success: false, error: 'M-PESA rests on Sundays' }, 'M-PESA rests on Sundays'],
-        [200, { success: false }, 'Failed to initiate payment'],
-        [500, 'nothing to read', 'Failed to initiate payment. Please try again. ⚠️'],
-      ] as const) {
-        await answerWith(page, asked, status, json);
-        await payButton(page).click();
-        const failure = dialogOf(page).getByRole('alert').getByText(text, { exact: true });
-        await failure.waitFor();
-        await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
-        await payButton(page).waitFor();
-        await failure.waitFor({ state: 'detached' });
-      }
+    const payment = { status: 'failed', result_code: '2028' };
+    let questions = 0;
+    await page.unroute(asked);
+    await page.route(asked, (route) => {
+      if (route.request().postDataJSON().action === 'initiate')
+        return route.fulfill({ json: { success: true, checkoutRequestId: 'ws_CO_1' } });
+      questions += 1;
+      // A question without an answer ends nothing: it is asked again.
+      return questions === 1 ? route.abort() : route.fulfill({ json: { payment } });
+    });
+    await payButton(page).click();
+    await expectShown(page, ['Payment failed. Please try again. ❌']);
+    expect(questions).toBe(2);
+    await expectAccessible(page, 'payment, failed');
+    await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
+    await dialogOf(page).waitFor({ state: 'detached' });
+  });
 
-      const payment = { status: 'failed', result_code: '2028' };
-      let questions = 0;
-      await page.unroute(asked);
-      await page.route(asked, (route) => {
-        if (route.request().postDataJSON().action === 'initiate')
-          return route.fulfill({ json: { success: true, checkoutRequestId: 'ws_CO_1' } });
-        questions += 1;
-        // A question without an answer ends nothing: it is asked again.
-        return questions === 1 ? route.abort() : route.fulfill({ json: { payment } });
-      });
-      await payButton(page).click();
-      await expectShown(page, ['Payment failed. Please try again. ❌']);
-      expect(questions).toBe(2);
-      await expectAccessible(page, 'payment, failed');
-      await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
-      await dialogOf(page).waitFor({ state: 'detached' });
-    },
-  );
-
-  longStory.concurrent.for([
+  story.concurrent.for([
     ['0001', 'Insufficient balance. Please top up M-PESA or use Fuliza. 💰'],
     ['1001', 'Another transaction in progress. Please wait and try again. ⏳'],
     ['1019', 'Transaction expired. Please try again. ⏰'],
@@ -464,7 +461,7 @@ describe('on a phone', () => {
     await failure.waitFor({ state: 'detached' });
   });
 
-  longStory.concurrent('a tracked order shows each status as staff set it', async ({ newVisitor }) => {
+  story.concurrent('a tracked order shows each status as staff set it', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-flask');
     await fillOrder(page, { ...amina, phone: '0724005503' });
@@ -528,7 +525,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'a cancelled order');
   });
 
-  longStory.concurrent('an interrupted lookup is reported as failed', async ({ newVisitor }) => {
+  story.concurrent('an interrupted lookup is reported as failed', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/track-order`);
     await awake(page);
@@ -548,7 +545,7 @@ describe('on a phone', () => {
     await expectAccessible(page, 'a failed look-up');
   });
 
-  longStory.concurrent(
+  story.concurrent(
     'an interrupted message keeps its text and is sent at the next attempt',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: brokenOff });
@@ -583,7 +580,7 @@ describe('on a phone', () => {
     },
   );
 
-  longStory.concurrent('data that cannot be loaded has its own message', async ({ newVisitor }) => {
+  story.concurrent('data that cannot be loaded has its own message', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);
@@ -601,8 +598,8 @@ describe('on a phone', () => {
   });
 });
 
-describe('visible numbers', () => {
-  longStory.concurrent(
+inLongRun(describe)('visible numbers', () => {
+  story.concurrent(
     'the carousel advances every 5 seconds in a loop until the visitor touches it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport: desktop, reducedMotion: 'no-preference' });
@@ -637,7 +634,7 @@ describe('visible numbers', () => {
     },
   );
 
-  longStory.concurrent('a toast stays for 4 seconds, and at most three are shown', async ({ newVisitor }) => {
+  story.concurrent('a toast stays for 4 seconds, and at most three are shown', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/contact`);
     await awake(page);
@@ -671,7 +668,7 @@ describe('visible numbers', () => {
     expect(went - came).toBeLessThan(8000);
   });
 
-  longStory.concurrent(
+  story.concurrent(
     'a new page is prefetched, starts at the top and is counted once',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport: desktop });
@@ -705,7 +702,7 @@ describe('visible numbers', () => {
     },
   );
 
-  longStory.concurrent(
+  story.concurrent(
     'the quantity has a minimum and no maximum; at most three related drinks are shown',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
@@ -745,7 +742,7 @@ describe('visible numbers', () => {
     },
   );
 
-  longStory.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
+  story.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: { width: 767, height: 900 } });
     await page.goto(`${shop.url}/contact`);
     await awake(page);

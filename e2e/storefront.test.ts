@@ -709,8 +709,8 @@ describe('the shop page', () => {
   });
 });
 
-describe('missing pages', () => {
-  longStory('an unknown page is a 404 with a link home', async ({ newVisitor }) => {
+inLongRun(describe)('missing pages', () => {
+  story('an unknown page is a 404 with a link home', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/no/such/page`);
     expect(answer?.status()).toBe(404);
@@ -721,7 +721,7 @@ describe('missing pages', () => {
     expect(new URL(page.url()).pathname).toBe('/');
   });
 
-  longStory('an unknown product is a 404 with a link to the shop', async ({ newVisitor }) => {
+  story('an unknown product is a 404 with a link to the shop', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: missingPage });
     const answer = await page.goto(`${shop.url}/shop/no-such-drink`);
     expect(answer?.status()).toBe(404);
@@ -732,7 +732,7 @@ describe('missing pages', () => {
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
   });
 
-  longStory("a link works when its page's script is gone after a new build", async ({ newVisitor }) => {
+  story("a link works when its page's script is gone after a new build", async ({ newVisitor }) => {
     const { page } = await newVisitor({
       viewport: desktop,
       expectedFailures: /404 \(Not Found\)|Error loading route module|dynamically imported module/,
