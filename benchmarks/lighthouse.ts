@@ -9,12 +9,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
+import { requireBrowser } from '../scripts/ensure-programs.mjs';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { openShop } from '../scripts/open-shop.ts';
 import { blockingByProcessorTime, type Trace } from './blocking-time.ts';
 
 const run = promisify(execFile);
-const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium';
+const chromiumPath = requireBrowser();
 const runs = Number(process.env.RUNS ?? 3);
 /** Chromium sometimes loses the trace of a run. Such a run is repeated. */
 const attempts = 3;

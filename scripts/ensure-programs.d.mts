@@ -1,0 +1,2 @@
+/** @see ensure-programs.mjs */
+export function requireBrowser(): string;
