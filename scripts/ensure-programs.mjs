@@ -1,5 +1,5 @@
-// Programs that the tests need besides npm packages: a browser and PostgreSQL servers. Missing ones come from the npm
-// packages in scripts/test-programs/; the browser preferably from Debian's packages, where those can be installed.
+// Programs that the tests need besides npm packages: a browser, PostgreSQL servers and PgBouncer. Missing ones come from the npm
+// packages in scripts/test-programs/; the browser preferably, and PgBouncer only, from Debian's packages, where those can be installed.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -50,6 +50,8 @@ export async function ensurePrograms({ everyPostgresql }) {
     ...(installed || packaged ? [] : ['postgresql']),
     // Backups of PostgreSQL need pg_dump, which no npm package carries. It reads servers of its own version and older ones.
     ...((installed || packaged) && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
+    // No npm package carries it. Without it the tests behind a pooler are skipped.
+    ...(existsSync('/usr/sbin/pgbouncer') ? [] : ['pgbouncer']),
   ];
   if (missing.length > 0) {
     await installFromDebian(missing);
