@@ -1,4 +1,4 @@
-// Runs background jobs at their intervals. `shop.ts` and `payment-jobs.ts` list them.
+// Runs background jobs at their intervals. `shop-jobs.ts` lists them.
 import type { Log } from './log.ts';
 
 const RETRY_AFTER_MS = 60_000;

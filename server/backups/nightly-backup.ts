@@ -1,0 +1,39 @@
+// The job that backs up every night, and whenever staff ask for it.
+import type { Database } from '../../backend/database/database.ts';
+import type { Config } from '../config.ts';
+import type { Job } from '../jobs.ts';
+import type { Log } from '../log.ts';
+import { createBackups } from './backups.ts';
+
+/**
+ * Creates the job and listens for requests of staff until it is stopped.
+ * @param onError called when a requested backup fails
+ */
+export async function backUpNightly(
+  database: Database,
+  config: Config,
+  log: Log,
+  onError: (error: unknown, where: string) => void,
+): Promise<Job> {
+  const backups = createBackups({
+    database,
+    databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
+    dataDir: config.dataDir,
+    keepsFiles: config.s3 === null,
+    log,
+  });
+  const stopListening = await database.listen('backup_requests', () => {
+    backups.run().catch((error: unknown) => onError(error, 'backups'));
+  });
+  return {
+    name: 'back up',
+    everyMs: 10 * 60 * 1000,
+    // Delayed, so that it does not slow down the first pages.
+    firstAfterMs: 3 * 60 * 1000,
+    run: () => backups.runIfDue(),
+    async stop() {
+      await stopListening();
+      await backups.close();
+    },
+  };
+}

@@ -1,0 +1,85 @@
+// The services of the shop in this process: the backend with the payment function.
+import type { ApiKeys } from '../backend/api-keys.ts';
+import { type Backend, createBackend } from '../backend/backend.ts';
+import type { Database } from '../backend/database/database.ts';
+import type { FairShare } from '../backend/fair-share.ts';
+import { renderedSides } from '../domain/product-image.ts';
+import { createMobileMoney } from '../supabase/functions/mobile-money/handler.ts';
+import type { Config } from './config.ts';
+import { darajaSettings } from './daraja-settings.ts';
+import type { Log } from './log.ts';
+import type { OutgoingMessages } from './messages.ts';
+import { createPaymentFetch } from './payment-queries.ts';
+import { openFiles } from './persistence.ts';
+import { requestIdHeader } from './request-id.ts';
+import { shopRealtime } from './shop-realtime.ts';
+import { wordInvitations } from './staff-invitation.ts';
+import { staffSignIn } from './staff-sign-in.ts';
+import { visitorLimits } from './visitor-limits.ts';
+
+interface ServiceDependencies {
+  config: Config;
+  database: Database;
+  keys: ApiKeys;
+  messages: OutgoingMessages;
+  fairShare: FairShare;
+  /** Null with the real M-PESA. */
+  simulatorUrl: string | null;
+  /** This process's own URL, known once it listens. */
+  ownUrl(): string;
+  log: Log;
+  onError(error: unknown, where: string): void;
+}
+
+/** Starts the services. */
+export async function startServices(dependencies: ServiceDependencies): Promise<Backend> {
+  const { config, database, keys, messages, fairShare, simulatorUrl, ownUrl, log, onError } = dependencies;
+  // The function calls the services, and they run the function.
+  const backend: Backend = await createBackend({
+    database,
+    keys,
+    functions: {
+      'mobile-money': {
+        handler: createMobileMoney({
+          database: {
+            url: config.publicUrl,
+            secretKey: keys.secret,
+            fetch: createPaymentFetch(fairShare.work, (input, init) =>
+              backend.fetch(new Request(input, init)),
+            ),
+          },
+          daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulatorUrl),
+          callbackBaseUrl: () => callbackUrl(simulatorUrl === null ? config.publicUrl : ownUrl()),
+          publicCallbackBaseUrl: () => callbackUrl(config.port === 0 ? ownUrl() : config.publicUrl),
+          requestIdOf: ({ headers }) => headers.get(requestIdHeader),
+          log: ({ level, ...event }) => log[level](event, 'mobile money'),
+        }),
+        // M-PESA sends its callbacks without a token.
+        verifyJwt: 'when-sent',
+      },
+    },
+    files: openFiles(config),
+    publicUrl: config.publicUrl,
+    realtime: shopRealtime,
+    auth: {
+      settings: { ...staffSignIn(config), ...config.backend.authSettings },
+      messages: wordInvitations(messages, {
+        publicUrl: config.publicUrl,
+        readName: async () => {
+          const { rows } = await database.query<{ store_name: string }>(
+            'select store_name from public.store_settings',
+          );
+          return rows[0]?.store_name ?? 'Jani Juice';
+        },
+      }),
+    },
+    allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
+    fairShare,
+    visitorLimits,
+    visitorImageSides: renderedSides,
+    onError,
+  });
+  return backend;
+}
+
+const callbackUrl = (origin: string) => `${origin}/functions/v1/mobile-money/notice`;

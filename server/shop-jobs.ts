@@ -1,0 +1,107 @@
+// All background jobs of a shop.
+import { createHash } from 'node:crypto';
+import type { Database } from '../backend/database/database.ts';
+import type { Store } from '../web/lib/store.ts';
+import { backUpNightly } from './backups/nightly-backup.ts';
+import type { Config } from './config.ts';
+import { expireReservations } from './expire-reservations.ts';
+import type { Job } from './jobs.ts';
+import type { Log } from './log.ts';
+import type { OutgoingMessages } from './messages.ts';
+import { sendDueMessages } from './outbox.ts';
+import { emptyOutboxFolder } from './outbox-folder.ts';
+import { paymentJobs } from './payment-jobs.ts';
+import { registerAtSimulator } from './simulator.ts';
+
+interface JobDependencies {
+  config: Config;
+  /** Has the secret key. */
+  store: Store;
+  /** Null with a hosted project. */
+  database: Database | null;
+  messages: OutgoingMessages;
+  usesSimulator: boolean;
+  /** The token with which this server names its visitors' addresses to a hosted project; else null. */
+  storefrontToken: string | null;
+  log: Log;
+  onError(error: unknown, where: string): void;
+}
+
+const hourMs = 60 * 60 * 1000;
+
+/** Lists the jobs of a shop. */
+export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
+  const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  return [
+    ...paymentJobs(store),
+    expireReservations(store.tables),
+    sendMessages(dependencies),
+    {
+      name: 'delete personal data after its retention period',
+      everyMs: hourMs,
+      async run() {
+        const { error } = await store.tables.rpc('forget_old_rows');
+        if (error) throw new Error(error.message);
+      },
+    },
+    {
+      name: 'delete old files of the outbox folder',
+      everyMs: hourMs,
+      firstAfterMs: 60_000,
+      async run() {
+        const { outbox, outboxDays } = config.messages;
+        const deleted = await emptyOutboxFolder(outbox, { days: outboxDays, maxFiles: 10_000 });
+        if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
+      },
+    },
+    ...(usesSimulator ? [registerAtSimulator(store)] : []),
+    ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
+    ...(database ? [deleteExpiredRows(database)] : []),
+    // A hosted project makes its own backups.
+    ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
+  ];
+}
+
+function sendMessages({ config, store, messages, log }: JobDependencies): Job {
+  const stopping = new AbortController();
+  return {
+    name: 'send messages to customers',
+    everyMs: 2500,
+    run: () =>
+      sendDueMessages({
+        tables: store.tables,
+        messages,
+        publicUrl: config.publicUrl,
+        log,
+        signal: stopping.signal,
+      }),
+    async stop() {
+      stopping.abort();
+    },
+  };
+}
+
+function deleteExpiredRows(database: Database): Job {
+  return {
+    name: 'delete expired rows of the services',
+    everyMs: hourMs,
+    async run() {
+      await database.query('select realtime.prune_messages()');
+      await database.query('select auth.prune()');
+    },
+  };
+}
+
+/** Lets the hosted project accept the addresses of visitors that this server names. */
+function registerStorefront({ tables }: Store, token: string): Job {
+  return {
+    name: 'register at the hosted project',
+    everyMs: 6 * hourMs,
+    firstAfterMs: 0,
+    async run() {
+      const token_hash = createHash('sha256').update(token).digest('hex');
+      const { error } = await tables.rpc('register_storefront', { token_hash });
+      if (error) throw new Error(error.message);
+    },
+  };
+}
