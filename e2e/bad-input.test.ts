@@ -186,3 +186,15 @@ test.each(['', '/order'])('responds 404 to a product URL of 4,000 characters%s',
   const status = async (slug: string) => (await fetch(`${shop.url}/shop/${slug}${end}`)).status;
   expect([await status('a'.repeat(4000)), await status('mango-bottle')]).toEqual([404, 200]);
 });
+
+// In the query string of a procedure call these would be filters, not arguments.
+test.each([
+  ['/shop?search=fts(english).a%26', 200],
+  ['/shop?search=eq.mango', 200],
+  ['/shop?brand=sl.[', 200],
+  ['/shop?category=not.fts.%27', 200],
+  ['/shop/fts(x).a', 404],
+  ['/shop/eq.mango-bottle', 404],
+])('takes a text that looks like a filter as text: %s', async (path, status) => {
+  expect((await fetch(`${shop.url}${path}`)).status).toBe(status);
+});

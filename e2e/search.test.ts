@@ -43,7 +43,7 @@ describe.each(
     const asked: string[] = [];
     page.on('request', (request) => {
       if (request.url().includes('/rpc/search_products'))
-        asked.push(new URL(request.url()).searchParams.get('search') ?? '');
+        asked.push((request.postDataJSON() as { search: string }).search);
     });
     await page.goto(`${shop.url}/delivery`);
     await awake(page);

@@ -183,7 +183,8 @@ function useSuggestions(term: string) {
 
 async function suggest(config: ReturnType<typeof useShop>['config'], search: string, signal: AbortSignal) {
   const { data } = await createStore(config)
-    .tables.rpc('search_products', { search, page_size: maxSuggestions }, { get: true })
+    // Not in the query string: there a text such as "eq.x" would be a filter.
+    .tables.rpc('search_products', { search, page_size: maxSuggestions })
     .select('slug, name, price, image_url, category, stock_quantity')
     .abortSignal(signal);
   return data && areProducts(data) ? { products: data } : null;

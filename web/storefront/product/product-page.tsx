@@ -66,7 +66,8 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   const { store, addCacheTags } = context.get(shopContext);
   const product_slug = slugForQuery(params.slug);
   const { data: found, error } = await store.tables
-    .rpc('product_and_related', { product_slug, related_limit: relatedCount }, { get: true })
+    // Not in the query string: there a slug such as "eq.x" would be a filter.
+    .rpc('product_and_related', { product_slug, related_limit: relatedCount })
     .select(`id, description, ${cardColumns}`);
   if (error || !areProducts(found)) throw data(null, { status: 503 });
   const [product, ...related] = found;

@@ -79,11 +79,14 @@ export async function loader({ context, request }: Route.LoaderArgs) {
   const { brand, category, sort } = query;
   const [search, page] = [query.search.trim(), pageNumberIn(parameters)];
   addCacheTags(productsTag, categoriesTag, ...(search ? [synonymsTag] : []));
-  const answer = await store.tables.rpc(
-    'shop_page',
-    { search, sort, page, ...(brand ? { brand } : {}), ...(category ? { category } : {}) },
-    { get: true },
-  );
+  // Not in the query string: there a text such as "eq.x" would be a filter.
+  const answer = await store.tables.rpc('shop_page', {
+    search,
+    sort,
+    page,
+    ...(brand ? { brand } : {}),
+    ...(category ? { category } : {}),
+  });
   const list = answer.data as unknown as ShopList | null;
   // The page shows its own error message.
   if (answer.error || !areProducts(list?.products)) return data({ query, list: null }, { status: 503 });
