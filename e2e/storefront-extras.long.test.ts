@@ -482,6 +482,27 @@ describe('offline', () => {
     await payButton(page).waitFor();
   });
 
+  story(
+    'a payment does not start offline, and the dialog says that no prompt was sent',
+    async ({ newVisitor }) => {
+      const { page, context } = await newVisitor(offline);
+      await order(page, shop.url, 'mango-flask', { ...amina, phone: '0711006905' });
+      let requests = 0;
+      page.on('request', (request) => {
+        if (request.postData()?.includes('"initiate"')) requests++;
+      });
+      await context.setOffline(true);
+      await payButton(page).click();
+      await dialogOf(page).getByText('No prompt was sent.').waitFor();
+      await expectAccessible(page, 'a payment that did not start');
+      await context.setOffline(false);
+      await dialogOf(page).getByText('No prompt was sent.').waitFor({ state: 'detached' });
+      expect(requests).toBe(0);
+      await payButton(page).click();
+      await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+    },
+  );
+
   story('a payment continues while the phone is offline, and the dialog says so', async ({ newVisitor }) => {
     const { page, context } = await newVisitor({
       expectedFailures: new RegExp(`could not be fetched; polling again|${offline.expectedFailures.source}`),

@@ -63,6 +63,8 @@ export function ReadyToPay({
   onPayByHand,
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
+  const [isRefused, setRefused] = useState(false);
+  const isOffline = !useIsOnline();
   const phoneField = useRef<HTMLInputElement>(null);
   const payButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
@@ -72,6 +74,9 @@ export function ReadyToPay({
     event.preventDefault();
     if (normalisePhone(phone)) {
       setProblem(undefined);
+      // Checked before sending: after a request without an answer a prompt may still arrive.
+      setRefused(!navigator.onLine);
+      if (!navigator.onLine) return;
       // The field is about to be disabled, and a focused field that is disabled moves the focus out of the dialog.
       payButton.current?.focus();
       onPay(phone);
@@ -115,6 +120,14 @@ export function ReadyToPay({
         </form>
       </DialogBody>
       <DialogFooter isSticky>
+        <div role="status">
+          {isRefused && isOffline ? (
+            <p className="mb-3 rounded-lg border border-ember-200 bg-ember-50 px-5 py-3.5 text-sm">
+              <strong className="block text-base">You are offline.</strong>
+              No prompt was sent. Pay as soon as your phone has a network again.
+            </p>
+          ) : null}
+        </div>
         <div className={actions}>
           <Button
             ref={payButton}
