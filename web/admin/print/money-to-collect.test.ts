@@ -29,3 +29,15 @@ test('money that came in part is neither collected again nor called missing', ()
   const inReview = { ...order, payments: [{ status: 'review' }], parts: [] };
   expect(describeMissingPayment(inReview)).toBe('Payment is being checked');
 });
+
+test('the receipt of a cancelled order without a payment does not ask for one', () => {
+  const order = {
+    status: 'cancelled',
+    payment_status: 'unpaid',
+    total_amount: 95_100,
+    payments: [],
+    parts: [],
+  };
+  expect(describeMissingPayment(order)).toBe('Cancelled, not paid');
+  expect(describeMissingPayment({ ...order, status: 'pending' })).toBe('Not paid yet');
+});

@@ -36,9 +36,10 @@ export function describeMoneyToCollect({
 }
 
 /** The same in two or three words, for the customer's printed receipt without a payment. */
-export function describeMissingPayment({ payment_status, payments, parts }: Order): string {
+export function describeMissingPayment({ status, payment_status, payments, parts }: Order): string {
   if (payment_status === 'refunded') return 'Refunded';
   if (payments.some(({ status }) => status === 'review')) return 'Payment is being checked';
   const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
-  return partCents > 0 ? `Partly paid: ${formatKes(partCents)}` : 'Not paid yet';
+  if (partCents > 0) return `Partly paid: ${formatKes(partCents)}`;
+  return status === 'cancelled' ? 'Cancelled, not paid' : 'Not paid yet';
 }
