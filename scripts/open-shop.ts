@@ -103,7 +103,7 @@ export async function until(holds: () => Promise<boolean>, what: string, withinM
     try {
       if (await holds()) return;
     } catch (error) {
-      if (error instanceof Error && error.message.startsWith('the shop ended')) throw error;
+      if (error instanceof Error && error.message.startsWith('the shop process exited')) throw error;
       last = error;
     }
     // Checks less often the longer it takes.
