@@ -10,7 +10,6 @@ import type { Log } from './log.ts';
 import type { OutgoingMessages } from './messages.ts';
 import { sendDueMessages } from './outbox.ts';
 import { emptyOutboxFolder } from './outbox-folder.ts';
-import { paymentJobs } from './payment-jobs.ts';
 import { registerAtSimulator } from './simulator.ts';
 
 interface JobDependencies {
@@ -60,6 +59,28 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
     // A hosted project makes its own backups.
     ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
   ];
+}
+
+// Actions of the payment function.
+const paymentActions = [
+  { name: 'query open payments', action: 'query-open', everyMs: 3000 },
+  { name: 'send refunds', action: 'send-refunds', everyMs: 3000 },
+  { name: 'settle stored confirmations and callbacks', action: 'take-up-till', everyMs: 30_000 },
+  { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
+] as const;
+
+/** The database decides which process calls, and only when there is work: a hosted project bills every call. */
+function paymentJobs({ tables, functions }: Store): Job[] {
+  return paymentActions.map(({ action, ...job }) => ({
+    ...job,
+    async run() {
+      const claim = await tables.rpc('claim_payment_job', { action });
+      if (claim.error) throw new Error(claim.error.message);
+      if (!claim.data) return;
+      const { error } = await functions.invoke('mobile-money', { body: { action } });
+      if (error) throw error;
+    },
+  }));
 }
 
 function sendMessages({ config, store, messages, log }: JobDependencies): Job {

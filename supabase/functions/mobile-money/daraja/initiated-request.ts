@@ -1,9 +1,9 @@
 // Requests whose result M-PESA sends later to a callback URL: reversals and status queries.
-
+import { constants, createPublicKey, publicEncrypt } from 'node:crypto';
 import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
+import type { DarajaSettings } from '../settings.ts';
 import type { DarajaClient } from './client.ts';
 import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
-import { initiatorFields } from './security-credential.ts';
 
 export type InitiatedRequest =
   /** M-PESA will send the result. */
@@ -52,6 +52,41 @@ export async function requestAsInitiator(
     originatorConversationId: storableText(originator, 200) ?? '',
     body: outcome.body,
   };
+}
+
+/** The initiator's fields of a request. */
+interface InitiatorFields {
+  Initiator: string;
+  SecurityCredential: string;
+}
+
+/**
+ * Returns the initiator's fields of a reversal or status query (Daraja, security credential): base64 of the password,
+ * encrypted by RSA with PKCS #1 v1.5 padding.
+ * @returns null without an initiator
+ * @throws if the certificate is invalid
+ */
+function initiatorFields(settings: DarajaSettings): InitiatorFields | null {
+  const { initiator } = settings;
+  if (!initiator) return null;
+  return {
+    Initiator: initiator.name,
+    SecurityCredential: encryptPassword(initiator.password, initiator.certificate),
+  };
+}
+
+/**
+ * @param password plain text
+ * @param certificate PEM, of a certificate or of a public key
+ * @throws if it is neither
+ */
+function encryptPassword(password: string, certificate: string): string {
+  // Not every runtime encrypts with a certificate, but all do with its public key.
+  const key = createPublicKey(certificate).export({ type: 'spki', format: 'pem' });
+  return publicEncrypt(
+    { key, padding: constants.RSA_PKCS1_PADDING },
+    new TextEncoder().encode(password),
+  ).toString('base64');
 }
 
 function refusal(code: string, description: string): Refused {
