@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -25,6 +25,18 @@ test('has a default for every setting', () => {
       outboxDays: 30,
     },
   });
+});
+
+test('docs/operating.md lists exactly these settings', async () => {
+  const read = (path: string) => readFile(new URL(path, import.meta.url), 'utf8');
+  const code = (await Promise.all(['config.ts', 'backend-config.ts', 'main.ts'].map(read))).join();
+  const settings = [...code.matchAll(/(?:text\('|required\('|process\.env\.)([A-Z\d_]+)/g)].map(
+    ([, name]) => name,
+  );
+  const [, section = ''] = /\n## Settings\n(.+?)\n## /s.exec(await read('../docs/operating.md')) ?? [];
+  const firstCells = [...section.matchAll(/^\| (`[^|]+) \|/gm)].map(([, cell = '']) => cell).join();
+  const documented = [...firstCells.matchAll(/`([A-Z\d_]+)`/g)].map(([, name]) => name);
+  expect(documented.sort()).toEqual([...new Set(settings)].sort());
 });
 
 test('ignores blank settings and a slash at the end of a URL', () => {
