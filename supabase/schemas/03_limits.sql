@@ -1,4 +1,5 @@
--- Limits: calls per network of the caller and time window (docs/decisions/limits.md).
+-- Limits: calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits, at the
+-- end of the baseline migration.
 
 create unlogged table private.rate_limits (
   bucket text not null,
