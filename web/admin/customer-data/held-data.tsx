@@ -58,7 +58,8 @@ export function HeldData({ held, onFind, onErase }: HeldDataProps) {
                     <Link to={`/admin/orders/${order.id}`} className="tap font-semibold underline">
                       {order.order_number}
                     </Link>{' '}
-                    {order.customer_name}, {formatKes(order.total_amount)}, {formatDate(order.created_at)}
+                    <bdi>{order.customer_name}</bdi>, {formatKes(order.total_amount)},{' '}
+                    {formatDate(order.created_at)}
                   </span>
                   {order.reason_to_keep ? (
                     <span className="font-semibold text-ember-800">{order.reason_to_keep}</span>

@@ -241,7 +241,7 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
       {order.anonymised_at ? null : (
         <>
           <p>
-            {order.customer_name},{' '}
+            <bdi>{order.customer_name}</bdi>,{' '}
             <a href={`tel:${order.customer_phone}`} className="tap whitespace-nowrap underline">
               {formatPhone(order.customer_phone)}
             </a>

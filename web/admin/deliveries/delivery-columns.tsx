@@ -201,9 +201,9 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
   if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
   return (
     <>
-      <span className="truncate table:block" title={delivery_person}>
+      <bdi className="truncate table:block" title={delivery_person}>
         {delivery_person}
-      </span>
+      </bdi>
       <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:inline rows:text-sm rows:leading-5">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:py-1">

@@ -61,7 +61,12 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
         }
         description={
           <span className="wrap-anywhere">
-            {channelLabels[channel] ?? channel} to {customer_name ? `${customer_name}, ` : ''}
+            {channelLabels[channel] ?? channel} to{' '}
+            {customer_name ? (
+              <>
+                <bdi>{customer_name}</bdi>,{' '}
+              </>
+            ) : null}
             {formatPhone(recipient)}
           </span>
         }

@@ -86,7 +86,7 @@ export function OrderRow({ order, status }: { order: ListedOrder; status: OrderS
           <OrderAge order={order} />
         </p>
         <p className="truncate">
-          <span className="font-semibold">{order.customer_name}</span>
+          <bdi className="font-semibold">{order.customer_name}</bdi>
           <span className="text-ink-soft"> · {areaOf(order)}</span>
         </p>
         <p className="truncate" title={drinksOf(order.order_items)}>

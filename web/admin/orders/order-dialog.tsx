@@ -13,6 +13,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
 import { formatDateTime } from '../dates.ts';
+import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import { openParts } from '../print/money-to-collect.ts';
 import { PrintOrder } from '../print/print-order.tsx';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
@@ -428,11 +429,7 @@ function Delivery({ order }: { order: WholeOrder }) {
               <StatusBadge status={delivery.delivery_status} />
             </Fact>
             <Fact term="By">
-              {delivery.delivery_person
-                ? [delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle]
-                    .filter(Boolean)
-                    .join(', ')
-                : 'Not assigned'}
+              {delivery.delivery_person ? <AssignedRider delivery={delivery} /> : 'Not assigned'}
             </Fact>
             {delivery.pickup_time ? (
               <Fact term="Picked up">{formatDateTime(delivery.pickup_time)}</Fact>

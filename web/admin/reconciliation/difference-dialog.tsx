@@ -210,7 +210,7 @@ function Sides({ row }: { row: BookRow }) {
               {row.payment_status === 'review' ? ' requested, not booked' : ''}
             </Fact>
             <Fact term="Order">
-              <OrderLink row={row} /> {row.customer_name}
+              <OrderLink row={row} /> <bdi>{row.customer_name}</bdi>
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
             <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
@@ -220,7 +220,7 @@ function Sides({ row }: { row: BookRow }) {
           <Facts>
             <Fact term="Amount">None: the order is not paid by it</Fact>
             <Fact term="Order">
-              <OrderLink row={row} /> {row.customer_name}
+              <OrderLink row={row} /> <bdi>{row.customer_name}</bdi>
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
             <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
@@ -312,7 +312,7 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
               className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 rounded-md border border-line bg-card px-4 py-2.5"
             >
               <p className="min-w-0 text-sm break-words">
-                <span className="font-semibold">{order.order_number}</span> {order.customer_name}
+                <span className="font-semibold">{order.order_number}</span> <bdi>{order.customer_name}</bdi>
                 <span className="block text-ink-soft">
                   {formatKes(chargeCents(order.total_amount))}, {statusLabel(order.payment_status)},{' '}
                   {formatDateTime(order.created_at)}
