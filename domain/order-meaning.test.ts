@@ -154,6 +154,14 @@ test('shows whether the amount or the stock is the reason for a hold', () => {
   expect(meaningOf({ ...held, paid: null }).text).toMatch(/^Your money reached us/);
 });
 
+test('the receipt of a cancelled order says so', () => {
+  const labelOf = (change: Partial<OrderFacts>) => meaningOf({ ...isPaid, ...change }).paymentLabel;
+  expect(labelOf({ status: 'processing' })).toEqual({ colour: 'green', text: 'Paid' });
+  expect(labelOf(isOver)).toEqual({ colour: 'yellow', text: 'Paid, then cancelled' });
+  expect(labelOf({ ...isOver, isRefunding: true }).text).toBe('Paid, being sent back');
+  expect(labelOf({ ...isOver, paymentStatus: 'refunded' }).text).toBe('Refunded');
+});
+
 test('announces the refund of a double payment', () => {
   expect(meaningOf({ ...isPaid, surplus: 92_100 }).text).toBe(
     'We received KSh 921.00. Asante! Another KSh 921.00 came for this order: it goes back to the phone that paid.',

@@ -109,13 +109,14 @@ function kindOf({ status, paymentStatus, paymentCheck, isRefunding }: OrderFacts
 const isSettled = (facts: OrderFacts): boolean =>
   ['preparing', 'on_its_way', 'delivered'].includes(kindOf(facts));
 
-function paymentLabelOf({ paymentStatus, isRefunding }: OrderFacts): OrderMeaning['paymentLabel'] {
+function paymentLabelOf({ status, paymentStatus, isRefunding }: OrderFacts): OrderMeaning['paymentLabel'] {
   if (paymentStatus === 'refunded') return { colour: 'grey', text: 'Refunded' };
   if (paymentStatus === 'unpaid') return { colour: 'yellow', text: 'Not paid yet' };
   if (isRefunding) return { colour: 'yellow', text: 'Paid, being sent back' };
-  return paymentStatus === 'paid'
-    ? { colour: 'green', text: 'Paid' }
-    : { colour: 'yellow', text: 'Paid, order on hold' };
+  if (paymentStatus === 'needs_review') return { colour: 'yellow', text: 'Paid, order on hold' };
+  return status === 'cancelled'
+    ? { colour: 'yellow', text: 'Paid, then cancelled' }
+    : { colour: 'green', text: 'Paid' };
 }
 
 type Words = Pick<OrderMeaning, 'summary' | 'title' | 'text' | 'announcement'>;

@@ -123,6 +123,15 @@ story('a customer is notified of the payment and can reopen its receipt', async 
     'order_received text sent',
   ]);
   expect(await mailsTo(shop.outbox, shopper.email)).toHaveLength(2);
+
+  await asOwner(shop, `/rest/v1/orders?tracking_number=eq.${trackingNumber}`, 'PATCH', {
+    status: 'cancelled',
+  });
+  await elsewhere.page.goto(link);
+  const cancelled = elsewhere.page.getByRole('article', { name: 'Receipt' });
+  await cancelled.getByText('Paid, then cancelled').waitFor();
+  await cancelled.getByText("Cancelled after you paid. We'll refund you or give you a call.").waitFor();
+  expect(await cancelled.getByText('Asante').count()).toBe(0);
 });
 
 const rowOf = (page: Page, words: RegExp) =>

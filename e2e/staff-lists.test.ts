@@ -305,6 +305,14 @@ describe.each(
       await page.emulateMedia({ media: 'print' });
       for (const text of texts) await sheet(page).getByText(text).first().waitFor();
       expect(await page.getByRole('button').count(), 'buttons on paper').toBe(0);
+      // A text without spaces, as a customer may write it.
+      const [width, contentWidth] = await sheet(page).evaluate((element) => {
+        for (const cell of element.querySelectorAll('dd, td:nth-child(2)')) {
+          cell.textContent = 'x'.repeat(300);
+        }
+        return [element.clientWidth, element.scrollWidth];
+      });
+      expect(contentWidth, 'the content fits the paper').toBe(width);
       await page.emulateMedia({ media: 'screen' });
       await page.evaluate(() => window.dispatchEvent(new Event('afterprint')));
       await sheet(page).waitFor({ state: 'detached' });

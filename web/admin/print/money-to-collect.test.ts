@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeMissingPayment, describeMoneyToCollect } from './money-to-collect.ts';
+import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 
 test.each([
   ['processing', 'paid', [], 'PAID. Nothing to collect.'],
@@ -40,4 +40,23 @@ test('the receipt of a cancelled order without a payment does not ask for one', 
   };
   expect(describeMissingPayment(order)).toBe('Cancelled, not paid');
   expect(describeMissingPayment({ ...order, status: 'pending' })).toBe('Not paid yet');
+  expect(describeMissingPayment({ ...order, payment_status: 'needs_review' })).toBe(
+    'Payment is being checked',
+  );
+});
+
+test('the receipt of a paid order says that it was cancelled or refunded', () => {
+  const payment = { charge_cents: 95_100, refunded_at: null, refunds: [] };
+  const order = { status: 'shipped', payment_status: 'paid', total_amount: 95_100, payments: [payment] };
+  expect(describeTrouble(order)).toBeNull();
+  const cancelled = { ...order, status: 'cancelled' };
+  expect(describeTrouble(cancelled)).toBe("Cancelled after you paid. We'll refund you or give you a call.");
+  const sending = { ...payment, refunds: [{ status: 'sent' }] };
+  expect(describeTrouble({ ...cancelled, payments: [sending] })).toBe(
+    "Cancelled. We're sending KSh 951.00 back.",
+  );
+  const sent = { ...payment, refunded_at: '2026-11-22T01:00:00Z', refunds: [{ status: 'completed' }] };
+  expect(describeTrouble({ ...cancelled, payment_status: 'refunded', payments: [sent] })).toBe(
+    'Cancelled. KSh 951.00 was sent back.',
+  );
 });

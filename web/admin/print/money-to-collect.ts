@@ -1,4 +1,5 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { cancelledFacts, describeOrder } from '../../../domain/order-meaning.ts';
 
 interface Order {
   status: string;
@@ -38,8 +39,50 @@ export function describeMoneyToCollect({
 /** The same in two or three words, for the customer's printed receipt without a payment. */
 export function describeMissingPayment({ status, payment_status, payments, parts }: Order): string {
   if (payment_status === 'refunded') return 'Refunded';
-  if (payments.some(({ status }) => status === 'review')) return 'Payment is being checked';
+  if (payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')) {
+    return 'Payment is being checked';
+  }
   const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
   if (partCents > 0) return `Partly paid: ${formatKes(partCents)}`;
   return status === 'cancelled' ? 'Cancelled, not paid' : 'Not paid yet';
+}
+
+interface PaidOrder {
+  status: string;
+  payment_status: string;
+  /** In cents. */
+  total_amount: number;
+  /** Only those that pay for it. */
+  payments: readonly {
+    charge_cents: number;
+    refunded_at: string | null;
+    refunds: readonly { status: string }[];
+  }[];
+}
+
+const sumOf = (payments: PaidOrder['payments']): number =>
+  payments.reduce((sum, { charge_cents }) => sum + charge_cents, 0);
+
+/** What the customer's receipt says about a paid order that is cancelled, on hold or refunded. Null for any other. */
+export function describeTrouble({
+  status,
+  payment_status,
+  total_amount,
+  payments,
+}: PaidOrder): string | null {
+  const { tone, summary } = describeOrder(
+    {
+      ...cancelledFacts,
+      status: status === 'shipped' ? 'out_for_delivery' : status,
+      paymentStatus: payment_status,
+      isRefunding: payments.some(({ refunds }) =>
+        refunds.some((refund) => ['approved', 'sending', 'sent', 'unknown'].includes(refund.status)),
+      ),
+      total: total_amount,
+      paid: sumOf(payments),
+      refunded: sumOf(payments.filter(({ refunded_at }) => refunded_at !== null)) || null,
+    },
+    0,
+  );
+  return tone === 'done' ? null : summary;
 }

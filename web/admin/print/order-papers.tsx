@@ -4,8 +4,9 @@ import { useRouteLoaderData } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
+import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import { describeMissingPayment, describeMoneyToCollect } from './money-to-collect.ts';
+import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
 export type Paper = 'slip' | 'receipt';
@@ -32,9 +33,6 @@ function useShop(): { name: string; phone: string } {
 function PackingSlip({ order }: { order: WholeOrder }) {
   const shop = useShop();
   const { delivery } = order;
-  const customer = order.anonymised_at
-    ? 'Removed'
-    : `${order.customer_name}, ${formatPhone(order.customer_phone)}`;
   return (
     <article className="grid gap-4">
       <header className="flex items-start justify-between gap-6 border-b-2 border-black pb-3">
@@ -50,14 +48,20 @@ function PackingSlip({ order }: { order: WholeOrder }) {
       </header>
       <p className="border-2 border-black px-3 py-2 text-lg font-bold">{describeMoneyToCollect(order)}</p>
       <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1">
-        <Fact term="For">{customer}</Fact>
+        <Fact term="For">
+          {order.anonymised_at ? (
+            'Removed'
+          ) : (
+            <>
+              <bdi>{order.customer_name}</bdi>, {formatPhone(order.customer_phone)}
+            </>
+          )}
+        </Fact>
         <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
         {order.delivery_notes ? <Fact term="Customer's notes">{order.delivery_notes}</Fact> : null}
         {delivery?.delivery_person ? (
           <Fact term="By">
-            {[delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle]
-              .filter(Boolean)
-              .join(', ')}
+            <AssignedRider delivery={delivery} />
           </Fact>
         ) : null}
         {delivery?.delivery_notes ? <Fact term="Instructions">{delivery.delivery_notes}</Fact> : null}
@@ -74,7 +78,7 @@ function PackingSlip({ order }: { order: WholeOrder }) {
           {order.order_items.map(({ id, quantity, product_name }) => (
             <tr key={id} className="border-b border-black/40">
               <td className="py-2 text-xl font-bold tabular-nums">{quantity} ×</td>
-              <td className="py-2">{product_name || 'Product'}</td>
+              <td className="min-w-0 py-2 wrap-anywhere">{product_name || 'Product'}</td>
               <td className="py-2">
                 <span className="block size-5 border-2 border-black" />
               </td>
@@ -92,6 +96,7 @@ function PackingSlip({ order }: { order: WholeOrder }) {
 function Receipt({ order }: { order: WholeOrder }) {
   const shop = useShop();
   const paid = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  const trouble = paid.length === 0 ? null : describeTrouble({ ...order, payments: paid });
   return (
     <article className="grid gap-2">
       <header className="text-center">
@@ -130,7 +135,7 @@ function Receipt({ order }: { order: WholeOrder }) {
           </div>
         ))
       )}
-      <p className="mt-2 text-center">Asante!</p>
+      {trouble ? <p className="font-bold">{trouble}</p> : <p className="mt-2 text-center">Asante!</p>}
     </article>
   );
 }
@@ -150,7 +155,7 @@ function Fact({ term, children }: { term: string; children: ReactNode }) {
   return (
     <>
       <dt>{term}</dt>
-      <dd className="font-bold whitespace-pre-line">{children}</dd>
+      <dd className="min-w-0 font-bold wrap-anywhere whitespace-pre-line">{children}</dd>
     </>
   );
 }

@@ -158,7 +158,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
       <section className="grid justify-items-start gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
         <h1 className="text-3xl font-extrabold">Receipt</h1>
         <p className="text-ink-soft">
-          {meaning.hasReceipt ? meaning.text : 'There is a receipt once the order is paid.'}
+          {meaning.canPay ? 'There is a receipt once the order is paid.' : meaning.text}
         </p>
         <Link to={orderLink('', receipt.trackingNumber, accessKey)} className={buttonStyle('leaf')}>
           Go to the order
@@ -187,6 +187,8 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
           <Badge tone={meaning.paymentLabel.colour}>{meaning.paymentLabel.text}</Badge>
         </div>
       </header>
+
+      {meaning.tone === 'done' ? null : <p className="font-semibold">{meaning.summary}</p>}
 
       <dl className="grid gap-x-8 gap-y-4 border-y border-line py-5 sm:grid-cols-2">
         <Fact name="Order">
@@ -225,8 +227,8 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
       </section>
 
       <p className="border-t border-line pt-5 text-sm text-ink-soft">
-        Asante for ordering from {settings.store_name}. Questions? Call {formatPhone(settings.support_phone)}{' '}
-        and name the order {receipt.orderNumber}.
+        {meaning.tone === 'done' ? `Asante for ordering from ${settings.store_name}. ` : ''}Questions? Call{' '}
+        {formatPhone(settings.support_phone)} and name the order {receipt.orderNumber}.
       </p>
     </article>
   );
