@@ -92,9 +92,9 @@ export async function installPackages() {
   if (isInstalled()) return;
   const giveBack = await takeTurnHere();
   if (!isInstalled()) {
-    // Not `npm ci`: it refuses a lockfile written on another platform.
+    // Not `npm ci`: it refuses a lockfile written on another platform. `--no-save`: other versions of npm write other fields into it.
     await runSteps('Installing packages', 'install', [
-      ['npm', ['install', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']],
+      ['npm', ['install', '--no-save', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error']],
     ]);
     writeFileSync(stamp, hashOf([join(root, 'package-lock.json')]));
   }
