@@ -7,6 +7,7 @@ alter default privileges in schema public revoke all on tables from anon, authen
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
 alter default privileges in schema public revoke execute on functions from anon, authenticated;
 alter default privileges revoke execute on functions from public;
+-- Grants say what staff may do with a table and which columns they may write; one policy per table says that only staff may.
 
 create schema private;
 

@@ -14,10 +14,8 @@ alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
 grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
 create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
-create policy "staff read every category" on public.categories for select to authenticated using ((select public.is_admin()));
-create policy "staff add categories" on public.categories for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit categories" on public.categories
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every category" on public.categories
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create unique index "category names are unique in any case" on public.categories (lower(name));
 
 create table public.products (
@@ -66,11 +64,8 @@ grant
   delete on public.products to authenticated;
 grant insert (previous_price), update (previous_price) on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
-create policy "staff read every product" on public.products for select to authenticated using ((select public.is_admin()));
-create policy "staff add products" on public.products for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit products" on public.products
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
+create policy "staff read and edit every product" on public.products
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
 -- Sort orders of the shop page. Those by brand and by flavour serve its filters, too.
@@ -302,22 +297,9 @@ grant execute on function public.shop_page(text, text, text, text, integer) to a
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
-create policy "staff upload product images" on storage.objects
-  for insert to authenticated with check (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
-create policy "staff replace product images" on storage.objects
-  for update to authenticated
-  using (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  )
-  with check (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
-create policy "staff delete product images" on storage.objects
-  for delete to authenticated using (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
+create policy "staff edit product images" on storage.objects for all to authenticated
+  using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()))
+  with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
 
 -- Execution rights
 grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;

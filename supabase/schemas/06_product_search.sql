@@ -32,11 +32,8 @@ comment on column public.search_synonyms.means is
 comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
 alter table public.search_synonyms enable row level security;
 grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
-create policy "staff read the synonyms" on public.search_synonyms for select to authenticated using ((select public.is_admin()));
-create policy "staff add synonyms" on public.search_synonyms for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit synonyms" on public.search_synonyms
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-create policy "staff remove synonyms" on public.search_synonyms for delete to authenticated using ((select public.is_admin()));
+create policy "staff read and edit the synonyms" on public.search_synonyms
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
 -- Search index
 create table private.searchable_products (

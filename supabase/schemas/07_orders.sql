@@ -63,9 +63,8 @@ comment on column public.orders.accepted_terms is
 alter table public.orders enable row level security;
 grant select, update (status, updated_at) on public.orders to authenticated;
 grant select (id) on public.orders to anon;
-create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
-create policy "staff set the order status" on public.orders
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every order" on public.orders
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
 create index orders_to_resolve on public.orders (created_at desc)

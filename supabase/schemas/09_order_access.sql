@@ -226,7 +226,6 @@ declare
   answer jsonb;
   doubt text;
   cancelled record;
-  cents bigint;
 begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
@@ -272,38 +271,22 @@ begin
     return answer;
   end if;
 
-  if described.payment_status = 'unpaid' then
-    if described.status = 'pending' then
-      answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
-    end if;
-  else
-    select sum(p.charge_cents) into cents
+  if described.payment_status = 'unpaid' and described.status = 'pending' then
+    answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
+  elsif described.payment_status <> 'unpaid' then
+    select answer || jsonb_strip_nulls(jsonb_build_object(
+      'paid_cents', sum(p.charge_cents) filter (where not p.needs_refund),
+      'refunded_cents', sum(p.charge_cents) filter (where not p.needs_refund and p.refunded_at is not null),
+      'surplus_cents', sum(p.charge_cents) filter (where p.needs_refund and p.refunded_at is null)
+    )) into answer
     from public.payments as p
-    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
-    if cents > 0 then
-      answer := answer || jsonb_build_object('paid_cents', cents);
-    end if;
-    select sum(p.charge_cents) into cents
-    from public.payments as p
-    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is not null;
-    if cents > 0 then
-      answer := answer || jsonb_build_object('refunded_cents', cents);
-    end if;
-    select sum(p.charge_cents) into cents
-    from public.payments as p
-    where p.order_id = described.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null;
-    if cents > 0 then
-      answer := answer || jsonb_build_object('surplus_cents', cents);
-    end if;
+    where p.order_id = described.id and p.status = 'completed';
   end if;
   -- Partial payments under the order's number: shown only with proof, because anyone can send one.
-  select sum(t.received_cents) into cents
-  from public.mpesa_transactions as t
-  where t.order_id = described.id and t.payment_id is null and t.resolution is null;
-  if cents > 0 then
-    answer := answer || jsonb_build_object('part_paid_cents', cents);
-  end if;
-  return answer;
+  return answer || jsonb_strip_nulls(jsonb_build_object('part_paid_cents', (
+    select sum(t.received_cents) from public.mpesa_transactions as t
+    where t.order_id = described.id and t.payment_id is null and t.resolution is null
+  )));
 end
 $$;
 comment on function private.order_facts is

@@ -31,10 +31,8 @@ grant select,
   update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
   on public.deliveries to authenticated;
 grant select (id) on public.deliveries to anon;
-create policy "staff read every delivery" on public.deliveries for select to authenticated using ((select public.is_admin()));
-create policy "staff assign deliveries" on public.deliveries for insert to authenticated with check ((select public.is_admin()));
-create policy "staff update deliveries" on public.deliveries
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every delivery" on public.deliveries
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
 create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
 create index deliveries_by_words on public.deliveries using gin (

@@ -103,10 +103,8 @@ alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.message_templates to anon;
-create policy "staff read the templates" on public.message_templates
-  for select to authenticated using ((select public.is_admin()));
-create policy "staff edit the templates" on public.message_templates
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit the templates" on public.message_templates
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
 create table private.messages_sent (
   day date not null,

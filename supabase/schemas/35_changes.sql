@@ -4,18 +4,10 @@
 -- Products, categories and settings
 
 create function private.before_product_change() returns trigger
-language plpgsql set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
-  -- Ignores the stock, so that orders do not conflict with a staff member's edit. Never decreases, even when the clock is set back.
-  new.updated_at := case
-    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-        old.brand, old.is_active, old.home_section, old.home_position)
-      is distinct from
-      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-        new.brand, new.is_active, new.home_section, new.home_position)
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
+  -- Ignores the stock, so that orders do not conflict with a staff member's edit.
+  new.updated_at := private.time_of_edit(to_jsonb(old) - 'stock_quantity', to_jsonb(new) - 'stock_quantity');
   -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
     new.previous_price := null;

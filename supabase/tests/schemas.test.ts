@@ -40,7 +40,10 @@ test('detects a change of any kind', async () => {
     ['alter function private.is_email(text) set enable_seqscan = off', 'function private.is_email(text)'],
     ['revoke execute on function public.track_order from anon', 'function track_order'],
     ['drop trigger products_before_change on public.products', 'trigger products products_before_change'],
-    ['drop policy "staff add products" on public.products', 'policy public.products staff add products'],
+    [
+      'drop policy "staff read and edit every product" on public.products',
+      'policy public.products staff read and edit every product',
+    ],
     [
       'alter publication supabase_realtime drop table public.orders',
       'published supabase_realtime public.orders',
