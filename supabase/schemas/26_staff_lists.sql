@@ -86,15 +86,19 @@ language sql stable set search_path = '' set enable_seqscan = off set jit = off 
 $$;
 comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
 
+create type private.list_filters as (
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+);
+comment on type private.list_filters is 'Filters of a staff list: of orders or deliveries. Null or an empty text: no filter.';
+
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
 create function private.list_conditions(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
-  out by_index text, out by_row text, out candidates text, out is_broad boolean
+  given private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
 )
 language plpgsql stable set search_path = '' as $$
 declare
-  is_orders constant boolean := list = 'orders';
+  is_orders constant boolean := given.list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
   -- As in the indexes by words.
   folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
@@ -107,7 +111,7 @@ declare
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
     select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
-  rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
+  rider_name constant text := lower(trim(left(given.rider, 120)));
   asked record;
   indexed text[] := '{}';
   checked text[] := '{}';
@@ -115,46 +119,46 @@ declare
   in_order text[] := '{}';
   anywhere text[] := '{}';
 begin
-  asked := private.read_list_search(search);
+  asked := private.read_list_search(given.search);
   is_broad := true;
 
-  if from_day is not null then
-    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, from_day);
+  if given.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.from_day);
   end if;
-  if until_day is not null then
-    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, until_day);
+  if given.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.until_day);
   end if;
 
   if is_orders then
     indexed := indexed || case
-      when status is null then null
+      when given.status is null then null
       -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
-      when status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
-      when status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', status)
-      else format('o.status = %L', status)
+      when given.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when given.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', given.status)
+      else format('o.status = %L', given.status)
     end;
-    indexed := indexed || case payment
+    indexed := indexed || case given.payment
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
       -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
       when 'needs_review' then null
       when 'refund_due' then null
-      else case when payment is not null then 'false' end
+      else case when given.payment is not null then 'false' end
     end;
-    indexed := indexed || case due
+    indexed := indexed || case given.due
       when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
       when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
         (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
       ) < now() - private.delivery_promise()$sql$
-      else case when due is not null then 'false' end
+      else case when given.due is not null then 'false' end
     end;
   else
-    indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
-    indexed := indexed || case due
+    indexed := indexed || case when given.status is not null then format('d.delivery_status = %L', given.status) end;
+    indexed := indexed || case given.due
       when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
         and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
-      else case when due is not null then 'false' end
+      else case when given.due is not null then 'false' end
     end;
   end if;
 
@@ -208,12 +212,12 @@ begin
       when asked.digits is not null then format(
         '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
          union select o.id from public.orders as o where %s like %L',
-        case when is_orders then 'o.id' else 'd.order_id' end, list, own,
+        case when is_orders then 'o.id' else 'd.order_id' end, given.list, own,
         coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
     end || case when asked.digits is not null and not is_orders then
       format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
   end if;
-  if is_orders and payment = 'needs_review' then
+  if is_orders and given.payment = 'needs_review' then
     -- Money that came too late or in part, or that M-PESA reports in another amount.
     checked := checked || is_review_due;
     candidates := $sql$
@@ -222,7 +226,7 @@ begin
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
     is_broad := false;
   end if;
-  if is_orders and payment = 'refund_due' then
+  if is_orders and given.payment = 'refund_due' then
     checked := checked || is_refund_due;
     candidates := $sql$
       select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
@@ -291,8 +295,7 @@ language sql immutable set search_path = '' as $$
 $$;
 
 create function private.find_in_list(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
-  before_created_at timestamptz, before_id uuid, page_size integer
+  given private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
@@ -302,7 +305,7 @@ declare
   is_whole_list boolean := false;
   nearby integer;
 begin
-  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
+  asked := private.list_conditions(given);
   if asked.is_broad then
     -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
     foreach nearby in array case
@@ -311,7 +314,7 @@ begin
       else array[10 * most, 40 * most]
     end loop
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      from private.walk_list(given.list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
       exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
         or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
     end loop;
@@ -324,7 +327,7 @@ begin
          select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
          order by f.created_at desc, f.id desc limit $3
        ) as newest',
-      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
     ) into found_ids using before_created_at, before_id, most;
   end if;
   return found_ids;
@@ -351,26 +354,24 @@ begin
 end
 $$;
 
-create function private.count_in_list(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
-) returns integer
+create function private.count_in_list(given private.list_filters) returns integer
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
   asked record;
   count integer;
 begin
-  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
-  if list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+  asked := private.list_conditions(given);
+  if given.list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
     select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
   elsif asked.by_row is null then
-    count := private.count_along_index(list, asked.by_index);
+    count := private.count_along_index(given.list, asked.by_index);
   elsif asked.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
-    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
+    from private.walk_list(given.list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
   else
     execute format(
       'select count(*) from (select from (%s) as found limit 1001) as bounded',
-      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
     ) into count;
   end if;
   return count;
@@ -436,9 +437,7 @@ declare
 begin
   perform private.expect_staff();
   found_ids := private.find_in_list(
-    'orders', search_orders.search, search_orders.status, search_orders.payment, search_orders.from_day,
-    search_orders.until_day, search_orders.rider, search_orders.due, search_orders.before_created_at,
-    search_orders.before_id, search_orders.page_size
+    ('orders', search, status, payment, from_day, until_day, rider, due), before_created_at, before_id, page_size
   );
   return query
     select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
@@ -454,10 +453,7 @@ create function public.count_orders(
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  return private.count_in_list(
-    'orders', count_orders.search, count_orders.status, count_orders.payment, count_orders.from_day,
-    count_orders.until_day, count_orders.rider, count_orders.due
-  );
+  return private.count_in_list(('orders', search, status, payment, from_day, until_day, rider, due));
 end
 $$;
 comment on function public.count_orders is
@@ -474,9 +470,7 @@ declare
 begin
   perform private.expect_staff();
   found_ids := private.find_in_list(
-    'deliveries', search_deliveries.search, search_deliveries.status, null, search_deliveries.from_day,
-    search_deliveries.until_day, search_deliveries.rider, search_deliveries.due, search_deliveries.before_created_at,
-    search_deliveries.before_id, search_deliveries.page_size
+    ('deliveries', search, status, null, from_day, until_day, rider, due), before_created_at, before_id, page_size
   );
   return query
     select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
@@ -492,10 +486,7 @@ create function public.count_deliveries(
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  return private.count_in_list(
-    'deliveries', count_deliveries.search, count_deliveries.status, null, count_deliveries.from_day,
-    count_deliveries.until_day, count_deliveries.rider, count_deliveries.due
-  );
+  return private.count_in_list(('deliveries', search, status, null, from_day, until_day, rider, due));
 end
 $$;
 comment on function public.count_deliveries is
@@ -508,12 +499,12 @@ language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return query select
-    private.count_in_list('orders', null, null, null, null, null, null, 'prepare'),
-    private.count_in_list('orders', null, null, null, null, null, null, 'late'),
-    private.count_in_list('orders', null, null, 'unpaid', null, null, null, null),
-    private.count_in_list('orders', null, null, 'refund_due', null, null, null, null),
-    private.count_in_list('deliveries', null, 'pending', null, null, null, null, null),
-    private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
+    private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'late')),
+    private.count_in_list(('orders', null, null, 'unpaid', null, null, null, null)),
+    private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
+    private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
+    private.count_in_list(('deliveries', null, null, null, null, null, null, 'late'));
 end
 $$;
 comment on function public.count_work is

@@ -89,7 +89,7 @@ begin
   perform private.expect_staff();
   found_ids := private.find_by_text(
     'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
-    search_inquiries.search, search_inquiries.before_created_at, search_inquiries.before_id, search_inquiries.page_size
+    search, before_created_at, before_id, page_size
   );
   return query
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;

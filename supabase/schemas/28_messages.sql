@@ -216,9 +216,8 @@ begin
   found_ids := private.find_by_text(
     'outbox_messages',
     $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
-    concat_ws(' and ', 'true', 't.status = ' || quote_literal(search_messages.status),
-      't.channel = ' || quote_literal(search_messages.channel)),
-    search_messages.search, search_messages.before_created_at, search_messages.before_id, search_messages.page_size
+    concat_ws(' and ', 'true', 't.status = ' || quote_literal(status), 't.channel = ' || quote_literal(channel)),
+    search, before_created_at, before_id, page_size
   );
   return query
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;

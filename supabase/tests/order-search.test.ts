@@ -177,7 +177,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('combines common words in one index lookup: reads only orders with all of them', async () => {
     const candidatesOf = async (text: string) => {
       const { rows } = await database.query<{ candidates: string }>(
-        `select candidates from private.list_conditions('orders', $1, null, null, null, null, null, null)`,
+        `select candidates from private.list_conditions(('orders', $1, null, null, null, null, null, null))`,
         [text],
       );
       return (await database.query(rows[0]?.candidates ?? '')).rows.length;

@@ -1,0 +1,377 @@
+create type private.list_filters as (
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+);
+comment on type private.list_filters is 'Filters of a staff list: of orders or deliveries. Null or an empty text: no filter.';
+
+drop function private.count_in_list(text,text,text,text,date,date,text,text);
+
+drop function private.find_in_list(text,text,text,text,date,date,text,text,timestamp with time zone,uuid,integer);
+
+drop function private.list_conditions(text,text,text,text,date,date,text,text);
+
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
+create or replace function private.list_conditions(
+  given private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
+)
+language plpgsql stable set search_path = '' as $$
+declare
+  is_orders constant boolean := given.list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
+  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
+  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
+    select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
+  rider_name constant text := lower(trim(left(given.rider, 120)));
+  asked record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
+begin
+  asked := private.read_list_search(given.search);
+  is_broad := true;
+
+  if given.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.from_day);
+  end if;
+  if given.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when given.status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when given.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when given.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', given.status)
+      else format('o.status = %L', given.status)
+    end;
+    indexed := indexed || case given.payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled unpaid order owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'needs_review' then null
+      when 'refund_due' then null
+      else case when given.payment is not null then 'false' end
+    end;
+    indexed := indexed || case given.due
+      when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
+      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
+      ) < now() - private.delivery_promise()$sql$
+      else case when given.due is not null then 'false' end
+    end;
+  else
+    indexed := indexed || case when given.status is not null then format('d.delivery_status = %L', given.status) end;
+    indexed := indexed || case given.due
+      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
+        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      else case when given.due is not null then 'false' end
+    end;
+  end if;
+
+  -- Conditions without an index in the order of the list, the rarest last: candidates come from it.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(asked.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+    is_broad := false;
+  elsif asked.words is not null then
+    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
+      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
+      case when asked.digits is not null then
+        format(' or %s like %L', order_text, asked.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      end
+    );
+    -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
+    -- three letters are not in trigram indexes.
+    foreach pattern in array asked.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
+          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+          || case when is_orders then '' else
+            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      when asked.digits is not null then format(
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
+         union select o.id from public.orders as o where %s like %L',
+        case when is_orders then 'o.id' else 'd.order_id' end, given.list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
+    end || case when asked.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
+  end if;
+  if is_orders and given.payment = 'needs_review' then
+    -- Money that came too late or in part, or that M-PESA reports in another amount.
+    checked := checked || is_review_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'needs_review'
+      union
+      select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
+  end if;
+  if is_orders and given.payment = 'refund_due' then
+    checked := checked || is_refund_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+      union
+      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+end
+$$;
+
+comment on function private.list_conditions is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
+
+create or replace function private.find_in_list(
+  given private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' set jit = off as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  asked record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+  nearby integer;
+begin
+  asked := private.list_conditions(given);
+  if asked.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+    foreach nearby in array case
+      when asked.by_row is null then array[most]
+      when asked.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      else array[10 * most, 40 * most]
+    end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(given.list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
+        or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
+    end loop;
+  end if;
+  if asked.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'with found as materialized (%s)
+       select array_agg(newest.id)
+       from (
+         select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
+         order by f.created_at desc, f.id desc limit $3
+       ) as newest',
+      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+
+comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
+
+create or replace function private.count_in_list(given private.list_filters) returns integer
+language plpgsql stable set search_path = '' set jit = off as $$
+declare
+  asked record;
+  count integer;
+begin
+  asked := private.list_conditions(given);
+  if given.list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+    select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
+  elsif asked.by_row is null then
+    count := private.count_along_index(given.list, asked.by_index);
+  elsif asked.candidates is null then
+    select coalesce(cardinality(w.found_ids), 0) into count
+    from private.walk_list(given.list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 1001) as bounded',
+      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+
+comment on function private.count_in_list is
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
+
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
+create or replace function public.search_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.orders
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    ('orders', search, status, payment, from_day, until_day, rider, due), before_created_at, before_id, page_size
+  );
+  return query
+    select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
+end
+$$;
+
+comment on function public.search_orders is
+  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: prepare (paid, not sent yet) or late.';
+
+create or replace function public.count_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null
+) returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(('orders', search, status, payment, from_day, until_day, rider, due));
+end
+$$;
+
+comment on function public.count_orders is
+  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1,000, for a search or rider; 10001 more than 10,000, for other filters.';
+
+create or replace function public.search_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null, before_created_at timestamptz default null,
+  before_id uuid default null, page_size integer default 50
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    ('deliveries', search, status, null, from_day, until_day, rider, due), before_created_at, before_id, page_size
+  );
+  return query
+    select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
+end
+$$;
+
+comment on function public.search_deliveries is
+  'For staff: a page of deliveries, newest first, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late.';
+
+create or replace function public.count_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null
+) returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return private.count_in_list(('deliveries', search, status, null, from_day, until_day, rider, due));
+end
+$$;
+
+comment on function public.count_deliveries is
+  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1,000, for a search; 10001 more than 10,000, otherwise.';
+
+create or replace function public.count_work() returns table (
+  to_prepare integer, late integer, unpaid integer, refunds_due integer, to_assign integer, late_deliveries integer
+)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query select
+    private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'late')),
+    private.count_in_list(('orders', null, null, 'unpaid', null, null, null, null)),
+    private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
+    private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
+    private.count_in_list(('deliveries', null, null, null, null, null, null, 'late'));
+end
+$$;
+
+comment on function public.count_work is
+  'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
+
+-- Execution rights
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
+  public.count_deliveries, public.count_work, public.recent_riders
+  to authenticated, service_role;
+
+create or replace function public.search_inquiries(
+  search text default '', before_created_at timestamptz default null, before_id uuid default null,
+  page_size integer default 50
+) returns setof public.inquiries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_by_text(
+    'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
+    search, before_created_at, before_id, page_size
+  );
+  return query
+    select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
+end
+$$;
+
+comment on function public.search_inquiries is
+  'For staff: a page of inquiries whose name, email or subject contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+
+-- Execution rights
+grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
+  to authenticated, service_role;
+
+create or replace function public.search_messages(
+  search text default '', status text default null, channel text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.outbox_messages
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_by_text(
+    'outbox_messages',
+    $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
+    concat_ws(' and ', 'true', 't.status = ' || quote_literal(status), 't.channel = ' || quote_literal(channel)),
+    search, before_created_at, before_id, page_size
+  );
+  return query
+    select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
+end
+$$;
+
+comment on function public.search_messages is
+  'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+
+-- Execution rights
+grant execute on function public.search_messages to authenticated, service_role;
