@@ -83,6 +83,12 @@ end
 $$;
 comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
 
+create function private.email_of(user_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select u.email from auth.users as u where u.id = user_id;
+$$;
+comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
+
 -- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;
 grant execute on function public.list_own_sessions to authenticated;

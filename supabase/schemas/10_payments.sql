@@ -237,10 +237,7 @@ begin
     perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
   end if;
   insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)
-  values (
-    'test', payer, 100, begin_payment_test.requested_by,
-    (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
-  )
+  values ('test', payer, 100, begin_payment_test.requested_by, private.email_of(begin_payment_test.requested_by))
   returning * into test;
   insert into private.payment_secrets (payment_id, callback_secret) values (test.id, begin_payment_test.callback_secret);
   return test;

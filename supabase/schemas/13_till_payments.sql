@@ -53,7 +53,7 @@ begin
     source => 'till',
     body => jsonb_build_object(
       'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
-      'email', (select u.email from auth.users as u where u.id = member)
+      'email', private.email_of(member)
     )::text,
     result => 'succeeded',
     received_cents => received,
@@ -144,9 +144,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-  elsif is_new and exists (
-    select from public.refunds as r where r.receipt = check_receipt_is_free.receipt and r.status not in ('failed', 'withdrawn')
-  ) then
+  elsif is_new and private.is_being_refunded(null, check_receipt_is_free.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   end if;
 end
@@ -216,7 +214,7 @@ begin
     known.id, 'till',
     jsonb_build_object(
       'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
-      'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
+      'confirmed_by', member, 'email', private.email_of(member)
     )::text,
     code, 'corrected'
   );

@@ -82,15 +82,18 @@ begin
 end
 $$;
 
-create function private.is_being_refunded(payment_id uuid) returns boolean
+create function private.is_being_refunded(payment_id uuid, receipt text default null) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (
-    select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
+    select from public.refunds as r
+    where (r.payment_id = is_being_refunded.payment_id or r.receipt = is_being_refunded.receipt)
+      and r.status not in ('withdrawn', 'failed')
   );
 end
 $$;
-comment on function private.is_being_refunded is 'Whether a refund of this payment was requested. Then its receipt is not moved.';
+comment on function private.is_being_refunded is
+  'Whether a refund of this payment, or of the money with this receipt, is requested or done. Then its receipt is not moved.';
 
 create function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
 language plpgsql set search_path = '' as $$
@@ -99,10 +102,7 @@ begin
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
   where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.transaction_receipt is not null
     and r.status in ('requested', 'approved') and r.tries = 0;
-  return not exists (
-    select from public.refunds as r
-    where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.status not in ('withdrawn', 'failed')
-  );
+  return not private.is_being_refunded(null, withdraw_unsent_transaction_refunds.receipt);
 end
 $$;
 comment on function private.withdraw_unsent_transaction_refunds is

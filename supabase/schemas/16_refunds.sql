@@ -100,8 +100,7 @@ create function private.record_refund_limit_raise(old public.store_settings, new
 language plpgsql set search_path = '' as $$
 begin
   insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
-  select member.id, (select u.email from auth.users as u where u.id = member.id),
-    old.refund_approval_above, new.refund_approval_above
+  select member.id, private.email_of(member.id), old.refund_approval_above, new.refund_approval_above
   from (select auth.uid() as id) as member
   where member.id is not null;
 end
@@ -153,8 +152,7 @@ begin
   insert into public.refunds (
     payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
   )
-  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member,
-    (select u.email from auth.users as u where u.id = member), now()
+  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
   from sent_back as s;
 end
 $$;
@@ -243,10 +241,7 @@ begin
   select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif paid.refunded_at is not null or exists (
-    select from public.refunds as r
-    where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
-  ) then
+  elsif paid.refunded_at is not null or private.is_being_refunded(paid.id, paid.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   elsif paid.status <> 'completed' or not (
     paid.needs_refund
@@ -280,7 +275,7 @@ begin
     payment_id, transaction_receipt, receipt, refund_cents, trim(reason),
     case when sent_by_hand is null then 'reversal' else 'by_hand' end,
     case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
-    member, (select u.email from auth.users as u where u.id = member),
+    member, private.email_of(member),
     case when sent_by_hand is not null then private.check_refund_receipt(sent_by_hand) end,
     case when sent_by_hand is not null then now() end
   )
@@ -303,7 +298,7 @@ begin
   select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+  elsif private.is_being_refunded(null, code) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
     or not private.is_whole_shillings(reported.received_cents)
@@ -364,8 +359,7 @@ begin
     perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
   end if;
   update public.refunds as r
-  set status = 'approved', approved_by = member,
-      approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
+  set status = 'approved', approved_by = member, approved_by_email = private.email_of(member), updated_at = now()
   where r.id = approved.id
   returning * into approved;
   return approved;
@@ -425,7 +419,7 @@ begin
         when 'withdrawn' then 'The refund was withdrawn'
         else 'The refund failed'
       end || coalesce(': ' || new.result_description, ''),
-      member, (select u.email from auth.users as u where u.id = member)
+      member, private.email_of(member)
     );
   end if;
 end

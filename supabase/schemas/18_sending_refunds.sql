@@ -425,8 +425,7 @@ begin
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   update public.refunds as r
-  set sent_twice_seen_at = now(), sent_twice_seen_by = member,
-      sent_twice_seen_by_email = (select u.email from auth.users as u where u.id = member),
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member, sent_twice_seen_by_email = private.email_of(member),
       sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
   where r.id = seen.id
   returning * into seen;

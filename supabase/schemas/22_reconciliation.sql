@@ -268,7 +268,7 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  member_email text;
+  member_email text := private.email_of(member);
   reported public.mpesa_transactions;
   money public.payments;
   reason text := nullif(trim(resolve_difference.note), '');
@@ -277,7 +277,6 @@ declare
   event_kind text;
   of_order uuid;
 begin
-  select u.email into member_email from auth.users as u where u.id = member;
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
   end if;
@@ -332,7 +331,7 @@ begin
       perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
     elsif not private.is_whole_shillings(reported.received_cents) then
       perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
+    elsif private.is_being_refunded(null, reported.receipt) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
@@ -357,10 +356,7 @@ begin
       money.id, reported.receipt, resolve_difference.is_sure
     );
   elsif event_kind = 'reopened' then
-    if exists (
-      select from public.refunds as r
-      where (r.receipt = reported.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
-    ) or reported.resolution = 'given' then
+    if private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given' then
       perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
     end if;
   elsif event_kind = 'not_an_order' and reported.payment_id is not null then

@@ -226,7 +226,7 @@ begin
   set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
       -- Requested by staff, not by a visitor.
       has_priority = true,
-      resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
+      resent_by = coalesce(private.email_of((select auth.uid())), 'the shop itself'),
       updated_at = now()
   where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
     -- A message whose recipient was removed cannot be sent.

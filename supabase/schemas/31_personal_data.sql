@@ -238,9 +238,7 @@ create function private.log_personal_data_request(kind text, identifier text, co
 language plpgsql set search_path = '' as $$
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
-  values (
-    kind, private.hash_person(identifier), counts, (select auth.uid()), (select u.email from auth.users as u where u.id = (select auth.uid()))
-  );
+  values (kind, private.hash_person(identifier), counts, (select auth.uid()), private.email_of((select auth.uid())));
 end
 $$;
 
