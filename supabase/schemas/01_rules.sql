@@ -1,4 +1,4 @@
--- Shared rules: refusing a request, and reading phones, emails, names and days.
+-- Shared rules: refusing a request, reading phones, emails, names and days; people; limits of calls.
 -- The schemas apply in the order of their names; functions may call what a later file creates.
 set check_function_bodies = off;
 
@@ -115,3 +115,302 @@ create function private.nairobi_day(moment timestamptz) returns date
 language sql immutable set search_path = ''
 return (moment at time zone 'Africa/Nairobi')::date;
 comment on function private.nairobi_day is 'The day in Nairobi at a moment.';
+
+-- People: staff accounts, and the identity of the current request
+
+create table public.admin_profiles (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now()
+);
+comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
+alter table public.admin_profiles enable row level security;
+grant select on public.admin_profiles to authenticated;
+create policy "people read their own profile" on public.admin_profiles
+  for select to authenticated using (user_id = (select auth.uid()));
+
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
+create function public.is_admin() returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return exists (
+    select from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.user_id = (select auth.uid()) and profile.is_active
+      and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
+  ) and (
+    -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
+    -- stolen keeps its row but has ended.
+    (select auth.jwt() ->> 'session_id') is null
+    or exists (
+      select from auth.sessions as session
+      where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
+        and (session.not_after is null or session.not_after > now())
+    )
+  );
+end
+$$;
+comment on function public.is_admin is
+  'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
+
+create function public.list_own_sessions() returns table (
+  id uuid, created_at timestamptz, last_seen_at timestamptz, user_agent text, address text, is_current boolean
+)
+language sql stable security definer set search_path = '' as $$
+  select session.id, session.created_at, coalesce(session.refreshed_at, session.created_at), session.user_agent,
+    host(session.ip), session.id::text = (select auth.jwt() ->> 'session_id')
+  from auth.sessions as session
+  where session.user_id = (select auth.uid()) and (session.not_after is null or session.not_after > now())
+  order by 6 desc, 3 desc;
+$$;
+comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
+
+create function private.caller_address() returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (private.caller_networks())[1];
+end
+$$;
+comment on function private.caller_address is
+  'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
+
+-- For security definer functions that act for staff.
+create function private.expect_staff() returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+end
+$$;
+comment on function private.expect_staff is 'Refuses callers other than staff and the shop itself.';
+
+create function private.expect_staff_member() returns uuid
+language plpgsql stable set search_path = '' as $$
+begin
+  if not public.is_admin() or (select auth.uid()) is null then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  end if;
+  return (select auth.uid());
+end
+$$;
+comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
+
+create function private.email_of(user_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select u.email from auth.users as u where u.id = user_id;
+$$;
+comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
+
+-- Limits: calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits, at the
+-- end of the baseline migration.
+
+create unlogged table private.rate_limits (
+  bucket text not null,
+  subject text not null,
+  window_start timestamptz not null,
+  hits integer not null,
+  window_end timestamptz not null default now() + interval '2 hours',
+  constraint "one counter per subject and window" primary key (bucket, subject, window_start)
+);
+comment on table private.rate_limits is 'Calls counted per subject and time window.';
+alter table private.rate_limits enable row level security;
+create index rate_limits_by_window_end on private.rate_limits (window_end);
+
+create table private.limits (
+  name text primary key,
+  allowed integer not null,
+  within interval not null,
+  constraint "a limit allows at least one call" check (allowed >= 1),
+  constraint "a limit has a window" check (within > interval '0')
+);
+comment on table private.limits is
+  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
+alter table private.limits enable row level security;
+
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
+create function private.count_hit(bucket text, subject text, within interval) returns integer
+language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
+  counted integer;
+begin
+  insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+  values (count_hit.bucket, count_hit.subject, started, started + count_hit.within, 1)
+  on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+  returning hits into counted;
+  return counted;
+end
+$$;
+comment on function private.count_hit is
+  'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
+
+create function private.hits_so_far(bucket text, subject text, within interval) returns integer
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+begin
+  return coalesce((
+    select known.hits
+    from private.rate_limits as known
+    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
+      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0);
+end
+$$;
+comment on function private.hits_so_far is 'Number of hits in the current window, without counting one.';
+
+create table private.storefront_tokens (
+  token_hash text primary key,
+  registered_at timestamptz not null default now(),
+  constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
+);
+comment on table private.storefront_tokens is
+  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
+alter table private.storefront_tokens enable row level security;
+
+create function public.register_storefront(token_hash text) returns void
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into private.storefront_tokens as known (token_hash)
+  values (register_storefront.token_hash)
+  on conflict (token_hash) do update set registered_at = now();
+  -- Several hashes are valid, because keys are rotated.
+  delete from private.storefront_tokens as known
+  where known.token_hash not in (
+    select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
+  );
+end
+$$;
+comment on function public.register_storefront is
+  'Accepts visitor addresses from servers with the token of this hash. The five newest hashes are valid.';
+
+create function private.request_address() returns text
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
+  visitor text := left(headers ->> 'x-visitor-address', 100);
+begin
+  if coalesce((select auth.role()), '') = 'service_role' then
+    return visitor;
+  end if;
+  if visitor is not null and exists (
+    select from private.storefront_tokens as known
+    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
+  ) then
+    return visitor;
+  end if;
+  -- An IP address with its zone has at most 100 characters.
+  return coalesce(
+    left(headers ->> 'cf-connecting-ip', 100),
+    split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
+  );
+end
+$$;
+comment on function private.request_address is
+  'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
+
+create function private.caller_networks() returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  request_address text;
+  address inet;
+begin
+  request_address := private.request_address();
+  if request_address is null then
+    return '{}';
+  end if;
+  address := split_part(trim(request_address), '%', 1)::inet;
+  if address <<= inet '::ffff:0.0.0.0/96' then
+    address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
+  end if;
+  if family(address) = 4 then
+    return array[host(address), network(set_masklen(address, 24))::text];
+  end if;
+  return array[
+    network(set_masklen(address, 64))::text,
+    network(set_masklen(address, 56))::text,
+    network(set_masklen(address, 48))::text
+  ];
+exception when data_exception then
+  return '{unknown}';
+end
+$$;
+comment on function private.caller_networks is
+  'Networks of the caller''s IP address, narrowest first: the IPv4 address and its /24, or the IPv6 /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls of the shop itself.';
+
+create function private.allowance_factor(network text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  -- Many customers of one provider share a wider network.
+  return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
+end
+$$;
+comment on function private.allowance_factor is
+  'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
+
+create function private.is_within_limit(limit_name text, subject text default '') returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+declare
+  rule private.limits;
+begin
+  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
+  return not exists (
+    select from unnest(private.caller_networks()) as caller (network)
+    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
+      >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+comment on function private.is_within_limit is
+  'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
+
+create function private.count_call(limit_name text, subject text default '') returns boolean
+language plpgsql volatile set search_path = '' as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+  started timestamptz;
+  is_within boolean;
+begin
+  -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
+  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+    return false;
+  end if;
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
+  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
+  with counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
+    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    -- Concurrent calls lock their common counters in the same order.
+    order by caller.level
+    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+    returning known.subject, hits
+  )
+  select coalesce(bool_and(c.hits <= rule.allowed * private.allowance_factor(split_part(c.subject, ' ', 1))), true) into is_within
+  from counted as c;
+  return is_within;
+end
+$$;
+comment on function private.count_call is
+  'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
+
+create function private.delete_old_limits() returns void
+language plpgsql volatile set search_path = '' as $$
+begin
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+end
+$$;
+comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
+
+-- Execution rights
+grant execute on function public.is_admin to authenticated, service_role;
+grant execute on function public.list_own_sessions to authenticated;
+grant execute on function public.register_storefront to service_role;

@@ -1,4 +1,63 @@
--- Till payments: manual payments, confirmed by their receipt.
+-- M-PESA's messages, payments without a prompt, and M-PESA's statement (docs/decisions/money-without-a-prompt.md).
+
+-- Messages about money
+
+create table public.payment_messages (
+  id bigint generated always as identity primary key,
+  payment_id uuid references public.payments (id) on delete cascade,
+  source text not null,
+  source_address text,
+  body text not null,
+  outcome text,
+  received_at timestamptz not null default now(),
+  receipt text,
+  refund_id uuid references public.refunds (id) on delete cascade,
+  constraint "a message has a known source" check (source in (
+    'push', 'callback', 'query', 'till', 'confirmation', 'statement',
+    'reversal', 'reversal_result', 'reversal_timeout', 'status_query', 'status_result'
+  ))
+);
+comment on table public.payment_messages is 'M-PESA''s messages about money, verbatim, stored before they are processed.';
+comment on column public.payment_messages.receipt is
+  'Receipt that the message names. A message moves with its receipt to another payment.';
+alter table public.payment_messages enable row level security;
+grant select on public.payment_messages to authenticated;
+create policy "staff read every payment message" on public.payment_messages
+  for select to authenticated using ((select public.is_admin()));
+create index payment_messages_by_payment on public.payment_messages (payment_id);
+create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
+create index payment_messages_not_settled on public.payment_messages (id) where outcome = 'error';
+create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
+create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
+create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
+create index payment_messages_that_decided_nothing on public.payment_messages (received_at)
+  where source = 'query' and outcome = 'pending';
+
+create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
+language sql volatile security definer set search_path = '' as $$
+  insert into public.payment_messages (payment_id, source, body, source_address, outcome)
+  values (payment_id, 'callback', body, source_address, 'error')
+  returning id;
+$$;
+comment on function public.store_failed_callback is
+  'Stores a callback that could not be settled, to process it again later: M-PESA sends it once.';
+
+create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+language sql stable security definer set search_path = '' as $$
+  select m.id, m.payment_id, m.body from public.payment_messages as m
+  where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_failed_callbacks.at_most;
+$$;
+comment on function public.list_failed_callbacks is 'Stored callbacks that could not be settled yet.';
+
+create function public.finish_failed_callback(message_id bigint) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'error';
+$$;
+comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
+
+-- Manual payments, confirmed by their receipt
 
 create table private.till_secret (
   id boolean primary key default true check (id),
@@ -239,8 +298,159 @@ $$;
 comment on function public.correct_till_payment is
   'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
 
+-- Pulls of M-PESA's statement of the last 48 hours
+
+create table public.statement_pulls (
+  id bigint generated always as identity primary key,
+  window_from timestamptz not null,
+  window_to timestamptz not null,
+  missed_since timestamptz,
+  outcome text not null default 'running',
+  payments integer,
+  new_payments integer,
+  unreadable integer,
+  problem text,
+  started_at timestamptz not null default now(),
+  leased_until timestamptz not null,
+  finished_at timestamptz,
+  constraint "a window has a length" check (window_from < window_to),
+  constraint "an outcome of a pull is known" check (outcome in ('running', 'complete', 'failed')),
+  constraint "a pull that ended has a time" check ((outcome = 'running') = (finished_at is null))
+);
+comment on table public.statement_pulls is
+  'Pulls of M-PESA''s statement, which covers 48 hours. missed_since: no pull covers the time from missed_since to window_from.';
+comment on column public.statement_pulls.new_payments is 'Payments that no earlier statement listed.';
+alter table public.statement_pulls enable row level security;
+grant select on public.statement_pulls to authenticated;
+grant select (id) on public.statement_pulls to anon;
+create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.is_admin()));
+create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
+create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
+
+create function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  covered_until timestamptz;
+  reach timestamptz := now() - interval '48 hours';
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_statement_pull'));
+  if not exists (select from private.mpesa_registrations as r where r.kind = 'statement') then
+    return;
+  end if;
+  -- The process with the lease ended.
+  update public.statement_pulls as s
+  set outcome = 'failed', problem = 'It was begun and never ended', finished_at = now()
+  where s.outcome = 'running' and s.leased_until < now();
+  if exists (
+    select from public.statement_pulls as s
+    where s.outcome = 'running'
+      or (s.outcome = 'complete' and s.finished_at > now() - lease_statement_pull.every)
+      -- A failed pull is retried after five minutes at the earliest.
+      or (s.outcome = 'failed' and s.finished_at > now() - least(lease_statement_pull.every, interval '5 minutes'))
+  ) then
+    return;
+  end if;
+  select max(s.window_to) into covered_until from public.statement_pulls as s where s.outcome = 'complete';
+  return query insert into public.statement_pulls (window_from, window_to, missed_since, leased_until)
+  values (
+    -- Overlapping, for late entries. A little less than 48 hours, since clocks differ.
+    greatest(covered_until - interval '3 hours', reach + interval '5 minutes'),
+    now(),
+    case when covered_until < reach + interval '5 minutes' then covered_until end,
+    now() + interval '10 minutes'
+  )
+  returning *;
+end
+$$;
+comment on function public.lease_statement_pull is
+  'Leases the next pull to one process: from three hours before the end of the last complete pull, at most 48 hours. No row: none is due, or no statement is registered.';
+
+create function public.extend_statement_pull(pull_id bigint) returns boolean
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.statement_pulls as s
+  set leased_until = now() + interval '10 minutes'
+  where s.id = extend_statement_pull.pull_id and s.outcome = 'running';
+  return found;
+end
+$$;
+comment on function public.extend_statement_pull is 'Extends the lease of a pull. False: another process has taken it over.';
+
+create function public.finish_statement_pull(
+  pull_id bigint, payments integer default null, new_payments integer default null, unreadable integer default null,
+  problem text default null
+) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.statement_pulls as s
+  set outcome = case when finish_statement_pull.problem is null then 'complete' else 'failed' end,
+      payments = finish_statement_pull.payments, new_payments = finish_statement_pull.new_payments,
+      unreadable = finish_statement_pull.unreadable, problem = finish_statement_pull.problem, finished_at = now()
+  where s.id = finish_statement_pull.pull_id and s.outcome = 'running';
+  -- Pulls are stored for half a year, those with gaps forever.
+  delete from public.statement_pulls as s
+  where s.started_at < now() - interval '190 days' and s.missed_since is null;
+$$;
+comment on function public.finish_statement_pull is
+  'Ends a pull: complete if all payments of its window were received, else failed with the problem; then its window is pulled again.';
+
+create function private.statement_coverage() returns tstzmultirange
+language sql stable set search_path = '' as $$
+  select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
+  from public.statement_pulls as s
+  where s.outcome = 'complete';
+$$;
+comment on function private.statement_coverage is 'The time that complete pulls cover.';
+
+create type public.period as (starts_at timestamptz, ends_at timestamptz);
+
+create type public.statement_status as (
+  checked_at timestamptz, till_registered_at timestamptz, statement_registered_at timestamptz,
+  last_confirmation_at timestamptz, last_complete_at timestamptz, covered_until timestamptz, problem text,
+  missed public.period[], unsettled_messages bigint, unmatched bigint
+);
+comment on type public.statement_status is
+  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment.';
+
+create function public.statement_status() returns public.statement_status
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  status public.statement_status;
+begin
+  perform private.expect_staff();
+  status.checked_at := clock_timestamp();
+  select max(r.registered_at) filter (where r.kind = 'till'), max(r.registered_at) filter (where r.kind = 'statement')
+  into status.till_registered_at, status.statement_registered_at
+  from private.mpesa_registrations as r;
+  select max(t.reported_by_confirmation_at) into status.last_confirmation_at
+  from public.mpesa_transactions as t where t.transacted_at > now() - interval '30 days';
+  select max(s.finished_at), max(s.window_to) into status.last_complete_at, status.covered_until
+  from public.statement_pulls as s where s.outcome = 'complete';
+  select s.problem into status.problem
+  from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1;
+  status.missed := array(
+    select (s.missed_since, s.window_from)::public.period
+    from public.statement_pulls as s
+    where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    order by s.id desc
+  );
+  select count(*) into status.unsettled_messages
+  from public.payment_messages as m
+  where (m.outcome = 'error' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  select count(*) into status.unmatched
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
+  return status;
+end
+$$;
+comment on function public.statement_status is
+  'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
+
 -- Execution rights
+grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
+  to service_role;
 grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
 grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
   public.read_till_secret
   to service_role;
+grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
+grant execute on function public.statement_status to authenticated, service_role;
