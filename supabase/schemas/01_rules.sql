@@ -170,15 +170,6 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
 
-create function private.caller_address() returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return (private.caller_networks())[1];
-end
-$$;
-comment on function private.caller_address is
-  'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
-
 -- For security definer functions that act for staff.
 create function private.expect_staff() returns void
 language plpgsql stable set search_path = '' as $$
@@ -400,15 +391,6 @@ end
 $$;
 comment on function private.count_call is
   'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
-
-create function private.delete_old_limits() returns void
-language plpgsql volatile set search_path = '' as $$
-begin
-  delete from private.rate_limits as known where known.window_end < now();
-  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
-end
-$$;
-comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
 
 -- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;

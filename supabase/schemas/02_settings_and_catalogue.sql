@@ -205,10 +205,15 @@ comment on column public.products.previous_price is 'In cents: price before the 
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
-  insert (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position),
-  update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
+  insert (
+    name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
+    home_position
+  ),
+  update (
+    name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
+    home_position, updated_at
+  ),
   delete on public.products to authenticated;
-grant insert (previous_price), update (previous_price) on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
 create policy "staff read and edit every product" on public.products
   for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
@@ -227,16 +232,12 @@ create table private.catalogue_counts (
   products integer not null,
   primary key (category, brand)
 );
-
 comment on table private.catalogue_counts is
   'How many active products each pair of flavour and brand has, empty for none. Changes with them, so that no page reads the catalogue to count it.';
-
 alter table private.catalogue_counts enable row level security;
 
 create function private.count_active_products(old public.products, new public.products) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   change record;
 begin
@@ -439,7 +440,6 @@ end
 $$;
 comment on function public.shop_page(text, text, text, text, integer) is
   'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. count: products that match; may_be_more: the search has reached its 250 best matches.';
-grant execute on function public.shop_page(text, text, text, text, integer) to anon, authenticated, service_role;
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
@@ -448,5 +448,6 @@ create policy "staff edit product images" on storage.objects for all to authenti
   with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
 
 -- Execution rights
+grant execute on function public.product_and_related, public.home_products, public.shop_page
+  to anon, authenticated, service_role;
 grant execute on function public.staff_settings to authenticated, service_role;
-grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;

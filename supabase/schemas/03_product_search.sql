@@ -503,5 +503,4 @@ create trigger search_synonyms_before_change before insert or update on public.s
   for each row execute function private.fold_synonym();
 
 -- Execution rights
-grant execute on function public.search_products, public.correct_search
-  to anon, authenticated, service_role;
+grant execute on function public.search_products, public.correct_search to anon, authenticated, service_role;

@@ -399,8 +399,7 @@ end
 $$;
 comment on function public.place_order is
   'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
-revoke execute on function public.place_order from public;
 
 -- Execution rights
-grant execute on function public.count_product_orders to authenticated, service_role;
 grant execute on function public.place_order to anon, authenticated, service_role;
+grant execute on function public.count_product_orders to authenticated, service_role;

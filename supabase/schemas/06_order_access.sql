@@ -93,7 +93,7 @@ comment on function private.notify_order_followers is
 create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
+  number_of_caller text := (private.caller_networks())[1] || ' ' || count_order_lookup.tracking_number;
 begin
   if not private.count_call('order_lookups') then
     return false;

@@ -400,7 +400,5 @@ comment on function public.lease_payment_queries is
   'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
 
 -- Execution rights
-grant execute on function public.begin_payment, public.begin_payment_test to service_role;
-grant execute on function public.record_push, public.find_payment, public.find_payment_by_secret,
-  public.lease_payment_queries
-  to service_role;
+grant execute on function public.begin_payment, public.begin_payment_test, public.record_push, public.find_payment,
+  public.find_payment_by_secret, public.lease_payment_queries to service_role;

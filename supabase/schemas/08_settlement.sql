@@ -153,7 +153,7 @@ begin
       status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
       reserved_until = null, updated_at = now()
   where o.id = paid_order.id;
-  perform private.create_delivery(paid_order.id);
+  insert into public.deliveries (order_id) values (paid_order.id) on conflict do nothing;
   return 'paid';
 end
 $$;
@@ -233,16 +233,14 @@ $$;
 comment on function private.decide_settlement is
   'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
 
-create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
-returns public.payments
+create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text) returns void
 language sql set search_path = '' as $$
   update public.payments as p
   set status = new_status, result_code = report.result_code, result_description = description,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
       updated_at = now()
-  where p.id = attempt_id
-  returning p.*;
+  where p.id = attempt_id;
 $$;
 comment on function private.fail_attempt is
   'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';

@@ -498,5 +498,4 @@ comment on function public.receipts_not_in_statement is 'Those of the receipts t
 
 -- Execution rights
 grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
-  public.receipts_not_in_statement
-  to service_role;
+  public.receipts_not_in_statement to service_role;

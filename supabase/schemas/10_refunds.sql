@@ -96,16 +96,6 @@ create table private.refund_secrets (
 comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
 alter table private.refund_secrets enable row level security;
 
-create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
-language plpgsql set search_path = '' as $$
-begin
-  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
-  select member.id, private.email_of(member.id), old.refund_approval_above, new.refund_approval_above
-  from (select auth.uid() as id) as member
-  where member.id is not null;
-end
-$$;
-
 create function private.refund_limit() returns integer
 language sql stable set search_path = '' as $$
   select least(s.refund_approval_above, (

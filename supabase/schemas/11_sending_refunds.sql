@@ -441,7 +441,7 @@ $$;
 comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
 
 -- Execution rights
-grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;
+grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice
+  to authenticated;
 grant execute on function public.lease_refunds, public.record_reversal_push, public.settle_reversal,
-  public.find_refund_by_secret
-  to service_role;
+  public.find_refund_by_secret to service_role;

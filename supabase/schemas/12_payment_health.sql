@@ -309,6 +309,6 @@ comment on function public.claim_payment_job is
   'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
 
 -- Execution rights
-grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
 grant execute on function public.resume_prompts, public.payment_health to authenticated;
-grant execute on function public.claim_payment_job to service_role;
+grant execute on function public.lease_daraja_token, public.store_daraja_token, public.claim_payment_job
+  to service_role;

@@ -446,11 +446,9 @@ comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
 -- Execution rights
-grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
+grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
+  to authenticated, service_role;
+grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback,
+  public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
+  public.read_till_secret, public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull
   to service_role;
-grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
-grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
-  public.read_till_secret
-  to service_role;
-grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
-grant execute on function public.statement_status to authenticated, service_role;

@@ -387,5 +387,4 @@ create trigger reconciliation_events_before_change before update or delete on pu
 
 -- Execution rights
 grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
-  public.resolve_difference
-  to authenticated, service_role;
+  public.resolve_difference to authenticated, service_role;

@@ -46,11 +46,6 @@ create index deliveries_open on public.deliveries (created_at desc, id desc)
 create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
   where delivery_person is not null;
 
-create function private.create_delivery(order_id uuid) returns void
-language sql set search_path = '' as $$
-  insert into public.deliveries (order_id) values (create_delivery.order_id) on conflict (order_id) do nothing;
-$$;
-
 create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 declare

@@ -454,5 +454,4 @@ comment on function public.undo_status_change is
 
 -- Execution rights
 grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
-  public.undo_status_change
-  to authenticated, service_role;
+  public.undo_status_change to authenticated, service_role;

@@ -536,6 +536,5 @@ comment on function public.recent_riders is
   'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
 
 -- Execution rights
-grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
-  public.count_deliveries, public.count_work, public.recent_riders
-  to authenticated, service_role;
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
+  public.count_work, public.recent_riders to authenticated, service_role;

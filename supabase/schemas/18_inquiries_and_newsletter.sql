@@ -260,9 +260,8 @@ create trigger newsletter_subscriptions_after_delete after delete on public.news
   for each row execute function private.delete_newsletter_mails();
 
 -- Execution rights
+grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter, public.unsubscribe_from_newsletter
+  to anon, authenticated, service_role;
 grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
   to authenticated, service_role;
-grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
-  public.unsubscribe_from_newsletter
-  to anon, authenticated, service_role;
 grant execute on function public.issue_newsletter_tokens to service_role;

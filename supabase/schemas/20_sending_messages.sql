@@ -345,5 +345,5 @@ comment on function private.withdraw_messages is
   'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
-grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
 grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
+grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;

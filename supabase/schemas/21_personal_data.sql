@@ -33,7 +33,8 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   forgotten integer;
 begin
-  perform private.delete_old_limits();
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
   forgotten := private.anonymise_old_messages();
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
@@ -56,7 +57,7 @@ begin
 end
 $$;
 comment on function public.forget_old_rows is
-  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
@@ -494,5 +495,5 @@ create trigger personal_data_requests_before_truncate before truncate on public.
   for each statement execute function private.refuse_change('The log of requests is only added to');
 
 -- Execution rights
-grant execute on function public.forget_old_rows to service_role;
 grant execute on function public.export_person, public.erase_person to authenticated, service_role;
+grant execute on function public.forget_old_rows to service_role;

@@ -327,7 +327,6 @@ $$;
 comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
 
 -- Execution rights
-grant execute on function public.record_page_views, public.record_backup to service_role;
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
 grant execute on function public.request_backup to authenticated, service_role;
-grant execute on function public.shop_metrics to service_role;
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
+grant execute on function public.record_page_views, public.record_backup, public.shop_metrics to service_role;

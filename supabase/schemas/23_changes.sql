@@ -171,8 +171,9 @@ begin
   if old is distinct from new then
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
   end if;
-  if new.refund_approval_above > old.refund_approval_above then
-    perform private.record_refund_limit_raise(old, new);
+  if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
+    insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+    values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
   end if;
   return null;
 end
@@ -252,9 +253,7 @@ create trigger orders_after_change after insert or update or delete on public.or
 
 -- Per statement: one that adds many rows updates the figures of a day once.
 create function private.after_orders_added() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.add_to_day(min(a.created_at), count(*), sum(a.total_amount), 0)
   from added as a
@@ -341,9 +340,7 @@ create trigger payments_after_status_change after insert or update or delete on 
   for each row execute function private.after_payment_change();
 
 create function private.after_payments_added() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.add_to_day(min(a.completed_at), 0, 0, sum(a.charge_cents))
   from added as a
