@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeSums, sumsOf } from './day-summary.tsx';
+import { describeDifference, describeSums, sumsOf } from './day-summary.tsx';
 import type { BookRow } from './difference-texts.ts';
 
 const row = (change: Partial<BookRow>) =>
@@ -36,4 +36,19 @@ test('names the sums of a day in one line for paper', () => {
   ).toBe(
     'Our books KES 1,951 · not compared yet KES 1,000 · M-PESA KES 951 · Difference KES 0 · To decide 0',
   );
+});
+
+test('says that the books agree only if every payment is compared and decided', () => {
+  const ours = { payment_status: 'completed', our_cents: 95_100 };
+  const matched = row({ ...ours, kind: 'matched', their_cents: 95_100 });
+  const waiting = row({ ...ours, kind: 'not_compared' });
+  const open = row({ kind: 'wrong_amount', payment_status: 'review', our_cents: 95_100, is_open: true });
+  expect(describeDifference([])).toBe('The books agree');
+  expect(describeDifference([matched])).toBe('The books agree');
+  expect(describeDifference([matched, waiting])).toBe('What is compared agrees');
+  expect(describeDifference([waiting])).toBe('Nothing is compared yet');
+  expect(describeDifference([matched, open])).toBe('Only the sums agree');
+  const missing = row({ kind: 'missing_here', their_cents: 100 });
+  expect(describeDifference([matched, { ...missing, is_open: true }])).toBe('More at M-PESA than here');
+  expect(describeDifference([matched, missing])).toBe('All of it is decided');
 });

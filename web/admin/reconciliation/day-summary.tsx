@@ -25,7 +25,7 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
       </Sum>
       <Sum term="M-PESA" value={formatKes(theirs)} />
       <Sum term="Difference" value={formatKes(difference)} isBad={difference !== 0 && open > 0}>
-        {describeDifference(difference, open)}
+        {describeDifference(rows)}
       </Sum>
       <Sum term="To decide" value={open.toLocaleString('en-KE')} isBad={open > 0}>
         {open === 0 ? 'Nothing is open' : ''}
@@ -46,8 +46,15 @@ export function describeSums(rows: readonly BookRow[]): string {
   ].join(' · ');
 }
 
-function describeDifference(difference: number, open: number): string {
-  if (difference === 0) return 'The books agree';
+export function describeDifference(rows: readonly BookRow[]): string {
+  const { ours, theirs, open, uncompared } = sumsOf(rows);
+  const difference = ours - theirs - uncompared;
+  if (difference === 0) {
+    // Equal sums prove nothing about payments that are not compared, or about rows to decide.
+    if (open > 0) return 'Only the sums agree';
+    if (uncompared === 0) return 'The books agree';
+    return ours === uncompared ? 'Nothing is compared yet' : 'What is compared agrees';
+  }
   if (open === 0) return 'All of it is decided';
   return difference > 0 ? 'More here than at M-PESA' : 'More at M-PESA than here';
 }
