@@ -1,4 +1,4 @@
-// What axe finds wrong with a page as it is now.
+// Runs axe on the current state of a page.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -7,8 +7,8 @@ import { expect } from 'vitest';
 const source = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /**
- * Everything behind an open dialog, as the dialog library marks it. It is checked where no
- * dialog is open: here it would cost more than the dialog itself.
+ * Selects everything behind an open dialog. Other checks cover it with no dialog open:
+ * here it would take longer than the dialog itself.
  */
 const behindDialog = '[data-aria-hidden="true"]';
 
@@ -28,7 +28,7 @@ export async function expectAccessible(
   what = page.url(),
   tags: readonly string[] | null = null,
 ): Promise<void> {
-  // Once per page: a second copy of axe would not notice that the first is running.
+  // Once per page: a second copy of axe would not detect that the first is running.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(await source);
   const found = await page.evaluate(
     async ([runOnly, exclude]) => {

@@ -1,4 +1,4 @@
-// Back and Forward: a dialog is an entry of its own, Back closes it, and no press of Back does nothing.
+// Back and Forward: each dialog has its own history entry, Back closes it, and every press of Back has an effect.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
@@ -25,12 +25,12 @@ const dialogOf = (page: Page) => page.getByRole('dialog');
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
 /**
- * Chromium leaves out entries that were added without a touch of the page; the keyboard of a phone counts as one. The answer comes before
- * the page may be left.
+ * Chromium's Back skips entries that were added without a user gesture; a key press on a phone counts as one. This function returns before
+ * the page can navigate.
  */
 const back = (page: Page) => page.evaluate(() => void setTimeout(() => window.history.back()));
 const forward = (page: Page) => page.evaluate(() => void setTimeout(() => window.history.forward()));
-/** How many dialogs the current entry of the history stands for. */
+/** Number of open dialogs in the state of the current history entry. */
 const entryOf = (page: Page) =>
   expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0));
 const scrollOf = (page: Page) => page.evaluate(() => Math.round(window.scrollY));
@@ -52,7 +52,7 @@ story.for(sizes)(
     await gone(page);
     expect(pathOf(page)).toBe('/shop/mango-bottle');
     expect(await scrollOf(page)).toBe(there);
-    // Forward opens nothing by itself, and takes no press of Back with it.
+    // Forward opens no dialog and costs no extra press of Back.
     await forward(page);
     await entryOf(page).toBe(0);
     await gone(page);
@@ -67,14 +67,14 @@ story.for(sizes)(
     await gone(page);
     expect(pathOf(page)).toBe('/shop/mango-bottle');
 
-    // The payment went on and is found again.
+    // The payment continued and is shown again.
     await page.goto(`${shop.url}/track-order/${tracking}`);
     await page.getByText('Paid with M-PESA').waitFor();
     await back(page);
     await page.waitForURL('**/shop/mango-bottle');
     await awake(page);
 
-    // Closed by its button, the dialog leaves nothing behind either.
+    // A dialog closed by its button leaves no history entry.
     await order.click();
     await dialogOf(page).getByRole('button', { name: 'Close' }).first().click();
     await gone(page);
@@ -125,7 +125,7 @@ story('a dialog opened right after a reload stays open', async ({ newVisitor }) 
   await name.waitFor();
   await entryOf(page).toBe(1);
   await page.reload();
-  // The entry of the dialog before the reload is being removed at this moment.
+  // The entry of the dialog from before the reload is now being removed.
   await page.getByRole('button', { name: 'Order Now' }).first().click();
   await name.waitFor();
   await page.locator('html[data-steps="done"]').waitFor();
@@ -139,7 +139,7 @@ story('a dialog opened right after a reload stays open', async ({ newVisitor }) 
 longStory('closing a dialog while it opens stays on the page', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: desktop });
   await page.goto(`${shop.url}/shop`);
-  // A slow device: what is not urgent is rendered later, and going back takes even longer.
+  // Simulates a slow device: transitions render late, and going back takes even longer.
   await page.addInitScript(() => {
     const { postMessage } = MessagePort.prototype;
     MessagePort.prototype.postMessage = function (this: MessagePort, message: unknown) {
@@ -195,7 +195,7 @@ longStory(
     await page.getByRole('heading', { name: 'Send us a message' }).waitFor();
     await menu.waitFor({ state: 'hidden' });
 
-    // Opened again while a slow page is on its way, it stays open when that page arrives, and Back still closes it.
+    // Opened again while a slow page loads, the dialog stays open when that page arrives, and Back still closes it.
     let arrive = () => {};
     const isHeld = new Promise<void>((resolve) => {
       arrive = resolve;
@@ -271,7 +271,7 @@ story.for(sizes)(
     await page.goto(`${shop.url}/admin/products`);
     await page.getByRole('link', { name: 'Add Product' }).waitFor();
 
-    // In the URL.
+    // This dialog is in the URL.
     await page.getByRole('link', { name: 'Add Product' }).click();
     await dialogOf(page)
       .getByLabel(/^Product Name/)
@@ -289,7 +289,7 @@ story.for(sizes)(
     await gone(page);
     expect(page.url()).toBe(`${shop.url}/admin/products`);
 
-    // Not in the URL.
+    // This dialog is not in the URL.
     await page.getByRole('button', { name: 'Manage Categories' }).click();
     await dialogOf(page).first().waitFor();
     await entryOf(page).toBe(1);

@@ -1,4 +1,4 @@
-// A backup as the shop's owner makes and needs it: by one command while the shop works, and by another on an empty disk.
+// Backup with one command while the shop runs, and restore with another command on an empty disk.
 import { execFile } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => shop.close());
 
-/** Runs a command of the project as its owner does. Gives what it says, and whether it went well. */
+/** Runs a project command. Returns its output and whether it succeeded. */
 async function run(script: string, ...given: string[]): Promise<{ said: string; isDone: boolean }> {
   const environment = { ...process.env, DATA_DIR: dataDir, PORT: new URL(shop.url).port };
   return promisify(execFile)(process.execPath, [`scripts/${script}.mjs`, ...given], {

@@ -34,7 +34,7 @@ const send = (path: string, body: unknown, headers: Record<string, string> = {})
 const placeOrder = (changes: Record<string, unknown> = {}, headers: Record<string, string> = {}) =>
   send('/rest/v1/rpc/place_order', { idempotency_key: crypto.randomUUID(), ...good, ...changes }, headers);
 
-/** Everything that a request could have changed. */
+/** All data that a request could change. */
 async function state(): Promise<unknown> {
   const read = async (path: string) =>
     (await fetch(`${shop.url}/rest/v1/${path}`, { headers: { apikey: keys.secret } })).json();
@@ -47,7 +47,7 @@ async function state(): Promise<unknown> {
   };
 }
 
-/** Expects a refusal with a sentence, and nothing changed. */
+/** Expects an error with a readable message and unchanged data. */
 async function expectRefusal(request: () => Promise<Response>, status: number, sentence: RegExp) {
   const before = await state();
   const answer = await request();
@@ -187,7 +187,7 @@ test.each(['', '/order'])('responds 404 to a product URL of 4,000 characters%s',
   expect([await status('a'.repeat(4000)), await status('mango-bottle')]).toEqual([404, 200]);
 });
 
-// In the query string of a procedure call these would be filters, not arguments.
+// In the query string of a procedure call these are filters, not arguments.
 test.each([
   ['/shop?search=fts(english).a%26', 200],
   ['/shop?search=eq.mango', 200],

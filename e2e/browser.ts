@@ -11,7 +11,7 @@ export function openBrowser(): Promise<Browser> {
     args: [
       '--no-sandbox',
       '--disable-gpu',
-      // Less is drawn than where a graphics card is imitated, and no process is kept ready for another site.
+      // Faster than software compositing, and without a spare process for other sites.
       '--disable-gpu-compositing',
       '--disable-site-isolation-trials',
       '--disable-quic',
@@ -26,26 +26,26 @@ export function openBrowser(): Promise<Browser> {
 export interface Visitor {
   page: Page;
   context: BrowserContext;
-  /** What the browser's console complained of, in every tab of this visitor. */
+  /** Console errors and warnings from every tab of this visitor. */
   complaints: string[];
-  /** Texts of the toasts and alerts that were shown, in every tab. */
+  /** Texts of the toasts and alerts shown in every tab. */
   messages: string[];
   close(): Promise<void>;
 }
 
-/** A visitor with a browser profile of their own. */
+/** Opens a page with a new browser profile. */
 export async function visit(
   browser: Browser,
   options: {
     viewport?: { width: number; height: number };
     javaScriptEnabled?: boolean;
     expectedFailures?: RegExp;
-    /** Whether the shop may keep pages for reading offline: a story that is not about it does not want a second cache. */
+    /** Allows the service worker, which stores pages for offline use. Default: false, as most stories need no second cache. */
     mayKeepPages?: boolean;
     /** Default: reduced motion. */
     reducedMotion?: 'reduce' | 'no-preference';
     forcedColors?: 'active' | 'none';
-    /** Pixels of the screen to one of the page: 2 and half the width are a page at 200 %. */
+    /** Screen pixels per CSS pixel. With 2 and half the width the page is zoomed to 200 %. */
     deviceScaleFactor?: number;
   } = {},
 ): Promise<Visitor> {
@@ -81,7 +81,7 @@ export async function visit(
   return { page, context, complaints, messages, close: () => context.close() };
 }
 
-/** Runs in the page: notes each text of a toast or an alert once. */
+/** Runs in the page: records each text of a toast or an alert once. */
 function noteMessages(): void {
   const noted = new Set<string>();
   new MutationObserver(() => {
@@ -96,7 +96,7 @@ function noteMessages(): void {
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
-/** Waits until the scripts have taken hold of the page: before, forms and links work as they do without scripts. */
+/** Waits for hydration. Before it, forms and links work as they do without JavaScript. */
 export async function awake(page: Page): Promise<void> {
   await page.waitForFunction(() =>
     Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),

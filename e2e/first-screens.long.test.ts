@@ -1,4 +1,4 @@
-// What a shopper sees before scrolling, on a phone and on a desktop.
+// The first screen of each page before scrolling, on a phone and on a desktop.
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
@@ -22,7 +22,7 @@ async function boxOf(part: Locator) {
   return { ...box, right: box.x + box.width, bottom: box.y + box.height };
 }
 
-/** Whether all of it is on the screen and the center of each edge can be touched. */
+/** Whether the element is fully on the screen and the centre of each edge can be touched. */
 const isSeenWhole = (part: Locator) =>
   part.evaluate((element) => {
     const { left, right, top, bottom } = element.getBoundingClientRect();
@@ -104,10 +104,10 @@ describe.each(viewports)('on %s', (_, viewport) => {
     await page.goto(`${shop.url}/delivery`);
     const picture = await boxOf(page.locator('main header img'));
     const words = await boxOf(page.getByText('before the ice has a chance to melt'));
-    // Nothing is trimmed: the box has the picture's own proportions.
+    // The image is not cropped: the box has its aspect ratio.
     expect(picture.width / picture.height).toBeCloseTo(isPhone ? 9 / 10 : 16 / 9, 1);
     if (isPhone) {
-      // Its upper 28 % are sky.
+      // The upper 28 % of the image are sky.
       expect(words.bottom).toBeLessThan(picture.y + 0.2 * picture.height);
     } else {
       expect(picture.right).toBeLessThanOrEqual(desktop.width);
@@ -131,7 +131,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
     const { page } = await newVisitor({ viewport });
     await order(page, shop.url, 'mango-can', { ...amina, phone: isPhone ? '0726005501' : '0726005502' });
     const number = await trackingNumberIn(page);
-    // The current step is bold, and Processing is the longest word.
+    // The current step is bold, and Processing is the longest label.
     await asOwner(shop, `/rest/v1/orders?tracking_number=eq.${number}`, 'PATCH', { status: 'processing' });
     await page.goto(`${shop.url}/track-order/${number}`);
     const steps = page.getByRole('list', { name: 'Progress of the order' }).getByRole('listitem');
@@ -140,7 +140,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
         const range = document.createRange();
         range.selectNodeContents(item);
         const text = [...range.getClientRects()].filter(({ width }) => width > 2);
-        // Without the number of the step, and what only a screen reader says.
+        // Excludes the step's number and the text for screen readers.
         const label = [...item.childNodes].find((node) => node.nodeType === Node.TEXT_NODE) ?? item;
         const own = document.createRange();
         own.selectNodeContents(label);
@@ -190,7 +190,7 @@ story('prices have KSh and cents everywhere except in the banner', async ({ newV
   const { page } = await newVisitor();
   const textOf = async (current: Page, path: string) => {
     await current.goto(`${shop.url}${path}`);
-    // biome-ignore lint/performance/useDomNodeTextContent: what is rendered, not what is in the document
+    // biome-ignore lint/performance/useDomNodeTextContent: the rendered text, not the text of the document
     return current.getByRole('main').innerText();
   };
   for (const path of ['/shop/mango-bottle', '/delivery']) {

@@ -1,4 +1,4 @@
-// A shop with more drinks than one page shows: pages that work without JavaScript, and a list that grows with it.
+// A catalogue of several pages: with JavaScript the list grows, without JavaScript each page has its own URL.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
@@ -49,7 +49,7 @@ story.for(sizes)(
     const first = await drinks(page).first().textContent();
 
     await more(page).focus();
-    // Cards far above are laid out late, so the page may grow there: what is looked at is where it was.
+    // Cards far above are laid out late, so the page may grow there: the visible card must not move.
     const lastShown = drinks(page).nth(59);
     const isInSight = async () => {
       const box = await lastShown.boundingBox();
@@ -65,7 +65,7 @@ story.for(sizes)(
     expect(pageOf(page)).toBe('2');
     await expectAccessible(page, 'a long list');
 
-    // With the last page the link disappears: the focus stays beside it.
+    // After the last page the link disappears, and the focus moves next to its place.
     await page.keyboard.press('Enter');
     const end = page.getByText(`Showing 1 to ${total} of ${total} drinks`);
     await end.waitFor();
@@ -82,7 +82,7 @@ story.for(sizes)(
     await end.waitFor();
     expect(await drinks(page).count()).toBe(total);
 
-    // A filter and a sort begin again at the first page, and stay in the URL.
+    // A filter or a sort order returns to the first page and stays in the URL.
     await page.goto(`${shop.url}/shop?brand=Crates&sort=price`);
     await awake(page);
     await page.getByText('70 drinks', { exact: true }).waitFor();
@@ -105,7 +105,7 @@ story('page links work without JavaScript', async ({ newVisitor }) => {
   const pages = Math.ceil(total / 60);
   for (let number = 1; number <= pages; number += 1) {
     if (number > 1) await more(page).click();
-    // Not until 60 images are rendered for the first time.
+    // Does not wait until 60 images are rendered for the first time.
     await page.waitForURL(number === 1 ? '**/shop?sort=price' : `**/shop?sort=price&page=${number}`, {
       waitUntil: 'domcontentloaded',
     });
@@ -129,14 +129,14 @@ story('page links work without JavaScript', async ({ newVisitor }) => {
     prev: shopUrl,
     ...(pages > 2 ? { next: `${shopUrl}?page=3` } : {}),
   });
-  // A page that is not there is the first one.
+  // A page number beyond the last shows the first page.
   for (const odd of ['999', '0', 'x']) {
     await page.goto(`${shop.url}/shop?page=${odd}`);
     expect(await relations()).toEqual({ canonical: shopUrl, next: `${shopUrl}?page=2` });
   }
 });
 
-// Last: it makes the list longer.
+// Runs last, because it makes the list longer.
 story('the sitemap is split above a thousand products', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   const read = async (path: string) => {

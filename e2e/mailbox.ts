@@ -1,9 +1,9 @@
-// Mails as they lie in a shop's outbox.
+// Reads emails and text messages from a shop's outbox.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '../scripts/open-shop.ts';
 
-/** Mails to an address, oldest first, as readable text. */
+/** Emails to an address as decoded text, oldest first. */
 export async function mailsTo(outbox: string, address: string): Promise<string[]> {
   const files = await readdir(outbox).catch(() => []);
   const mails: string[] = [];
@@ -26,7 +26,7 @@ export async function textsTo(outbox: string, phone: string): Promise<{ kind: st
   return kept.filter(({ to }) => to === phone);
 }
 
-/** Waits for the mail after the first `known` ones and gives the link in it. */
+/** Waits for the email after the first `known` ones and returns the link in it. */
 export async function linkInMail(outbox: string, address: string, known = 0): Promise<string> {
   const mail = await nextMail(outbox, address, known);
   const link = /https?:\/\/[^\s"<>]+\/verify\?[^\s"<>]+/.exec(mail)?.[0];
@@ -34,7 +34,7 @@ export async function linkInMail(outbox: string, address: string, known = 0): Pr
   return link.replaceAll('&amp;', '&');
 }
 
-/** The link in a newsletter mail that confirms the address, or removes it. */
+/** The link in a newsletter email that confirms or removes the address. */
 export function newsletterLinkIn(mail: string, step: 'confirm' | 'unsubscribe'): string {
   const link = new RegExp(`https?://[^\\s"<>]+/newsletter/${step}\\?token=\\w+`).exec(mail)?.[0];
   if (!link) throw new Error(`no link to ${step} in: ${mail}`);

@@ -1,4 +1,4 @@
-// Staff follow the daily budgets of texts and mails, raise one that is used up, and send what it kept back.
+// Staff watch the daily budgets for texts and emails, raise an exhausted one, and send the messages that it held back.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -21,7 +21,7 @@ const line = (page: Page, label: string) =>
 const rowsOf = (page: Page, status: string) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Messages"] > li').filter({ hasText: status });
 
-/** Places an order that is paid, so that its customer gets one text and one mail. */
+/** Places and pays an order, so that its customer gets one text and one email. */
 async function placePaidOrder(customerPhone: string): Promise<void> {
   const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
     idempotency_key: crypto.randomUUID(),
@@ -37,7 +37,7 @@ async function placePaidOrder(customerPhone: string): Promise<void> {
   await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', { payment_status: 'paid' });
 }
 
-/** The texts and mails of today, in every status. */
+/** Today's texts and emails, in every status. */
 async function statusesOf(channel: 'text' | 'mail'): Promise<string[]> {
   const answer = await asOwner(shop, `/rest/v1/outbox_messages?channel=eq.${channel}&select=status`, 'GET');
   return ((await answer.json()) as { status: string }[]).map(({ status }) => status).sort();
@@ -58,7 +58,7 @@ story.for([
     const sent = (await statusesOf('text')).filter((status) => status === 'sent').length;
     const mails = (await statusesOf('mail')).length;
     const number = (figure: number) => figure.toLocaleString('en-KE');
-    // The refusal to send over budget is an answer of the table service.
+    // The error for sending over budget comes from the table service.
     const { page } = await newVisitor({ viewport, expectedFailures: /409|Failed to send the message/ });
     await enterAsStaff(shop, page);
     await setTextsPerDay(page, '100001');

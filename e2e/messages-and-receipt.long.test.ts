@@ -1,4 +1,4 @@
-// Customers are notified of each step by email and text, and have a receipt; staff see every message and resend failed ones.
+// Customers receive an email and a text at each step, and a receipt; staff see every message and resend failed ones.
 import { readFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
@@ -31,7 +31,7 @@ const messagesTo = async (recipient: string, at = shop): Promise<Message[]> =>
     await asOwner(at, `/rest/v1/outbox_messages?recipient=eq.${encodeURIComponent(recipient)}`, 'GET')
   ).json()) as Message[];
 
-/** Orders and pays, and waits until the mails and texts about both have left. */
+/** Orders and pays, and waits until the emails and texts about both are sent. */
 async function orderAndPay(page: Page, shopper: Shopper): Promise<{ trackingNumber: string }> {
   await order(page, shop.url, 'hibiscus-bottle', shopper);
   await payButton(page).click();
@@ -51,7 +51,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   const { page } = await newVisitor({ viewport: phone });
   const { trackingNumber } = await orderAndPay(page, shopper);
 
-  // The device that ordered has the receipt without being asked for anything.
+  // The ordering device opens the receipt without entering anything.
   await page.getByRole('link', { name: 'View receipt' }).click();
   await page.getByRole('heading', { level: 1, name: 'Receipt' }).waitFor();
   const receipt = page.getByRole('article', { name: 'Receipt' });
@@ -76,14 +76,14 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   await expectAccessible(page, 'the receipt on a phone');
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
 
-  // On paper it is alone.
+  // Only the receipt is printed.
   await page.emulateMedia({ media: 'print' });
   expect(await page.getByRole('banner').isVisible()).toBe(false);
   expect(await page.getByRole('button', { name: 'Print' }).isVisible()).toBe(false);
   expect(await receipt.isVisible()).toBe(true);
   await page.emulateMedia({ media: 'screen' });
 
-  // Both messages lead to the order, in full, from any device.
+  // Both messages link to the full order from any device.
   const texts = await textsTo(shop.outbox, '254711005601');
   const text = texts.find(({ kind }) => kind === 'order_paid')?.text ?? '';
   expect(text.length).toBeLessThanOrEqual(160);
@@ -99,7 +99,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   await elsewhere.page.getByText(`KSh 1,051.00 by M-PESA`).waitFor();
   await expectAccessible(elsewhere.page, 'the receipt on a desktop');
 
-  // Who has only the number shows that the order is theirs.
+  // With only the number, customers first prove that the order is theirs.
   const stranger = await newVisitor({ viewport: phone });
   const answer = await stranger.page.goto(`${shop.url}/track-order/${trackingNumber}/receipt`);
   expect(answer?.headers()['cache-control']).toContain('no-store');
@@ -114,7 +114,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   await stranger.page.getByRole('button', { name: 'Show receipt' }).click();
   await stranger.page.getByText('Amina Otieno').waitFor();
 
-  // Each of them left once.
+  // Each message was sent once.
   const messages = [...(await messagesTo(shopper.email)), ...(await messagesTo('+254711005601'))];
   expect(messages.map(({ kind, channel, status }) => `${kind} ${channel} ${status}`).sort()).toEqual([
     'order_paid mail sent',
@@ -158,7 +158,7 @@ story.for([
     await until(async () => (await rowOf(page, /Sent/).count()) === 4, 'four messages are shown as sent');
     await expectAccessible(page, 'the messages');
 
-    // The newsletter goes to confirmed addresses alone.
+    // The newsletter goes only to confirmed addresses.
     await asOwner(shop, '/rest/v1/newsletter_subscriptions', 'POST', [
       { email: `reader-${number}@mail.example`, confirmed_at: '2026-11-22T22:30:00Z' },
       { email: `stranger-${number}@mail.example`, confirmed_at: null },
@@ -170,7 +170,7 @@ story.for([
     expect(list).toMatch(new RegExp(`reader-${number}@mail\\.example,[\\d: -]+,2026-11-23 01:30\r\n`));
     expect(list).not.toContain(`stranger-${number}`);
 
-    // Two of them did not get through, which is seen without a reload.
+    // Two messages failed, and the list shows it without a reload.
     const [mail] = (await messagesTo(shopper.email)).filter(({ kind }) => kind === 'order_received');
     const [text] = (await messagesTo(`+254${number.slice(1)}`)).filter(
       ({ kind }) => kind === 'order_received',
@@ -204,13 +204,13 @@ story.for([
       async () => (await mailsTo(shop.outbox, shopper.email)).length === 3,
       'the mail was sent again',
     );
-    // A mailbox knows it by its id.
+    // Email programs recognise a repeated email by its id.
     const ids = (await mailsTo(shop.outbox, shopper.email)).map(
       (each) => /^Message-ID: (.+)$/m.exec(each)?.[1],
     );
     expect(new Set(ids).size, 'two messages in three mails').toBe(2);
 
-    // The order's timeline shows it.
+    // The order's timeline shows the message.
     await page.getByRole('button', { name: 'Show all messages' }).click();
     await page.goto(`${shop.url}/admin/messages?search=${trackingNumber}`);
     await rowOf(page, /Payment received/)
@@ -272,7 +272,7 @@ story(
   },
 );
 
-/** A mail server that accepts a whole email and does not answer until asked to. */
+/** A mail server that accepts a whole email and answers only when the test calls for it. */
 async function silentMailServer() {
   const mails: string[] = [];
   const sockets = new Set<Socket>();
@@ -343,7 +343,7 @@ test('a shop killed while sending an email does not resend it by itself, and sen
   await fragile.kill();
   mailServer.speak();
   await fragile.restart();
-  // As if five minutes had gone by since.
+  // Simulates that five minutes have passed.
   await asOwner(fragile, '/rest/v1/outbox_messages?recipient=eq.lost@example.com', 'PATCH', {
     sending_since: new Date(Date.now() - 5 * 60_000 - 1000).toISOString(),
   });

@@ -1,4 +1,4 @@
-// Who may see, follow and pay an order: the customer on any device, and what strangers with its number can and cannot do.
+// Access to an order: customers see, follow and pay it on any device; strangers with its number have limited access.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -11,7 +11,7 @@ let shop: OpenShop;
 let browser: Browser;
 
 beforeAll(async () => {
-  // So that each visitor can come from a network of their own.
+  // Each visitor can send its own network address.
   [shop, browser] = await Promise.all([openShop({ TRUSTED_PROXIES: '1' }), openBrowser()]);
 });
 afterAll(() => closeCleanly(shop, browser));
@@ -59,7 +59,7 @@ const initiate = async (fields: object, address: string) =>
 const digitsIn = (page: Page) => page.getByLabel('Last four digits of the phone');
 const payNow = (page: Page) => page.getByRole('button', { name: 'Pay now' });
 const statusOn = (page: Page) => page.locator('[data-status]').first().getAttribute('data-status');
-/** Waits until the page listens on the order's live channel. */
+/** Waits until the page is subscribed to the order's live channel. */
 const opened = async (page: Page, url: string) => {
   const joined = page
     .waitForEvent('websocket', (socket) => socket.url().includes('/realtime/v1/'))
@@ -92,7 +92,7 @@ describe('another device of the customer', () => {
         (await other.evaluate(() => document.activeElement?.textContent)) === 'Payment due: KSh 681.00',
       'the focus is at what can be done now',
     );
-    // The phone of the order is filled in.
+    // The order's phone number is filled in.
     await payNow(other).click();
     expect(await other.getByLabel('M-PESA phone number').inputValue()).toBe('0731005601');
     await payButton(other).click();
@@ -128,7 +128,7 @@ describe('another device of the customer', () => {
       await order(page, shop.url, 'mango-can', { ...amina, phone: '0731005603' });
       const number = await trackingNumberIn(page);
       const { id, total_amount: amount } = await rowOf(number);
-      // The phone page of that number is open, so its prompt waits for a person.
+      // The simulator's phone page of that number is open, so the prompt waits for a manual answer.
       await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=0731005699&screen=open`);
       const begun = await initiate(
         { phoneNumber: '0731005699', amount, trackingNumber: number, orderId: id },
@@ -182,7 +182,7 @@ describe('a stranger', () => {
       expect(all).toContain(`order-${handle}`);
       expect(all).not.toContain(id);
 
-      // Every id that was shown, in the place of the order's.
+      // Uses every id that was shown in place of the order's id.
       const shown = new Set(all.match(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g));
       expect(shown).toContain(handle);
       for (const orderId of shown) {
@@ -251,10 +251,10 @@ story(
       await track({ tracking_number: `JJ-20200101-${1000 + n}` }, '203.0.113.8');
     expect((await track({ tracking_number: number }, '203.0.113.8')).status).toBe(429);
 
-    // The device that placed the order.
+    // The device that placed the order has access.
     await page.goto(`${shop.url}/track-order/${number}`);
     await page.getByText(amina.location).waitFor();
-    // Another one.
+    // Another device has none.
     const { page: other } = await newVisitor();
     await from(other, '203.0.113.8');
     await other.goto(`${shop.url}/track-order/${number}`);

@@ -1,4 +1,4 @@
-// A visitor orders a drink, pays by M-PESA and follows it.
+// A visitor orders a drink, pays by M-PESA and tracks the order.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -20,7 +20,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-  // A pull of M-PESA's statement, due 45 seconds after the start, would correct a callback with a wrong amount.
+  // The pull of M-PESA transactions, 45 seconds after the start, would correct a callback with a wrong amount.
   const call = async (procedure: string, parameters: object) =>
     asStaff(`rpc/${procedure}`, { method: 'POST', body: JSON.stringify(parameters) });
   await until(async () => {
@@ -135,7 +135,7 @@ inLongRun(describe)('payment outcomes', () => {
       await followed.getByRole('heading', { name: 'We are checking your payment' }).waitFor();
       expect(await followed.getByRole('button', { name: 'Pay now' }).count()).toBe(0);
       expect(await followed.getByText('Pay another way').count()).toBe(0);
-      // A device that knows of no prompt, and the page of paying, do not ask for money either.
+      // Neither a device without a stored prompt nor the payment page offers to pay again.
       await followed.goto(`${shop.url}/track-order/${number}/pay`);
       await followed.waitForURL(`${shop.url}/track-order/${number}`);
       await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
@@ -177,7 +177,7 @@ describe('an impatient visitor', () => {
     await placeOrderButton(page).dblclick({ noWaitAfter: true });
     await payButton(page).waitFor();
     expect(await ordersOf('0715005501')).toHaveLength(1);
-    // The order may be there between the two clicks: then the second one is on the button to pay.
+    // The order may be placed between the two clicks: the second one then hits the Pay button.
     await payButton(page).hover();
     await page.mouse.down({ clickCount: 2 });
     await page.mouse.up({ clickCount: 2 });
@@ -211,7 +211,7 @@ describe('an impatient visitor', () => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0715005504' });
-    // Nor is what was typed lost by a reload.
+    // A reload keeps the typed text, too.
     await page.reload();
     await page.getByRole('button', { name: 'Order Now' }).click();
     await placeOrderButton(page).click();
@@ -228,7 +228,7 @@ describe('an impatient visitor', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005509' });
-      // This phone waits for an answer to its prompt; the story reports the result in place of M-PESA.
+      // This phone's prompt stays open; the story sends the callback in place of M-PESA.
       await page.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
       await page.getByRole('button', { name: 'Pay now' }).click();
       await payButton(page).waitFor();
@@ -236,7 +236,7 @@ describe('an impatient visitor', () => {
       await payButton(page).click();
       const waiting = page.getByRole('dialog').getByText('Waiting for M-PESA to confirm');
       await waiting.waitFor();
-      // A prompt that is open is waited for, however often one comes back to it.
+      // The page waits for an open prompt, also when the customer returns to it repeatedly.
       await page.getByRole('button', { name: "Close. I'll check later" }).click();
       await page.getByRole('button', { name: 'See payment' }).click();
       await waiting.waitFor();
@@ -264,7 +264,7 @@ describe('an impatient visitor', () => {
       expect(await retry.isDisabled()).toBe(true);
       const counted = await retry.textContent();
       await until(async () => (await retry.textContent()) !== counted, 'the button counts down');
-      // Nor does the shop let another page or process ask.
+      // The shop rejects prompts from other pages and processes, too.
       const again = await fetch(`${shop.url}/functions/v1/mobile-money`, {
         method: 'POST',
         headers: { apikey: (await shop.keys()).publishable, 'content-type': 'application/json' },
@@ -390,7 +390,7 @@ describe('following an order', () => {
     expect(await status()).toBe('pending');
 
     const [{ live_handle: id } = { live_handle: '' }] = await ordersOf('0716005502');
-    // The join's own look-up comes first; a message makes another.
+    // Joining the channel causes the first lookup; a message causes another.
     await page.waitForLoadState('networkidle');
     const lookedUp = page.waitForResponse(/rpc\/track_order/);
     const payload = { id, status: 'delivered', payment_status: 'paid', updated_at: '9999-01-01T00:00:00Z' };
@@ -406,7 +406,7 @@ describe('following an order', () => {
     await (await lookedUp).finished();
     expect(await status()).toBe('pending');
 
-    // The network fails the first look-up that they lead to.
+    // The first lookup after the messages fails.
     await page.route('**/rpc/track_order', (route) => route.abort(), { times: 1 });
     await asStaff(`orders?tracking_number=eq.${number}`, {
       method: 'PATCH',
@@ -439,7 +439,7 @@ describe('following an order', () => {
     await page.goto(`${shop.url}/track-order?tracking=JJ-20200101-1000`);
     await page.getByText('No Order Found').first().waitFor();
     await page.getByText('Please check your tracking number and try again').waitFor();
-    // On the screen, under the header.
+    // Visible below the header.
     await until(async () => {
       const message = await page.locator('[data-sonner-toast]').boundingBox();
       const header = await page.getByRole('banner').boundingBox();

@@ -1,4 +1,4 @@
-// The order form: what it asks for, what it says while it is open, and how it is used on small screens.
+// The order form: its fields, its messages while it is open, and its layout on small screens.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -22,7 +22,7 @@ const sizes = mainCase([
   ['on a phone', phone, '1'],
   ['at a desktop', desktop, '2'],
 ] as const);
-// The unpaid orders of one phone are few.
+// The number of unpaid orders per phone is limited.
 const phoneNumber = (story: number, size: string) => `07110066${story}${size}`;
 
 const changeSettings = (change: Record<string, unknown>) =>
@@ -81,7 +81,7 @@ longStory.for(sizes)(
       await payButton(other).waitFor();
       expect(await lastOrderOf(number)).toMatchObject({ accepted_terms: { is_ticked: true } });
 
-      // Without scripts the browser asks for the box, and the server does not do without it.
+      // Without JavaScript the browser requires the checkbox, and so does the server.
       const { page: plain } = await newVisitor({ viewport, javaScriptEnabled: false });
       await plain.goto(`${shop.url}/shop/mango-can/order`);
       await plain.getByLabel(/^Name/).fill(amina.name);
@@ -156,7 +156,7 @@ story.for(sizes)(
     await payButton(page).waitFor();
     await dialog.getByRole('button', { name: 'Close', exact: true }).click();
 
-    // The units of the customer's own order are not others' doing.
+    // Units reserved by the customer's own order are not reported as sold to others.
     await page.getByRole('button', { name: 'Order Now' }).first().click();
     await dialog.getByText('Your unpaid order already holds 2, and 1 more can be ordered.').waitFor();
     await dialog.getByLabel(/^Name/).fill('Wanjiku Kamau');
@@ -174,7 +174,7 @@ story.for(sizes)(
     await page.waitForURL((url) => url.pathname !== `/shop/${slug}`);
     await expect.poll(() => dialog.getByLabel(/^Name/).inputValue()).toBe('Wanjiku Kamau');
 
-    // Without scripts the same drinks are buttons, which take along what was typed.
+    // Without JavaScript the same drinks are submit buttons, which preserve the typed text.
     const { page: plain } = await newVisitor({ viewport, javaScriptEnabled: false });
     await change(slug, { is_active: true, stock_quantity: 1 });
     await plain.goto(`${shop.url}/shop/${slug}/order`);
@@ -309,7 +309,7 @@ longStory('every field and Place Order are usable on a phone in landscape', asyn
       )
       .toBe(true);
   }
-  // A mistyped domain is asked about, not refused.
+  // For a probably mistyped domain the form suggests a correction and does not reject it.
   await dialog.getByLabel(/^Email/).fill('amina@gmial.com');
   await dialog.getByLabel(/^Email/).blur();
   await dialog.getByRole('button', { name: 'Did you mean amina@gmail.com?' }).click();

@@ -1,4 +1,4 @@
-// What the shop shows about the orders of a device: unpaid, paying, paid, cancelled, and payments that ended in the background.
+// Orders stored on a device in each state: unpaid, paying, paid, cancelled, and payments that ended in the background.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
@@ -31,10 +31,10 @@ const asStaff = async (path: string, method = 'GET', body?: unknown) => {
 };
 const changeOrder = (number: string, change: Record<string, unknown>) =>
   asStaff(`orders?tracking_number=eq.${number}`, 'PATCH', change);
-/** From now on a prompt to this phone waits for a person. */
+/** From now on, prompts to this phone wait for a manual answer. */
 const holdPrompts = (number: string) =>
   fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
-/** What the person does with the newest prompt. */
+/** Answers the newest prompt. */
 const answerPrompt = async (number: string, answer: 'pin' | 'decline') => {
   const of = `?phone=254${number.slice(1)}`;
   const { prompts } = (await (await fetch(`${shop.simulatorUrl}/simulator/ledger${of}`)).json()) as {
@@ -74,7 +74,7 @@ describe.each([
       await page.getByRole('main').getByText(notPaid).waitFor();
       await expectAccessible(page, 'a product with an unpaid order');
 
-      // The same drink again: the order from before is offered.
+      // When the customer orders the same drink again, the form offers the earlier order.
       await page.getByRole('button', { name: 'Order Now' }).click();
       await dialogOf(page).getByText('You have ordered this already').waitFor();
       await dialogOf(page).getByText(notPaid).waitFor();
@@ -114,7 +114,7 @@ describe.each([
       await dialogOf(page).getByText('Waiting for M-PESA to confirm').waitFor();
       await dialogOf(page).getByRole('button', { name: "Close. I'll check later" }).click();
       await page.getByRole('heading', { name: 'Waiting for M-PESA' }).waitFor();
-      // After a reload, and on another page, the end of it is still announced.
+      // The result is still announced after a reload and on another page.
       await page.goto(`${shop.url}/delivery`);
       await page.reload();
       await answerPrompt(customer.phone, 'pin');
@@ -124,7 +124,7 @@ describe.each([
       await cardOf(page).getByText("Paid. We're preparing your drinks.").waitFor();
       expect(await cardOf(page).getByRole('button', { name: 'Pay now' }).count()).toBe(0);
 
-      // Nothing says that it is unpaid where it once was.
+      // The reminder of the unpaid order is gone.
       const answered = page.waitForResponse('**/rpc/orders_by_access_key');
       await openOrderDialog(page, shop.url, 'mango-bottle');
       await answered;
@@ -146,7 +146,7 @@ describe.each([
       await placeOrderButton(page).click();
       await payButton(page).waitFor();
       const first = await trackingNumberIn(page);
-      // The page has not learned of it when the customer taps Pay.
+      // The page has not received the change when the customer taps Pay.
       await page.route('**/rpc/orders_by_access_key', (route) => route.fulfill({ json: [] }));
       await changeOrder(first, { status: 'cancelled' });
       await payButton(page).click();
@@ -173,7 +173,7 @@ describe.each([
       const past = new Date(Date.now() - 60_000).toISOString();
       await changeOrder(second, { reserved_until: past, expires_at: past });
       await asStaff('rpc/expire_reservations', 'POST', {});
-      // The open dialog says so as soon as the page has asked again.
+      // The open dialog shows the change after the page's next query.
       await page.evaluate(() => window.dispatchEvent(new Event('online')));
       await dialogOf(page).getByText("This order was cancelled because it wasn't paid in time.").waitFor();
       expect(await payButton(page).count()).toBe(0);
@@ -186,7 +186,7 @@ describe.each([
       await page.getByText("This order was cancelled because it wasn't paid in time.").waitFor();
       await page.getByRole('link', { name: 'Order again' }).waitFor();
 
-      // Cancelled while its prompt is open.
+      // The order is cancelled while its prompt is open.
       await order(page, shop.url, 'mango-can', customer);
       const third = await trackingNumberIn(page);
       await holdPrompts(customer.phone);

@@ -1,5 +1,5 @@
-// Cached pages while products change: no page shows a price that changed a second ago, no page shows two prices,
-// and what does not show the change stays kept; in every process. And what a page costs that is not kept.
+// Cached pages while products change, in every process: one second after a change no page shows the old price, no page
+// shows two prices, and unaffected pages stay cached. Also counts the database round trips of an uncached page.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -14,7 +14,7 @@ const hasPostgresql = (await findPostgresql()) !== null;
 const shown = ['/', '/shop', '/shop/mango-can', '/shop/mango-bottle', '/shop.data'];
 const untouched = ['/shop/tamarind-can', '/contact', '/delivery'];
 
-/** Stands between a shop and its database, and counts: each time the shop speaks after the database did is a round trip. */
+/** A TCP proxy between a shop and its database that counts round trips: a request after a response starts a new one. */
 async function countingLine(database: string) {
   const target = new URL(database);
   let trips = 0;
@@ -75,17 +75,17 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
     await cluster.stop();
   });
 
-  /** Prices that nothing else has: 41,000 shillings and a few. */
+  /** Prices that occur nowhere else: slightly above 41,000 shillings. */
   const setPrice = (version: number) =>
     database.query(`update products set price = $1 where slug = 'mango-can'`, [(41_000 + version) * 100]);
 
-  /** Which of those prices a page shows, wherever it does: in words, in structured data, in what scripts get. */
+  /** Which of those prices a page contains: in its text, structured data or loader data. */
   const versionsOn = (page: string) => [
     ...new Set([...page.matchAll(/41,?0(\d\d)(?:\.00|00\b)/g)].map(([, version]) => Number(version))),
   ];
 
   const read = async (shop: OpenShop, path: string) => (await fetch(`${shop.url}${path}`)).text();
-  /** How often a page was rendered so far. The log may be behind: what it says of a later request is waited for. */
+  /** How often a page was rendered. The log may lag behind, so this waits for the entry of a later request. */
   const renders = async (shop: OpenShop, path: string) => {
     const mark = `/healthz?${randomUUID()}`;
     await fetch(`${shop.url}${mark}`);
@@ -103,7 +103,7 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
     await everywhere([...shown, ...untouched], read);
     const rendersBefore = await everywhere(untouched, renders);
     const changes = 12;
-    /** When each price was committed, by its version. */
+    /** The commit time of each price, by version. */
     const committed = [Date.now()];
     let isOver = false;
     const readers = everywhere(shown, async (shop, path) => {
@@ -122,7 +122,7 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
     for (let version = 1; version <= changes; version += 1) {
       await setPrice(version);
       committed[version] = Date.now();
-      // The next change comes when everybody has had time to keep this one.
+      // The next change comes after all processes had time to cache this one.
       await until(() => areCurrent(version), `all pages show price ${version}`);
     }
     isOver = true;
@@ -159,10 +159,10 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
       ...[order, `${order}?key=${key}`, `${order}/pay?key=${key}`, `${order}/receipt?key=${key}`],
       ...['/shop/tamarind-can/order?quantity=2', '/delivery.data', '/sitemap.xml', '/manifest.webmanifest'],
     ];
-    // What the shop does besides is counted too: a page that needs more needs it each time.
+    // Background queries are counted, too, so take the minimum: a page needs its own queries each time.
     const most = new Map<string, number>();
     for (let time = 0; time < 10 && most.size < paths.length; time += 1) {
-      // Every page shows the settings: once one has forgotten them, all have.
+      // Every page depends on the settings: once one page is removed from the cache, all are.
       const name = `Jani ${time}`;
       const signal = time % 2 === 0 ? '/contact' : '/delivery';
       await database.query('update store_settings set store_name = $1', [name]);

@@ -1,4 +1,4 @@
-// Data protection: the texts that customers agree to, and how staff export and erase a person's data.
+// Data protection: the texts that customers agree to, and the export and erasure of a person's data by staff.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
@@ -15,7 +15,7 @@ beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
 afterAll(() => closeCleanly(shop, browser));
-// A change that came too late is logged on the console as well, for developers.
+// A conflicting change is also logged on the console, for developers.
 const story = storyIn(() => browser, { expectedFailures: /Failed to save the text/ });
 
 const sizes = [
@@ -96,7 +96,7 @@ story.for(sizes)('%s: staff edit a text with its preview', async ([where, viewpo
   await preview.getByText('<script>alert(1)</script>').waitFor();
   await preview.getByRole('link', { name: '0700 000 000' }).waitFor();
 
-  // Unsaved text is not lost by a tap on another screen.
+  // A tap on another screen does not discard unsaved text.
   await page.getByRole('link', { name: 'Your account' }).click();
   const question = page.getByRole('dialog', { name: 'Leave without saving?' });
   await question.getByRole('button', { name: 'Cancel' }).click();
@@ -136,7 +136,7 @@ story('two staff members who edit a text at once both keep what they wrote', asy
   await expect.poll(() => editor(second).inputValue()).toBe('Mine');
 });
 
-/** Places an order of one mango bottle, as the shop's owner may. */
+/** Places an order of one mango bottle with the secret key. */
 async function placeOrder(customer: { name: string; email: string; phone: string }): Promise<string> {
   const [products, settings] = await Promise.all(
     ['/rest/v1/products?slug=eq.mango-bottle', '/rest/v1/store_settings'].map(async (path) =>
@@ -212,7 +212,7 @@ story.for(sizes)('%s: staff export and erase one person', async ([where, viewpor
   expect(await row(closed)).toMatchObject({ customer_name: 'Anonymised', customer_phone: '' });
   expect(await row(open)).toMatchObject({ customer_name: customer.name });
 
-  // By email, the inquiry is still there.
+  // The search by email still finds the inquiry.
   await search.fill(customer.email.toUpperCase());
   await search.press('Enter');
   const byMail = page.getByRole('region', { name: customer.email });

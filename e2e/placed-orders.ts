@@ -38,7 +38,7 @@ export async function placeOrder(shop: Shop, name: string, customerPhone = '0711
   return readOrder(shop, ((await placed.json()) as { id: string }).id);
 }
 
-/** A paid order with its delivery, as a payment leaves it. */
+/** Places an order and pays it, which creates its delivery. */
 export async function placePaidOrder(shop: Shop, name: string, customerPhone?: string): Promise<Order> {
   const { id } = await placeOrder(shop, name, customerPhone);
   await changeOrder(shop, id, { payment_status: 'paid', status: 'processing', reserved_until: null });

@@ -1,4 +1,4 @@
-// The shop on PostgreSQL: two processes on one database are one shop, and it outlives its database.
+// The shop on PostgreSQL: two processes share one database, and recover after the database restarts.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Finding a drink: suggestions of the header, the shop page, its groups and filters, and the search words of staff.
+// Product search: suggestions in the header, the shop page with its groups and filters, and synonyms set by staff.
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -98,7 +98,7 @@ describe.each(
     await page.waitForURL('**/shop/pineapple-mint-*');
     await page.getByRole('heading', { level: 1, name }).waitFor();
 
-    // By touch, and without a choice.
+    // By touch, without selecting a suggestion.
     const again = await searchBox(page);
     await again.fill('ukwaju');
     const tamarind = page.getByRole('option', { name: /Tamarind/ }).first();
@@ -146,7 +146,7 @@ describe.each(
     await page.goBack();
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
 
-    // A price or a tracking number names no drink, and leads on all the same.
+    // A price or a tracking number matches no drink and still leads to a useful page.
     await box.fill('jj202601311234');
     await page.getByRole('link', { name: 'Track JJ-20260131-1234' }).waitFor();
     await box.fill('under 1000');

@@ -1,4 +1,4 @@
-// What a shopper does, in the words of the screens.
+// Actions of a customer in the storefront.
 import type { Page } from 'playwright-core';
 
 export interface Shopper {
@@ -47,7 +47,7 @@ export async function order(
   await payButton(page).waitFor();
 }
 
-/** Reads the tracking number that the open dialog shows. */
+/** Reads the tracking number in the open dialog. */
 export async function trackingNumberIn(page: Page): Promise<string> {
   const text = (await page.getByRole('dialog').textContent()) ?? '';
   const number = /JJ-\d{8}-\d{4,6}/.exec(text)?.[0];

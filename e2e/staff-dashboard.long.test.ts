@@ -1,4 +1,4 @@
-// The dashboard in a browser: figures, ways on, the measured state of the machinery, and the last 30 days.
+// The dashboard in a browser: figures, links, system status, and the last 30 days.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -25,9 +25,9 @@ const card = (page: Page, title: string) =>
 const line = (page: Page, label: string) =>
   page.getByRole('region', { name: 'System Status' }).locator('dl > div').filter({ hasText: label });
 
-/** What the shop has taken and shown so far, whichever story did it and however it ended. */
+/** Figures of the shop so far, including those from other stories and retries. */
 const sofar = { orders: 0, revenue: 0, received: 0, views: 0 };
-/** An order as the database keeps it, made by the owner's own programs; the total in cents. Returns its id. */
+/** Inserts an order with the secret key; the total in cents. Returns its id. */
 async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promise<string> {
   const answer = await asOwner(shop, '/rest/v1/orders', 'POST', {
     order_number: `ORD-${9001 + sofar.orders}`,
@@ -45,7 +45,7 @@ async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promis
   const [order] = (await answer.json()) as { id: string }[];
   return order?.id ?? '';
 }
-/** Money that arrived for an order. */
+/** Inserts a successful payment for an order. */
 async function addPayment(orderId: string, cents: number, completedAt: Date): Promise<void> {
   await asOwner(shop, '/rest/v1/payments', 'POST', {
     order_id: orderId,
@@ -58,7 +58,7 @@ async function addPayment(orderId: string, cents: number, completedAt: Date): Pr
   sofar.received += cents;
 }
 
-/** What a customer's browser reports is counted; the one of the stories says by itself that it is a machine. */
+/** Only page views of customers' browsers are counted; the user agent of the stories' browser identifies it as a bot. */
 async function visitAsCustomer(paths: readonly string[]): Promise<void> {
   const machine = await browser.newContext();
   const userAgent = (await (await machine.newPage()).evaluate(() => navigator.userAgent)).replace(
@@ -69,7 +69,7 @@ async function visitAsCustomer(paths: readonly string[]): Promise<void> {
   const context = await browser.newContext({ userAgent, viewport: desktop });
   const page = await context.newPage();
   for (const path of paths) {
-    // Leaving before the answer could take the report back.
+    // Leaving before the answer could cancel the report.
     const [report] = await Promise.all([
       page.waitForResponse('**/api/event'),
       page.goto(`${shop.url}${path}`),
@@ -150,13 +150,13 @@ story.for(sizes)(
     await addPayment(former, 20_000, monthAgo);
     await addOrder('unpaid', 4_900);
     await visitAsCustomer(['/', '/shop']);
-    // Without a reload.
+    // Updates without a reload.
     await until(async () => (await figure('Total Orders')) === sofar.orders, 'the orders are counted');
     const shillings = (cents: number) => `KES ${(cents / 100).toLocaleString('en-KE')}`;
     await revenue.getByText(shillings(sofar.revenue), { exact: true }).waitFor();
     const received = (label: string) => money.locator('div').filter({ hasText: label }).last().locator('dd');
     await expect.poll(() => received('In all').textContent()).toBe(shillings(sofar.received));
-    // What came a month ago is neither of today nor of this week.
+    // Data from a month ago counts neither for today nor for this week.
     const isNew = shillings(95_100 * (1 + Math.round(before / 115_100)));
     expect(await received('Today').textContent()).toBe(isNew);
     expect(await received('This week').textContent()).toBe(isNew);
@@ -180,7 +180,7 @@ story.for(sizes)(
         .slice(1)
         .map((row) => [...row.querySelectorAll('td')].map(({ textContent }) => Number(textContent))),
     );
-    // Midnight may lie between them.
+    // Midnight may pass between them.
     const lastTwo = days.slice(0, 2);
     expect(sumOf(lastTwo.map(([views = 0]) => views))).toBe(sofar.views);
     expect(sumOf(lastTwo.map(([, orders = 0]) => orders))).toBe(sofar.orders);
@@ -260,7 +260,7 @@ story('each opened page reports one page view without an order number', async ()
   await page.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
   expect(reports, 'staff are not counted').toHaveLength(4);
   await context.close();
-  // What came before is written down by the time that this is.
+  // Earlier page views are stored before this one.
   await visitAsCustomer(['/contact']);
   const isCounted = async (page: string) => (await countedViews()).some(({ path }) => path === page);
   await until(() => isCounted('/contact'), 'the view of a customer is written down');

@@ -1,4 +1,4 @@
-// Staff bring what was paid to its customers: assigning, moving and finding deliveries. At both sizes, and two at a time.
+// Staff assign, update and search deliveries, at both screen sizes and with two staff members at once.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
@@ -43,7 +43,7 @@ const firstOf = async <Row>(answer: Promise<Response>): Promise<Row> => {
   return row;
 };
 
-/** A paid order with its unassigned delivery. */
+/** Creates a paid order with an unassigned delivery. */
 async function makePaidOrder(customer: string): Promise<Order> {
   const product = await firstOf<{ id: string; price: number }>(
     asOwner(shop, '/rest/v1/products?stock_quantity=gt.5&is_active=is.true&limit=1', 'GET'),
@@ -80,7 +80,7 @@ const openDeliveries = async (page: Page, query = ''): Promise<void> => {
   await page.goto(`${shop.url}/admin/deliveries${query}`);
   await page.getByRole('heading', { level: 1, name: 'Delivery Management' }).waitFor();
 };
-/** The row, or the card, of an order. */
+/** The row or card of an order. */
 const rowOf = (page: Page, { order_number }: Order) =>
   page
     .getByRole('main')
@@ -99,7 +99,7 @@ const move = async (page: Page, order: Order, label: string, confirm?: string): 
   );
 };
 const dialogOf = (page: Page) => page.getByRole('dialog');
-/** Nothing fades any more. */
+/** Waits until all animations have finished. */
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 const fill = async (page: Page, fields: Record<string, string>): Promise<void> => {
@@ -130,7 +130,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       await row.getByText('N/A').waitFor();
       await row.getByText('Pending', { exact: true }).waitFor();
     }
-    // The city of every order is not repeated in every row.
+    // Rows do not repeat the city.
     expect(await row.getByText('Nairobi').count()).toBe(0);
     expect(await row.getByRole('link', { name: '0712 345 678' }).getAttribute('href')).toBe(
       'tel:+254712345678',
@@ -172,7 +172,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       'the first field that lacks something has the focus',
     );
     await expectAccessible(page, 'the assign dialog with problems');
-    // The address keeps the dialog open over a reload.
+    // The dialog is in the URL, so it stays open after a reload.
     await page.reload();
     await fill(page, { ...joseph, 'Delivery Notes': 'Call at the gate' });
     await expectAccessible(page, 'the assign dialog');
@@ -193,10 +193,10 @@ describe.each(sizes)('%s', (size, viewport) => {
     );
     if (viewport === desktop) await row.getByText('Motorbike').waitFor();
 
-    // A message lies over the buttons on a phone, and stays as long as the pointer is on it.
+    // On a phone a toast covers the buttons, and stays while the pointer is on it.
     const leaveMessages = () => page.mouse.move(0, 0);
     await leaveMessages();
-    // Editing: the form of another delivery is empty, this one's holds what is known.
+    // Editing: the form of another delivery is empty, the form of this one is filled in.
     await row.getByRole('button', { name: `Edit assignment of ${order.order_number}` }).click();
     const editing = page.getByRole('dialog', { name: 'Edit Assignment' });
     expect(await editing.getByLabel(/^Phone Number/).inputValue()).toBe('0722 000 111');
@@ -225,7 +225,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     await asked.getByRole('button', { name: 'Discard' }).click();
     await dialogOf(page).waitFor({ state: 'hidden' });
 
-    // Moving: the times are the database's, the order follows.
+    // Status changes: the database sets the times and updates the order.
     await statusOfDelivery(page, order).click();
     expect(await page.getByRole('menuitemradio').allTextContents()).toEqual([
       'Assigned',
@@ -253,7 +253,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     await row.getByText('Delivered:').waitFor({ state: 'detached' });
     expect(await statusOf(order)).toBe('processing');
 
-    // Finding, by person, customer and number, in any case, with a status and without.
+    // Search by rider, customer and number, case-insensitively, with and without a status filter.
     const box = page.getByRole('searchbox', { name: 'Search deliveries' });
     for (const text of ['joseph OTI', `zawadi ${size}`, order.order_number.toLowerCase()]) {
       await box.fill(text);
@@ -309,7 +309,7 @@ describe('two members', () => {
     await conflict.getByText(`Assigned by ${member.email}`, { exact: false }).waitFor();
     await expectAccessible(second.page, 'two members assign one delivery');
     expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
-    // What was typed is still there, and is saved by who has seen the other's.
+    // The typed text is still there, and can be saved after the conflict is shown.
     await conflict.getByRole('button', { name: 'Save mine instead' }).click();
     await dialogOf(second.page).waitFor({ state: 'hidden' });
     expect((await deliveryOf(order)).delivery_person).toBe('Kamau');
@@ -323,7 +323,7 @@ describe('two members', () => {
     await openDeliveries(page);
     await rowOf(page, order).getByRole('button', { name: 'Assign' }).click();
     await fill(page, joseph);
-    // The other one is faster while this one's request is on its way.
+    // The other staff member saves while this request is pending.
     await page.route(
       '**/rest/v1/rpc/assign_delivery*',
       async (route) => {
@@ -382,7 +382,7 @@ describe('two members', () => {
     );
     expect((await deliveryOf(order)).delivery_status).toBe('delivered');
 
-    // A cancelled order is not brought to anyone: there is nothing to assign, and its delivery can only fail.
+    // The delivery of a cancelled order cannot be assigned and can only be set to failed.
     await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
     await rowOf(page, order).getByText('Order cancelled').waitFor();
     expect(

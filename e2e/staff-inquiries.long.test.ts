@@ -43,7 +43,7 @@ const openInquiries = async (page: Page): Promise<void> => {
   await page.goto(`${shop.url}/admin/inquiries`);
   await page.getByRole('heading', { level: 1, name: 'Inquiries' }).waitFor();
 };
-/** The row, or the card, of who wrote. */
+/** The row or card of an inquiry, by sender. */
 const rowOf = (page: Page, name: string) =>
   page
     .getByRole('main')
@@ -54,7 +54,7 @@ const toast = (page: Page, text: string | RegExp) =>
 const markAll = (page: Page, count: number) =>
   page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
 
-// One after the other: how many are unread is counted over the whole shop.
+// Sequential, because the unread count covers the whole shop.
 story.for([
   ['on a desktop', desktop],
   ['on a phone', phone],
@@ -72,7 +72,7 @@ story.for([
     await page.getByText('Manage customer inquiries').waitFor();
     await rowOf(page, kamau).getByText('No subject').waitFor();
     await markAll(page, before).waitFor();
-    // A subject without spaces pushes no button out of the list.
+    // A long subject without spaces does not push buttons out of the list.
     const [list, button] = await Promise.all([
       page.locator('[data-shape]').first().boundingBox(),
       rowOf(page, njeri).getByRole('button', { name: 'Mark as Read' }).boundingBox(),
@@ -99,7 +99,7 @@ story.for([
     await visitor.page.getByLabel('Phone', { exact: true }).fill('0712 345 678');
     await visitor.page.getByLabel('Subject', { exact: true }).fill('A birthday & more');
     await visitor.page.getByRole('textbox', { name: 'Message' }).fill('Do you deliver\nto Ngong Road?');
-    // The toast stays for four seconds, so it is awaited while the message is sent.
+    // The toast disappears after four seconds, so the test waits for it while the message is sent.
     await Promise.all([
       toast(page, `From ${wanjiku}`).waitFor(),
       visitor.page.getByRole('button', { name: 'Send message' }).click(),
@@ -111,7 +111,7 @@ story.for([
     await markAll(page, before + 1).waitFor();
     await expectAccessible(page);
 
-    // Opening it marks nothing.
+    // Opening an inquiry does not mark it as read.
     await row.getByRole('button', { name: /^View/ }).click();
     const dialog = page.getByRole('dialog', { name: `Inquiry from ${wanjiku}` });
     await dialog.getByText(/^Received on /).waitFor();
@@ -133,7 +133,7 @@ story.for([
     await toast(page, 'Inquiry marked as read').waitFor();
     await dialog.getByText('Read', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Mark as Read' }).waitFor({ state: 'detached' });
-    // The way back leads out of the dialog, and its address into it.
+    // Back closes the dialog, and its URL opens it.
     await page.goBack();
     await dialog.waitFor({ state: 'hidden' });
     expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe('/admin/inquiries');

@@ -1,4 +1,4 @@
-// Staff work through their lists: found by anything a customer says, filtered by what waits, handed over, exported, printed.
+// Lists of staff: search by any detail of an order, filter by open work, assign, export and print.
 import { readFile } from 'node:fs/promises';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
@@ -18,7 +18,7 @@ interface Order {
   order_number: string;
 }
 let made = 0;
-/** An order of two, which was placed so many minutes ago. */
+/** Places an order of two, with a creation time some minutes ago. */
 async function makeOrder(
   name: string,
   minutes: number,
@@ -92,7 +92,7 @@ afterAll(() => closeCleanly(shop, browser));
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 const heightOf = async (row: Locator) => (await row.boundingBox())?.height ?? 0;
-/** Printing is left to the test: what would be printed stays in the page. */
+/** Replaces `window.print`: the printable content stays in the page. */
 const holdPrinter = (page: Page) =>
   page.addInitScript(() => {
     window.print = () => {};
@@ -137,7 +137,7 @@ describe.each(
     const call = row.getByRole('link', { name: /Call Amina Kamau/ });
     expect(await call.getAttribute('href')).toBe('tel:+254712341032');
     if (isPhone) {
-      // A third of the 270 px that a card took; what is pressed is as high as a finger.
+      // A row is at most a third of a former card (270 px); its controls have the minimum touch size.
       expect(await heightOf(row)).toBeLessThanOrEqual(98);
       expect(await heightOf(call)).toBeGreaterThanOrEqual(44);
       expect(await heightOf(row.getByRole('button', { name: /^Status of/ }))).toBeGreaterThanOrEqual(44);
@@ -146,7 +146,7 @@ describe.each(
       await page.setViewportSize({ width: 1280, height: 800 });
       await page.reload();
       await row.waitFor();
-      // The sidebar makes room, and no column is cut off.
+      // The sidebar collapses, and no column is cut off.
       expect(await page.getByRole('columnheader').count()).toBe(9);
       expect(await heightOf(row)).toBeLessThanOrEqual(60);
       const table = page.getByRole('region', { name: 'Orders', exact: true });
@@ -159,7 +159,7 @@ describe.each(
     await delivery.getByText(`2 × ${product.name}`).waitFor();
     await delivery.getByText('=Blue gate, ring twice').waitFor();
     expect(await heightOf(delivery)).toBeLessThanOrEqual(isPhone ? 98 : 60);
-    // Also with a rider, in one line more.
+    // With a rider, one line more.
     expect(await heightOf(rowOf(page, 'Brian Mutua'))).toBeLessThanOrEqual(isPhone ? 98 : 60);
     await expectAccessible(page, 'the deliveries');
   });
@@ -177,7 +177,7 @@ describe.each(
     await search.fill('0799 999 999');
     await page.getByText('Try three letters or more of the name, phone, address, drink').waitFor();
     await page.getByRole('button', { name: 'Show all orders' }).click();
-    // Riders' phones, too, and words beside them.
+    // Riders' phone numbers, too, combined with other words.
     await open(page, '/admin/deliveries?search=0722000111+brian', 'Delivery Management');
     await rowOf(page, 'Brian Mutua').waitFor();
     await page.getByText('1 delivery', { exact: true }).waitFor();
@@ -245,7 +245,7 @@ describe.each(
     expect(await dialog.getByLabel(/^Phone Number/).inputValue()).toBe('0722 000 111');
     expect(await dialog.getByLabel(/^Vehicle Information/).inputValue()).toBe('Motorbike');
     expect(await rider.getAttribute('aria-pressed')).toBe('true');
-    // By keyboard the next key assigns.
+    // The next key press assigns the delivery.
     const assign = dialog.getByRole('button', { name: 'Assign Delivery' });
     await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
     await count(assign);
@@ -279,7 +279,7 @@ describe.each(
     expect(orders[0]).toContain('Placed (Nairobi time)');
     const price = product.price / 100;
     expect(orders[1]).toContain(`2 x ${product.name},${price},1,${price * 2 + 1},Processing,Paid,UKL3AB12CD`);
-    // What a spreadsheet would run is text.
+    // Formulas are exported as text.
     expect(orders[1]).toContain("'=Blue gate");
     const inNairobi = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeZone: 'Africa/Nairobi' });
     expect(orders[1]).toContain(`,${inNairobi.format(Date.now() - 12 * 60_000)} `);

@@ -1,4 +1,4 @@
-// Open staff screens follow the shop by themselves.
+// Open staff screens update without a reload.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -47,7 +47,7 @@ describe.each(
     await enterAsStaff(shop, staff, '/admin/dashboard');
     await isLive(staff);
     const name = `Wanjiku ${where}`;
-    // A message goes after four seconds, so it is awaited while the shopper pays.
+    // The toast disappears after four seconds, so the test waits for it while the customer pays.
     await Promise.all([
       message(staff, 'New paid order').waitFor({ timeout: 60_000 }),
       pay(shopper, name, payer),
@@ -55,7 +55,7 @@ describe.each(
     const link = (await openMenu(staff, size)).getByRole('link', { name: /^Orders/ });
     await link.getByText('newly paid').waitFor({ state: 'attached' });
     expect(await link.textContent()).toMatch(/^Orders1/);
-    // Looking at the orders is what takes the number away.
+    // Opening the orders resets the counter.
     await link.click();
     await staff.getByText(name).first().waitFor();
     await link.getByText('newly paid').waitFor({ state: 'detached' });
@@ -70,7 +70,7 @@ describe.each(
     await visitor.getByLabel(/^Last name/i).fill(where);
     await visitor.getByLabel(/^Email \*/).fill('baraka@mail.example');
     await visitor.getByRole('textbox', { name: 'Message' }).fill('Is the mango one back?');
-    // Here, too, while it is sent.
+    // The test waits for this toast while the message is sent, too.
     const read = async () => {
       await message(staff, 'New inquiry').waitFor();
       await staff.getByRole('button', { name: 'Read', exact: true }).click();
@@ -114,7 +114,7 @@ longStory('a staff member without rights receives nothing more', async ({ newVis
   await enterAsStaff(shop, watcher, '/admin/dashboard');
   await Promise.all([isLive(staff), isLive(watcher)]);
   await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
-  // Records everything that the screen of the former staff member shows, also after it has gone.
+  // Records everything that the screen of the former staff member shows, even briefly.
   await staff.evaluate(() => {
     const shown: string[] = [];
     Object.assign(window, { shown });
@@ -184,7 +184,7 @@ longStory('a toast does not cover what the keyboard has focused', async ({ newVi
       return button !== undefined && shown !== undefined && button.bottom <= shown.top;
     });
   await until(isClear, 'the status button is above the toast');
-  // And the next ones, while the toast is shown.
+  // The next orders arrive while the toast is shown.
   await page.keyboard.press('Tab');
   await until(isClear, 'the link beside it is above the toast');
   await page.keyboard.press('Tab');

@@ -1,9 +1,9 @@
-// Members of staff for the stories: accounts of their own, and their way in.
+// Creates staff accounts for the stories and signs them in.
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';
 
-/** What these helpers need to know about a shop. */
+/** The URL and keys of a shop. */
 export type Shop = Pick<OpenShop, 'url' | 'keys'>;
 
 export interface Account {
@@ -12,7 +12,7 @@ export interface Account {
   password: string;
 }
 
-/** Asks the shop's services with the secret key, as its owner's own programs may. */
+/** Sends a request with the secret key. */
 export async function asOwner(shop: Shop, path: string, method: string, body?: unknown): Promise<Response> {
   const { secret } = await shop.keys();
   const answer = await fetch(`${shop.url}${path}`, {
@@ -32,8 +32,8 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
 let made = 0;
 
 /**
- * An account of its own for a test.
- * @param label part of its address; tests in several processes before one shop give their own
+ * Creates an account for a test.
+ * @param label part of the email address; must be unique where several processes share one shop
  */
 export async function makeAccount(
   shop: Shop,
@@ -64,7 +64,7 @@ export async function fillSignIn(
   await signInButton(page).click();
 }
 
-/** Leads to the dashboard. */
+/** Signs in with the form and waits for the dashboard. */
 export async function signIn(shop: Shop, page: Page, account: Account): Promise<void> {
   await page.goto(`${shop.url}/admin/login`);
   await fillSignIn(page, account);
@@ -72,7 +72,7 @@ export async function signIn(shop: Shop, page: Page, account: Account): Promise<
   await page.getByText(`Welcome, ${account.email}`).waitFor();
 }
 
-/** What the sign-in form would get: for stories that are not about signing in. */
+/** Signs in without the form, for stories about other screens. */
 export async function sessionOf(shop: Shop, { email, password }: Account): Promise<{ access_token: string }> {
   const { publishable } = await shop.keys();
   const answer = await fetch(`${shop.url}/auth/v1/token?grant_type=password`, {
@@ -85,14 +85,14 @@ export async function sessionOf(shop: Shop, { email, password }: Account): Promi
 }
 
 /**
- * Makes a member of staff, who is signed in when the page is opened next.
- * @param path opens a screen of the panel at once
+ * Creates a staff member and stores its session in the browser.
+ * @param path screen to open
  */
 export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promise<Account> {
   const account = await makeAccount(shop);
   const session = await sessionOf(shop, account);
   await page.addInitScript((kept) => {
-    // Once: what the panel makes of it afterwards is the panel's.
+    // Only on the first page, because the panel may change or remove the stored session.
     if (sessionStorage.getItem('entered')) return;
     sessionStorage.setItem('entered', 'yes');
     localStorage.setItem('jani.staff', kept);
@@ -101,7 +101,7 @@ export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promi
   return account;
 }
 
-/** Calls a procedure with the rights of a member of staff. */
+/** Calls a procedure as a staff member. */
 export async function askAsStaff(
   shop: Shop,
   procedure: string,
@@ -123,9 +123,9 @@ export async function askAsStaff(
   expect(answer.ok, `${procedure}: ${answer.status}`).toBe(true);
 }
 
-/** Presses a button that news from the live channel may take away before; what it leads to is there in the end. */
+/** Presses a button that a live update may remove first; the outcome is the same. */
 export async function pressUnlessTaken(button: Locator, outcome: Locator): Promise<void> {
-  // A click that is still waiting when the outcome is there would press the button later.
+  // A click that is still pending when the outcome appears would press the button later.
   await until(async () => {
     if (await outcome.isVisible()) return true;
     await button.click({ timeout: 1000 }).catch(() => {});
@@ -137,7 +137,7 @@ export async function pressUnlessTaken(button: Locator, outcome: Locator): Promi
 export const statusButton = (within: Page | Locator, label: string): Locator =>
   within.getByRole('button', { name: `${label}: ` });
 
-/** Chooses a status from its menu, and confirms where the panel asks. */
+/** Selects a status from its menu, and confirms where the panel requires it. */
 export async function chooseStatus(button: Locator, status: string, confirm?: string): Promise<void> {
   const page = button.page();
   await button.click();

@@ -1,4 +1,4 @@
-// Staff look after the orders: found among many, opened whole, their status set; two members at one order.
+// Staff search and open orders and set their status, also with two staff members at the same order.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Locator, Page } from 'playwright-core';
@@ -20,7 +20,7 @@ beforeAll(async () => {
     stock_quantity: 500,
   });
   [product] = (await answer.json()) as [typeof product];
-  // Older than what the stories order, so that they stand at the end of every list.
+  // Older than the orders of the stories, so that they come last in every list.
   await asOwner(
     shop,
     '/rest/v1/orders',
@@ -55,7 +55,7 @@ async function orderNow(id: string): Promise<Order> {
   if (!order) throw new Error('there is no such order');
   return order;
 }
-/** A customer orders two. */
+/** Places an order of two as a customer. */
 async function place(name: string, number = '0712345678', email = 'amina@example.com'): Promise<Order> {
   const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
     idempotency_key: randomUUID(),
@@ -71,7 +71,7 @@ async function place(name: string, number = '0712345678', email = 'amina@example
   });
   return orderNow(((await answer.json()) as { id: string }).id);
 }
-/** Pays as the payment dialog does, by a phone whose last digits choose how it ends. */
+/** Pays as the payment dialog does. The phone's last digits select the result. */
 async function pay(order: Order, phoneNumber: string): Promise<string> {
   const ask = async (body: unknown) =>
     (await asOwner(shop, '/functions/v1/mobile-money', 'POST', body)).json();
@@ -108,7 +108,7 @@ async function openOrders(page: Page, query = ''): Promise<void> {
   await page.goto(`${shop.url}/admin/orders${query}`);
   await page.getByRole('heading', { level: 1, name: 'Orders' }).waitFor();
 }
-/** Nothing fades any more. */
+/** Waits until all animations have finished. */
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
@@ -224,7 +224,7 @@ describe.each(
       await page.evaluate(async () => {
         for (let frame = 0; frame < 60; frame += 1) await new Promise(requestAnimationFrame);
       });
-      // A change of an order may reload the list once; a list that retries by itself would ask with every frame.
+      // A change of an order may reload the list once; a retry loop would send a request with every frame.
       expect(asked).toBeLessThan(4);
       await page.unroute('**/rest/v1/rpc/search_orders*');
       await page.getByRole('button', { name: 'Show more' }).click();
@@ -235,7 +235,7 @@ describe.each(
   story('an opened order shows all its details and its timeline', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const account = await enterAsStaff(shop, page);
-    // A customer with few orders: one who places many within an hour is not notified of each.
+    // A customer with few orders: customers with many orders per hour do not get a message for each.
     const email = `${payer}.whose.name.goes.on.and.on.and.on@a-company-of-many-words.example`;
     const order = await place(`Wanjiru ${where}`, `${payer}02222`, email);
     expect(await pay(order, `${payer}01032`)).toBe('failed');
@@ -258,7 +258,7 @@ describe.each(
       await Promise.all(
         ['Call', 'Chat', 'Mail', 'JJ-'].map(async (name) => [
           name,
-          // Not the messages in the timeline.
+          // Excludes the messages in the timeline.
           await dialog.getByRole('link', { name: new RegExp(`^${name}(?! sent)`) }).getAttribute('href'),
         ]),
       ),
@@ -302,7 +302,7 @@ describe.each(
         'Order placed',
       ]);
     await until(
-      // No text with the link: the prompts went to another phone than the order's.
+      // No text with the link, because the prompts went to a phone other than the order's.
       async () => (await entries()).filter(isMessage).length === 3,
       'the timeline shows the emails and texts about the order and its payment',
     );
@@ -317,11 +317,11 @@ describe.each(
     await chooseStatus(statusIn(dialog, order), 'Shipped');
     await toast(page, 'Order status updated successfully').waitFor();
     await timeline.getByText('Status set to Shipped').waitFor();
-    // Its delivery goes along with it, by the same hand.
+    // Its delivery changes with it, by the same staff member.
     await timeline.getByText('Delivery is in transit').waitFor();
     expect(await timeline.getByText(account.email).count()).toBe(2);
 
-    // The way back closes it; the address alone opens it.
+    // Back closes the dialog, and its URL opens it.
     await page.goBack();
     await dialog.waitFor({ state: 'detached' });
     expect(page.url()).toContain('/admin/orders?search=wanjiru');
@@ -357,7 +357,7 @@ describe.each(
       const [, other] = [await enterAsStaff(shop, first), await enterAsStaff(shop, second)];
       const query = `?search=${order.order_number}`;
       await openOrders(second, query);
-      // The first one receives nothing for a while, as on a bad connection.
+      // The first page receives no live updates for a while, as on a bad connection.
       await context.routeWebSocket(/realtime/, () => {});
       await openOrders(first, query);
       expect(await statusOf(first, order).textContent()).toBe('Pending');
@@ -379,7 +379,7 @@ describe.each(
       expect((await orderNow(order.id)).status).toBe('processing');
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 
-      // What was only on its way by courier keeps its word, though it cannot be chosen.
+      // A status that only couriers set is still shown, although it cannot be selected.
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'out_for_delivery' });
       await until(
         async () => (await statusOf(second, order).textContent()) === 'Out For Delivery',
@@ -409,7 +409,7 @@ describe.each(
 
   longStory('a paid order that needs review stands out until it is resolved', async ({ newVisitor }) => {
     const { page } = await newVisitor();
-    // What a story before this one left undecided is counted, too.
+    // Includes the open cases of earlier stories.
     await asOwner(shop, '/rest/v1/orders?payment_status=eq.needs_review', 'PATCH', {
       payment_status: 'paid',
     });
@@ -471,7 +471,7 @@ describe.each(
     await rowIn(reviewed).getByText('Needs review', { exact: true }).waitFor();
     await rowIn(unpaid).getByText('Unpaid', { exact: true }).waitFor();
     if (!isPhone) {
-      // On a tablet the longest words about a payment leave the phone number free.
+      // On a tablet the longest payment text does not cover the phone number.
       await expect
         .poll(() =>
           rowIn(reviewed).evaluate((row) => {

@@ -1,4 +1,4 @@
-// Staff look after the catalogue: products with their pictures, and the categories. At both sizes, and two at a time.
+// Staff manage products, their images and categories, at both screen sizes and with two staff members at once.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,7 +34,7 @@ interface Product {
 }
 
 let made = 0;
-/** A product of its own for a story. */
+/** Creates a product for a story. */
 async function makeProduct(name: string, more: Partial<Product> = {}): Promise<Product> {
   made += 1;
   const answer = await asOwner(shop, '/rest/v1/products', 'POST', {
@@ -57,7 +57,7 @@ async function productNow(id: string): Promise<Product | undefined> {
 const change = (id: string, values: Partial<Product>) =>
   asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'PATCH', values);
 
-/** A customer orders one. */
+/** Places an order of one as a customer. */
 async function orderOf({ id, price }: Product): Promise<void> {
   await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
     idempotency_key: randomUUID(),
@@ -71,14 +71,14 @@ async function orderOf({ id, price }: Product): Promise<void> {
   });
 }
 
-/** What lies in storage. */
+/** Names of the stored images. */
 async function pictures(): Promise<string[]> {
   const path = '/storage/v1/object/list/product-images';
   const answer = await asOwner(shop, path, 'POST', { prefix: 'products', limit: 1000 });
   return ((await answer.json()) as { name: string }[]).map(({ name }) => name);
 }
 
-/** Puts a picture into storage; gives the address products keep. */
+/** Uploads an image; returns the URL for a product. */
 async function uploadAsOwner(name: string): Promise<string> {
   const { secret } = await shop.keys();
   const answer = await fetch(`${shop.url}/storage/v1/object/product-images/products/${name}`, {
@@ -97,7 +97,7 @@ const toast = (page: Page, text: string | RegExp) =>
   page.locator('[data-sonner-toast]').filter({ hasText: text });
 const pickPicture = (page: Page, name: string, mimeType: string, buffer: Buffer) =>
   page.getByLabel('Image file').setInputFiles({ name, mimeType, buffer });
-/** A field of the open dialog; those that are required have a star behind their name. */
+/** A field of the open dialog; labels of required fields end with a star. */
 const field = (page: Page, label: string) => dialogOf(page).getByLabel(new RegExp(`^${label}( \\*)?$`));
 const problemOf = async (page: Page, label: string) => {
   const described = (await field(page, label).getAttribute('aria-describedby')) ?? '';
@@ -109,7 +109,7 @@ async function openProducts(page: Page): Promise<void> {
   await page.getByRole('heading', { level: 1, name: 'Products' }).waitFor();
   await page.getByLabel('Products', { exact: true }).getByText('KES').first().waitFor();
 }
-/** Opens the dialog by its address: 'new=1' or 'edit=…'. */
+/** Opens the dialog by its query string: 'new=1' or 'edit=…'. */
 async function openProductDialog(page: Page, query: string): Promise<void> {
   await page.goto(`${shop.url}/admin/products?${query}`);
   await field(page, 'Product Name').waitFor();
@@ -151,7 +151,7 @@ describe.each(
     await rowOf(page, 'Meru Gold Tamarind').getByText('Out of stock').waitFor();
     const mango = rowOf(page, 'Embu Fresh Mango').filter({ hasText: 'KES 950' });
     await mango.getByText('KES 950', { exact: true }).waitFor();
-    // A card took 250 px of a phone.
+    // A former card was 250 px high on a phone.
     expect((await mango.boundingBox())?.height).toBeLessThanOrEqual(120);
     await expectAccessible(page);
 
@@ -311,7 +311,7 @@ describe.each(
       expect(rendered.headers.get('content-type')).toBe(type);
       await rendered.arrayBuffer();
     }
-    // Where nothing renders pictures, they come as they were uploaded.
+    // Without image rendering, the shop serves the uploaded image.
     await customer.route('**/storage/v1/render/**', (route) => route.fulfill({ status: 400 }));
     await customer.reload();
     await until(async () => {
@@ -341,7 +341,7 @@ describe.each(
       Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
     );
     await dialogOf(page).getByText('This kind of image is not accepted.').waitFor();
-    // As a file: as a buffer it would take its way through the browser's protocol.
+    // A file, because a buffer would be sent over the DevTools protocol.
     const large = join(await mkdtemp(join(tmpdir(), 'jani-large-')), 'large.png');
     await writeFile(large, Buffer.alloc(25 * 1024 * 1024 + 1));
     await page.getByLabel('Image file').setInputFiles(large);
@@ -374,7 +374,7 @@ describe.each(
       'the picture is not sent twice',
     ).toEqual([]);
 
-    // What was sent for a product that is given up does not stay behind.
+    // The image of a discarded product is removed from storage.
     await dialogOf(page).waitFor({ state: 'detached' });
     const before = await pictures();
     await openProductDialog(page, 'new=1');
@@ -395,7 +395,7 @@ describe.each(
     const { page } = await newVisitor({ expectedFailures: /could not be prepared/ });
     await enterAsStaff(shop, page);
     await openProductDialog(page, 'new=1');
-    // Noise hardly shrinks as a file, like grass and drops on a cold bottle.
+    // Noise hardly compresses, like a photo with many details.
     const photo = await sharp({
       create: {
         width: 3000,
@@ -412,7 +412,7 @@ describe.each(
     await pickPicture(page, 'IMG_0001.HEIC', 'image/heic', Buffer.from('ftypheic'));
     await dialogOf(page).getByText('This browser cannot open HEIC photos.').waitFor();
     await expectAccessible(page, 'a photo that cannot be read');
-    // A browser that can decode the photo reads its bytes and not its name: it is uploaded as a JPEG.
+    // The browser detects the format from the bytes, not the name, and uploads the photo as a JPEG.
     await pickPicture(page, 'IMG_0003.HEIC', 'image/heic', photo);
     await dialogOf(page).getByText('IMG_0003.jpg').waitFor();
     await pickPicture(page, 'IMG_0002.JPG', 'image/jpeg', photo);
@@ -561,7 +561,7 @@ describe.each(
       await dialogOf(page).waitFor({ state: 'detached' });
       expect(await productNow(product.id)).toMatchObject({ stock_quantity: 60 });
 
-      // An answer that is lost on its way is no conflict with oneself.
+      // A lost answer does not cause a conflict with the staff member's own change.
       await openProductDialog(page, `edit=${product.id}`);
       await field(page, 'Product Tagline').fill('Saved twice');
       await page.route('**/rest/v1/products?*', async (route) => {
@@ -607,7 +607,7 @@ describe.each(
     await row.getByText('Active', { exact: true }).waitFor();
     await until(async () => (await productNow(product.id))?.is_active === true, 'it is active');
 
-    // The connection to the database breaks: what was shown at once is taken back.
+    // The database connection fails: the optimistic update is reverted.
     await page.route('**/rest/v1/products?*', (route) =>
       route.request().method() === 'PATCH'
         ? route.fulfill({ status: 500, json: { code: 'XX000', message: 'The disk is full' } })
@@ -618,7 +618,7 @@ describe.each(
     await row.getByText('Active', { exact: true }).waitFor();
     await page.unroute('**/rest/v1/products?*');
 
-    // Someone else is faster by the time of one request.
+    // Another staff member saves first.
     await page.route('**/rest/v1/products?*', async (route) => {
       if (route.request().method() === 'PATCH') await change(product.id, { is_active: false });
       await route.continue();
@@ -675,7 +675,7 @@ describe.each(
       'the keyboard goes on at the page',
     );
 
-    // Its picture stays as long as another product shows it.
+    // The image stays in storage while another product uses it.
     expect((await fetch(`${shop.url}${picture}`)).status).toBe(200);
     await page.getByRole('button', { name: `Delete Twin ${size}` }).click();
     await dialogOf(page).getByText('No order contains it.').waitFor();
@@ -731,7 +731,7 @@ describe.each(
       const listed = await shopPage('/shop');
       return !listed.includes(`value="${after}"`) && listed.includes(product.name);
     }, 'the shop offers the category no more, but still its product');
-    // An edit of its product does not take it out of the category.
+    // Editing a product does not remove it from its category.
     await page.goto(`${shop.url}/admin/products?edit=${product.id}`);
     await field(page, 'Category')
       .locator('option', { hasText: `${after} (inactive)` })

@@ -1,4 +1,4 @@
-// Staff compare their books with M-PESA's: unknown, duplicate and differing payments, and how they resolve them.
+// Staff reconcile the shop's payments with M-PESA's and resolve unknown, duplicate and differing payments.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
@@ -48,7 +48,7 @@ async function placeOrder(name: string): Promise<Order> {
   const found = await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET');
   return ((await found.json()) as Order[])[0] as Order;
 }
-/** Pays from the menu of a phone; gives the receipt. */
+/** Pays from the M-PESA menu of a phone; returns the receipt number. */
 async function payByHand(reference: string, amount = 951): Promise<string> {
   const answer = await fetch(`${shop.simulatorUrl}/simulator/payments`, {
     method: 'POST',
@@ -70,7 +70,7 @@ const paymentOf = async ({ id }: Order) =>
     }[]
   )[0]?.payment_status;
 
-/** The screen shows one day of Nairobi: a story that makes payments begins after midnight rather than just before. */
+/** Waits for midnight in Nairobi if it is near, because the screen shows a single day. */
 const untilTheDayLasts = (seconds: number) =>
   until(
     async () => {
@@ -81,13 +81,13 @@ const untilTheDayLasts = (seconds: number) =>
     (seconds + 10) * 1000,
   );
 
-/** The row, or the card, of a receipt. */
+/** The row or card of a receipt. */
 const rowOf = (page: Page, receipt: string) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Payments"] > li').filter({ hasText: receipt });
 const toast = (page: Page, text: string | RegExp) =>
   page.locator('[data-sonner-toast]').filter({ hasText: text });
 
-// One after the other: the sums are those of the whole shop.
+// Sequential, because the sums cover the whole shop.
 story.for([
   ['on a desktop', desktop],
   ['on a phone', phone],
@@ -121,7 +121,7 @@ story.for([
     await page.getByRole('option', { name: /^To decide \([1-9]/ }).waitFor({ state: 'attached' });
     await expectAccessible(page, 'a day with differences');
 
-    // Given to the order it was for.
+    // Staff match the payment to its order.
     await rowOf(page, lost)
       .getByRole('button', { name: `Assign to an order ${lost}` })
       .click();
@@ -145,7 +145,7 @@ story.for([
     await dialog.waitFor({ state: 'hidden' });
     await rowOf(page, lost).getByRole('link', { name: unknown.order_number }).waitFor();
 
-    // The second payment goes back, asked for once more before.
+    // Staff return the duplicate payment after a confirmation.
     await rowOf(page, double)
       .getByRole('button', { name: `Send back ${double}` })
       .click();
@@ -158,7 +158,7 @@ story.for([
       .getByText(/^(Refund|Sent back)/)
       .waitFor();
 
-    // Rent is not an order; the staff member who said so can undo it.
+    // Staff mark a rent payment as unrelated, and can undo it.
     await rowOf(page, rent)
       .getByRole('button', { name: `Details of ${rent}` })
       .click();
@@ -172,7 +172,7 @@ story.for([
     await other.getByRole('button', { name: 'Open again' }).waitFor();
     await other.getByRole('listitem').filter({ hasText: 'Noted as not an order' }).nth(1).waitFor();
 
-    // After all it was sent back, from the phone of the till.
+    // Later the payment was returned from the till's phone.
     await other.getByRole('button', { name: 'Open again' }).click();
     await other.getByRole('button', { name: 'I already refunded it' }).click();
     await other.getByLabel('Receipt of the refund').fill('UKL');
@@ -191,7 +191,7 @@ story.for([
     await page.goBack();
     await other.waitFor({ state: 'hidden' });
 
-    // Found by kind, and taken along as a file.
+    // Filtered by kind, and exported as a file.
     await page.getByLabel('Show').selectOption('double');
     await rowOf(page, good).waitFor({ state: 'detached' });
     await rowOf(page, double).waitFor();
@@ -204,7 +204,7 @@ story.for([
     expect(file).toContain(`,${double},Double,no,`);
     expect(file).not.toContain(good);
 
-    // An empty day says so; the range shows which days have something to resolve.
+    // An empty day has a message; the range shows the days with open cases.
     await page.getByLabel('Show').selectOption('');
     await page.getByRole('button', { name: 'The day before' }).click();
     await page.getByText('No payments on this day').waitFor();

@@ -1,4 +1,4 @@
-// Money goes back to customers, above the limit by two members; and the page on which staff try the payments out.
+// Refunds, with a second approval above the limit, and the payment test page of staff.
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
@@ -37,7 +37,7 @@ async function orderNow(id: string): Promise<Order> {
   if (!order) throw new Error('there is no such order');
   return order;
 }
-/** An order that was paid, and cancelled since. */
+/** Creates an order that was paid and then cancelled. */
 async function paidAndCancelled(quantity: number, phoneNumber: string): Promise<Order> {
   const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
     idempotency_key: randomUUID(),
@@ -175,7 +175,7 @@ describe.each(
       await dialog.getByText(receipt).first().waitFor();
       expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
 
-      // M-PESA had said that it failed, and sends it all the same.
+      // M-PESA reported a failure but executes the reversal.
       const [failed] = (await (
         await asOwner(
           shop,
@@ -245,7 +245,7 @@ describe.each(
   );
 
   story('wrong settings pause the prompts; staff are notified and resume them', async ({ newVisitor }) => {
-    // However this ends: other stories need prompts.
+    // Restored in any case, because other stories need prompts.
     onTestFinished(() => askAsStaff(shop, 'resume_prompts'));
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);

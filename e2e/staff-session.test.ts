@@ -1,4 +1,4 @@
-// A session that ends elsewhere: the sign-in dialog comes by itself, nothing typed is lost, and former staff see nothing more.
+// A session that ends elsewhere: the sign-in dialog opens, typed text stays, and former staff lose access.
 import type { Browser, Page, WebSocket } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 
-/** What a screen asks for while its session ends. */
+/** Requests of a screen while its session ends. */
 const refusals = /40[136] .*\/(auth|rest)\/v1\/|This account is not admin, or not active/;
 
 /** Signs the account out everywhere, as from another device. */
@@ -105,7 +105,7 @@ describe.each(
       const name = `Kamau ${where}`;
       const number = await placeOrder(name);
       const { page } = await newVisitor({ expectedFailures: new RegExp(`${refusals.source}|WebSocket`) });
-      // Nothing announces the end here.
+      // No event announces the end of this session.
       await page.routeWebSocket(/\/realtime\/v1/, (socket) => void socket.close());
       const account = await enterAsStaff(shop, page, `/admin/orders?search=${encodeURIComponent(name)}`);
       const status = statusButton(page, `Status of ${number}`);

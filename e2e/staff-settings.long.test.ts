@@ -1,4 +1,4 @@
-// The settings in the hands of staff: checked, saved, seen by customers at once, and kept whole between two members.
+// Staff edit the settings: validation, immediate effect for customers, and conflicts between two staff members.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -33,7 +33,7 @@ const saved = (page: Page) => page.getByText('Settings saved successfully');
 const settings = async (): Promise<Record<string, unknown>> =>
   ((await (await asOwner(shop, '/rest/v1/store_settings', 'GET')).json()) as Record<string, unknown>[])[0] ??
   {};
-/** Back to what a new shop has. */
+/** Restores the default settings. */
 const reset = () =>
   asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', {
     store_name: 'Jani Juice',
@@ -82,7 +82,7 @@ story.for(sizes)(
     expect(await customer.getByRole('link', { name: /on Instagram/ }).count()).toBe(1);
     expect(await customer.locator('a[href="https://wa.me/254711222333"]').count()).toBeGreaterThan(0);
 
-    // Toasts stay as long as the pointer is on them.
+    // Toasts stay while the pointer is on them.
     await page.mouse.move(0, 0);
     await saved(page).waitFor({ state: 'hidden' });
     await field(page, 'Delivery fee (KES)').fill('0');
@@ -161,7 +161,7 @@ story.for(sizes)(
     await save(second).click();
     await saved(second).waitFor();
 
-    // Whether or not the first received the change: overwriting it is not possible.
+    // The first staff member cannot overwrite the change, whether or not the page received it.
     const panel = first.getByRole('alert').filter({ hasText: 'Someone else changed the settings' });
     await pressUnlessTaken(save(first), panel);
     await panel.getByText('Delivery fee is now “20”, it was “1”. Yours: “10”.').waitFor();
@@ -182,7 +182,7 @@ story.for(sizes)(
       reservation_minutes: 30,
     });
 
-    // Who has typed nothing sees the others' changes by themselves.
+    // An unchanged form shows the changes of others without a reload.
     await expect.poll(() => field(second, 'Store name').inputValue()).toBe('First House');
   },
 );

@@ -146,14 +146,14 @@ inLongRun(describe)('the panel', () => {
   });
 
   story('signing out in one tab signs out the other', async ({ newVisitor }) => {
-    // The other tab may be asking who it is at that very moment.
+    // The other tab may be checking its session at the same time.
     const { page, context } = await newVisitor({ expectedFailures: sessionGone });
     const account = await makeAccount(shop, 'staff');
     await signIn(shop, page, account);
     const second = await context.newPage();
     await second.goto(`${shop.url}/admin/orders`);
     await second.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
-    // A fragment in the URL, as keyboard users leave it there, makes no difference.
+    // A fragment in the URL, for example from the skip link, has no effect.
     await second.getByRole('link', { name: 'Skip to content' }).focus();
     await second.keyboard.press('Enter');
     await second.waitForURL('**/admin/orders#main');
@@ -162,7 +162,7 @@ inLongRun(describe)('the panel', () => {
     await ended.waitFor();
     expect(await second.getByRole('heading', { name: 'Orders' }).count()).toBe(0);
 
-    // A session that begins in one tab is the others' as well.
+    // A session that begins in one tab applies to the others, too.
     await signIn(shop, page, account);
     await ended.waitFor({ state: 'detached' });
     await second.goto(`${shop.url}/admin/products?new=1`);
@@ -186,7 +186,7 @@ inLongRun(describe)('the panel', () => {
       await signInButton(page).waitFor();
       await expectAccessible(page);
       await signIn(shop, page, await makeAccount(shop, 'staff'));
-      // The other screens are looked at in the stories about them.
+      // The stories of the other screens check those.
       await page.goto(`${shop.url}/admin/account`);
       await page.getByRole('heading', { level: 1 }).waitFor();
       await expectAccessible(page);
@@ -198,7 +198,7 @@ inLongRun(describe)('the second factor', () => {
   const codeFor = (secret: string, at = Date.now()) =>
     new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at });
 
-  /** Adds an authenticator app to the account that is signed in; gives its secret. */
+  /** Adds an authenticator app to the current account; returns its secret. */
   async function addApp(page: Page): Promise<string> {
     await page.goto(`${shop.url}/admin/account`);
     await page.getByRole('button', { name: 'Add an authenticator app' }).click();
@@ -226,7 +226,7 @@ inLongRun(describe)('the second factor', () => {
 
     await fillSignIn(page, account);
     await page.getByLabel(/^Code from your authenticator app/).waitFor();
-    // The password alone opens neither a screen nor a table.
+    // The password alone gives access to neither screens nor tables.
     await page.goto(`${shop.url}/admin/orders`);
     await page.waitForURL('**/admin/login');
     await page.getByLabel(/^Code from your authenticator app/).waitFor();
@@ -246,7 +246,7 @@ inLongRun(describe)('the second factor', () => {
     expect(await page.evaluate(() => document.activeElement?.textContent), 'the focus stays').toBe(
       'Continue',
     );
-    // The code that confirmed the app is used up; the next one is good already.
+    // The code that confirmed the app is used up; the next one is already valid.
     await page.getByLabel(/^Code from your authenticator app/).fill(codeFor(secret, Date.now() + 30_000));
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.waitForURL('**/admin/dashboard');
@@ -297,7 +297,7 @@ inLongRun(describe)('the password', () => {
   async function askForLink(page: Page, email: string): Promise<void> {
     await page.goto(`${shop.url}/admin/login`);
     await page.getByRole('link', { name: 'Forgot password?' }).click();
-    // The page before it has a field of that name, too.
+    // The previous page has a field with this label, too.
     await page.waitForURL('**/admin/reset-password');
     await page.getByRole('button', { name: 'Send the link' }).waitFor();
     await page.getByLabel(/^Email/).fill(email);

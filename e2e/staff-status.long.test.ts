@@ -1,4 +1,4 @@
-// What only a browser and the passing of time show of a change of status; its behaviour is in web/admin/orders/order-status.test.tsx.
+// Status changes in a real browser over time. Component tests: web/admin/orders/order-status.test.tsx.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -108,7 +108,7 @@ describe('after 15 seconds', () => {
       await isShown(page, undone, 'Processing');
       await chooseStatus(statusOf(page, reloaded), 'Shipped');
       await undoButton(page, reloaded).waitFor();
-      // Closing the page loses the button and not the message.
+      // After the page is closed, the undo button is gone but the message is still sent.
       const other = await context.newPage();
       await other.goto(`${shop.url}/admin/orders/${till.id}`);
       await page.close();

@@ -1,5 +1,5 @@
-// Beyond a first visit: paying later, ordering again, handing a link on, finding the shop, reading it without a network,
-// and paying by hand.
+// Beyond a first visit: paying later, ordering again, sharing a link, search engines, offline use,
+// and manual payment.
 import type { Browser, Page } from 'playwright-core';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
@@ -89,7 +89,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
           .inputValue(),
       ).toBe(shopper.location);
       expect(await dialogOf(page).getByRole('status').first().textContent()).toBe('2');
-      // One more order of the same, in one tap from here.
+      // Orders the same again with one tap.
       await placeOrderButton(page).click();
       await payButton(page).waitFor();
       expect(await trackingNumberIn(page)).not.toBe(number);
@@ -295,7 +295,7 @@ describe('search engines and shared links', () => {
     }
     expect(manifest.icons).toContainEqual(expect.objectContaining({ sizes: '512x512', purpose: 'maskable' }));
     for (const { url } of manifest.shortcuts) expect((await fetch(new URL(url, shop.url))).status).toBe(200);
-    // What Chrome itself has against installing it.
+    // Chrome's own installability errors.
     const session = await page.context().newCDPSession(page);
     const { errors } = await session.send('Page.getAppManifest');
     expect(errors).toEqual([]);
@@ -308,7 +308,7 @@ describe('search engines and shared links', () => {
 describe('offline', () => {
   const offline = {
     mayKeepPages: true,
-    // Images not scrolled to are not stored; that they are missing is no error.
+    // Images that were not scrolled into view are not stored, and their absence is not an error.
     expectedFailures:
       /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_FAILED .*\/art\/|Failed to fetch|WebSocket|503/,
   };
@@ -323,14 +323,14 @@ describe('offline', () => {
     const { page, context } = await newVisitor(offline);
     await page.goto(`${shop.url}/shop`);
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
-    // Nothing is spent on it while the first page is looked at.
+    // The service worker loads nothing while the first page loads.
     expect(await page.evaluate(() => navigator.serviceWorker.getRegistration().then(Boolean))).toBe(false);
     await page.locator('a[href="/shop/mango-can"]').first().click();
     await page.getByRole('heading', { level: 1 }).waitFor();
     await isKept(page, '/shop/mango-can');
     for (const path of ['/', '/shop']) await isKept(page, path);
     await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
-    // As long as there is a network, a page is the one of this moment.
+    // With a network, pages are current.
     await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
     await until(
       async () => (await (await fetch(`${shop.url}/shop/mango-can`)).text()).includes('888.00'),
@@ -375,7 +375,7 @@ describe('offline', () => {
     await page.getByRole('link', { name: 'Try again' }).click();
     await page.getByRole('button', { name: 'Order Now' }).waitFor();
 
-    // The same where the phone has a network and the shop is away.
+    // The same when the phone has a network but the shop is unreachable.
     await shop.kill();
     await page.goto(`${shop.url}/shop`);
     await page.getByText(/^The shop cannot be reached right now\./).waitFor();
@@ -421,7 +421,7 @@ describe('offline', () => {
         expect(await filesOfTheOldOne()).toBeGreaterThan(0);
 
         front.replace();
-        // The dialog's code went away with its version: the form has a page of its own.
+        // The new build removed the dialog's code, so the form opens as a page.
         await page.getByRole('button', { name: 'Order Now' }).click();
         await page.waitForURL('**/shop/mango-can/order?quantity=1');
         await page.getByRole('heading', { name: 'Your order' }).waitFor();
@@ -575,7 +575,7 @@ describe('paying by hand', () => {
     await page.waitForURL(`**/track-order/${number}`);
     await page.getByRole('heading', { name: 'Waiting for your payment' }).waitFor();
     await page.getByText(/Please don't pay again/).waitFor();
-    // Also after a reload. Only who comes without having said so is asked to pay.
+    // Also after a reload. Only customers who did not choose to pay later see the payment dialog.
     await page.reload();
     await page.getByRole('heading', { name: 'Waiting for your payment' }).waitFor();
     const offering = await context.newPage();

@@ -1,4 +1,4 @@
-// The first moments of a visit on a slow connection: what is loaded when, and that every tap is handled.
+// A first visit on a slow connection: the loading order, and taps before hydration.
 import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
@@ -19,7 +19,7 @@ afterAll(async () => {
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** Holds requests back until released. */
+/** Delays requests until released. */
 async function holdBack(page: Page, what: RegExp): Promise<{ asked: string[]; letGo(): void }> {
   const asked: string[] = [];
   let letGo = () => {};
@@ -57,7 +57,7 @@ describe('a tap before hydration', () => {
     await more.tap();
     await more.tap();
     await page.getByRole('button', { name: 'Order Now' }).tap();
-    // The first of them had the scripts asked for; none has come.
+    // The first tap requested the scripts; none has arrived.
     await expect.poll(() => code.asked.length).toBeGreaterThan(3);
     expect(await page.getByRole('dialog').count()).toBe(0);
     code.letGo();
@@ -87,7 +87,7 @@ describe('a tap before hydration', () => {
     await page.getByLabel('Sort by').selectOption('Price');
     await page.getByRole('button', { name: 'Filters 1 chosen' }).waitFor();
     expect(await page.getByRole('heading', { name: 'Filters' }).isVisible()).toBe(true);
-    // Back closes it as it closes any other, and what was chosen stays.
+    // Back closes it like any other dialog, and the selection stays.
     await page.evaluate(() => void setTimeout(() => window.history.back()));
     await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
     await page.waitForURL(/\/shop\?sort=price/);
@@ -99,7 +99,7 @@ describe('a tap before hydration', () => {
     await page.goto(`${shop.url}/`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: 'Menu' }).tap();
     await page.getByRole('dialog').getByRole('link', { name: 'Delivery' }).tap();
-    // Its scripts are held back too, and may keep it from ever being loaded.
+    // Its scripts are delayed, too, so the load event may never fire.
     await page.waitForURL('**/delivery', { waitUntil: 'commit' });
   });
 });
@@ -141,7 +141,7 @@ describe('the scripts of a storefront page', () => {
     const routes = await (await fetch(`${shop.url}${list}`)).text();
     expect(routes).toContain('storefront/shop/shop-page');
     expect(routes).not.toContain('admin');
-    // Classes that only staff screens have.
+    // Classes that only staff screens use.
     expect(html).not.toContain('.staff-drawer');
     expect(html).not.toMatch(/<link rel="stylesheet"/);
     const [, staffSheet] =
@@ -161,7 +161,7 @@ describe('a first visit on a slow line', () => {
       const later =
         /dialog|toast|\/(?:store|live|module|dist)-|chart|staff|admin|payment|schema|tracking-p|nothing-found/;
       expect(visit.requests.filter(({ kind, path }) => kind === 'Script' && later.test(path))).toEqual([]);
-      // Each of these shares the line with the largest picture: the page, two fonts, and at most two images.
+      // These share the bandwidth with the largest image: the page, two fonts, and at most two images.
       const first = visit.requests.slice(
         0,
         visit.requests.findIndex(({ kind }) => kind === 'Script'),
@@ -182,7 +182,7 @@ describe('a first visit on a slow line', () => {
   longStory('loads images far below after hydration', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
-    // Scripts that are held back may keep the page from ever being loaded.
+    // With delayed scripts the load event may never fire.
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
     await expect.poll(() => code.asked.length).toBeGreaterThan(3);
@@ -190,7 +190,7 @@ describe('a first visit on a slow line', () => {
     code.letGo();
     await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
     await page.locator('html:not([data-unpainted])').waitFor();
-    // What the page came without is there.
+    // The deferred content has arrived.
     expect(await page.locator('link[rel="icon"]').count()).toBe(1);
     expect(await page.getAttribute('link[rel="icon"]', 'href')).toBe('/favicon.svg');
     expect(await page.locator('link[rel="manifest"]').count()).toBe(1);

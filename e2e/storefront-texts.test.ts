@@ -1,5 +1,5 @@
-// Every text that the specification gives the storefront (its sections 2, 5, 8 and 9), on the screen and in the state where
-// it belongs.
+// Every text that the specification prescribes for the storefront (sections 2, 5, 8 and 9), on its screen and in its
+// state.
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -19,7 +19,7 @@ afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** A text as it is written, or where else it is. */
+/** A prescribed text, or its locator. */
 type Shown = string | ((page: Page) => Locator);
 
 const heading =
@@ -46,7 +46,7 @@ const hint =
   (text: string): Shown =>
   (page) =>
     page.getByPlaceholder(text, { exact: true });
-/** A toast, and that nothing else is in it. */
+/** A toast with exactly this text. */
 const toast =
   (title: string, text: string): Shown =>
   (page) =>
@@ -68,7 +68,7 @@ async function expectShown(page: Page, shown: readonly Shown[]): Promise<void> {
 const dialogOf = (page: Page) => page.getByRole('dialog');
 const brokenOff = /ERR_FAILED|Failed to fetch/;
 
-/** What the services answer is changed on its way to the browser; null breaks it off. */
+/** Changes the services' responses to the browser; null aborts them. */
 async function answerWith(page: Page, address: string, status: number | null, json?: unknown): Promise<void> {
   await page.unroute(address);
   await page.route(address, (route) => (status === null ? route.abort() : route.fulfill({ status, json })));
@@ -354,7 +354,7 @@ inLongRun(describe)('on a phone', () => {
         return above !== null && below !== null && above.y + above.height <= below.y;
       }, 'the message lies above the dialog');
       await expectAccessible(page, 'order, invalid');
-      // Out of the dialog that holds the focus, and back.
+      // The focus leaves the dialog and returns.
       await page.keyboard.press('Alt+t');
       for (const _ of ['the message', 'its button']) await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
@@ -424,7 +424,7 @@ inLongRun(describe)('on a phone', () => {
       if (route.request().postDataJSON().action === 'initiate')
         return route.fulfill({ json: { success: true, checkoutRequestId: 'ws_CO_1' } });
       questions += 1;
-      // A question without an answer ends nothing: it is asked again.
+      // A status query without an answer does not end the payment: the page polls again.
       return questions === 1 ? route.abort() : route.fulfill({ json: { payment } });
     });
     await payButton(page).click();
@@ -503,7 +503,7 @@ inLongRun(describe)('on a phone', () => {
         method: 'PATCH',
         headers: { apikey: secret, 'content-type': 'application/json' },
         body: JSON.stringify({
-          // The word that staff use for it.
+          // The label of the status in the staff panel.
           status: status === 'out_for_delivery' ? 'shipped' : status,
           delivery_notes: 'Ring twice',
         }),
@@ -624,7 +624,7 @@ inLongRun(describe)('visible numbers', () => {
       await later(1000, 3);
       await page.getByRole('button', { name: 'Play slides' }).waitFor();
       await later(20_000, 3);
-      // On the slide itself, not only on what it is chosen by.
+      // On the slide itself, not only on its selector.
       await page.clock.resume();
       await page.getByRole('button', { name: 'Play slides' }).click();
       await page.getByRole('button', { name: 'Pause slides' }).waitFor();
@@ -643,7 +643,7 @@ inLongRun(describe)('visible numbers', () => {
     await page.getByRole('textbox', { name: 'Message' }).fill('Jambo');
     await page.route('**/contact.data*', (route) => route.abort());
     const toasts = page.locator('[data-sonner-toast]');
-    // When each came and went, by the clock of the page: this process may be busy with others.
+    // Appearance and removal times by the page's clock, because this process may be busy.
     await page.evaluate(() => {
       const times = { came: 0, went: 0 };
       Object.assign(window, { times });
@@ -687,7 +687,7 @@ inLongRun(describe)('visible numbers', () => {
         const target = page.getByRole('link', { name, exact: true }).last();
         await target.scrollIntoViewIfNeeded();
         await page.evaluate(() => scrollBy(0, 100));
-        // Who is about to press it has the next page on its way.
+        // Hovering or focusing the link prefetches the next page.
         await target.hover();
         await page
           .locator(`link[rel="modulepreload"][href*="/${code}-"]`)
@@ -724,7 +724,7 @@ inLongRun(describe)('visible numbers', () => {
         await quantity.blur();
         expect(await quantity.inputValue(), typed).toBe(meant);
       }
-      // Cleared and left empty.
+      // The field is cleared and stays empty.
       await quantity.fill('');
       await quantity.pressSequentially('250000');
       await page.getByRole('button', { name: 'Increase quantity' }).click();
@@ -765,7 +765,7 @@ inLongRun(describe)('visible numbers', () => {
   });
 });
 
-// The last one: afterwards this network may look nothing up for a while.
+// Runs last: afterwards the rate limit blocks lookups from this network for a while.
 longStory("a rejected lookup shows the service's message", async ({ newVisitor }) => {
   const { publishable } = await shop.keys();
   const guesses = Array.from({ length: 60 }, () =>

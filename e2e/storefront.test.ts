@@ -1,5 +1,5 @@
-// The storefront for everybody: by keyboard alone, with a screen reader, on the smallest phone, without scripts; and what
-// its addresses, filters and empty places show.
+// The storefront by keyboard alone, with a screen reader, on the smallest phone and without JavaScript; its URLs, filters
+// and empty states.
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
@@ -28,7 +28,7 @@ afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** The browser's own line about a page that is missing on purpose. */
+/** The browser's console message for an expected 404. */
 const missingPage = /404 \(Not Found\)/;
 
 const routes = [
@@ -56,7 +56,7 @@ const focusedText = (page: Page) =>
     return focused?.getAttribute('aria-label') ?? focused?.textContent?.trim() ?? '';
   });
 
-/** Waits until the focus is on what a screen reader would call so. */
+/** Waits until an element with this accessible name has the focus. */
 async function expectFocus(page: Page, called: string): Promise<void> {
   let found = '';
   const seek = async () => {
@@ -70,7 +70,7 @@ async function expectFocus(page: Page, called: string): Promise<void> {
 }
 
 describe('a visitor with only a keyboard', () => {
-  /** Tabs on until the focus is on what is meant. */
+  /** Presses Tab until the element has the focus. */
   async function tabTo(page: Page, role: 'button' | 'link' | 'textbox', name: string | RegExp) {
     const target = page.getByRole(role, { name }).first();
     await target.waitFor();
@@ -123,7 +123,7 @@ describe('a visitor with only a keyboard', () => {
     await dialogOf(page).waitFor();
     await expectFocus(page, 'dialog "Your order"');
 
-    // A form that is not right leads to the field that is wrong.
+    // An invalid form focuses the first invalid field.
     await tabTo(page, 'button', /^Place Order/);
     await page.keyboard.press('Enter');
     await expectFocus(page, 'textbox "Name" [invalid]');
@@ -238,7 +238,7 @@ describe.each(
     Object.assign(payment, { status: 'failed', result_code: '1032' });
     await dialogOf(page).getByText('Payment was cancelled. Please try again. ❌').waitFor();
     await expectClean('payment, failed');
-    // The prompt was sent, then its outcome was asked for, and asked for again.
+    // The requests: the prompt, then two status queries.
     const [, asked = 0, again = 0] = await page.evaluate(() =>
       performance
         .getEntriesByType('resource')
@@ -257,7 +257,7 @@ describe.each(
   });
 });
 
-/** The first thing to do on a screen. */
+/** The main action of a screen. */
 const firstAction: Record<string, (page: Page) => Locator> = {
   '/': (page) => page.getByRole('link', { name: 'Shop Now' }).first(),
   '/shop': (page) => page.getByRole('main').getByRole('searchbox'),
@@ -282,7 +282,7 @@ describe.each(
     ['1440 px', 1440, 1, 16],
   ]),
 )('at %s', (_, width, deviceScaleFactor, fontSize) => {
-  /** Pixels by which the page, a dialog or its body scrolls sideways. */
+  /** Horizontal overflow in px of the page, a dialog or its body. */
   const widerThanTheScreen = (page: Page) =>
     page.evaluate(() =>
       Math.max(
@@ -292,7 +292,7 @@ describe.each(
       ),
     );
 
-  /** Texts that reach beyond the screen, or beyond a box that hides what does not fit. */
+  /** Texts that extend beyond the screen, or are clipped by their box. */
   const cutOff = (page: Page) =>
     page.evaluate(() => {
       const found: string[] = [];
@@ -300,7 +300,7 @@ describe.each(
       for (let text = texts.nextNode(); text; text = texts.nextNode()) {
         const parent = text.parentElement;
         if (!text.textContent?.trim() || !parent?.checkVisibility({ visibilityProperty: true })) continue;
-        // For who listens to the page.
+        // Visible only to screen readers.
         if (parent.closest('[inert], [aria-hidden=true], [class*="sr-only"], noscript, script, option'))
           continue;
         const range = document.createRange();
@@ -309,7 +309,7 @@ describe.each(
         if (right - left === 0) continue;
         for (let box: Element | null = parent; box; box = box.parentElement) {
           const { overflowX, overflowY } = getComputedStyle(box);
-          // What scrolls can be reached.
+          // Scrollable content is reachable.
           if ([overflowX, overflowY].some((way) => way === 'auto' || way === 'scroll')) break;
           const edge = box.getBoundingClientRect();
           const isCut =
@@ -327,7 +327,7 @@ describe.each(
       return found;
     });
 
-  /** What lies over a control, at its middle or near its corners. */
+  /** The element that covers a control, at its centre or near its corners. */
   const liesOver = (control: Locator) =>
     control.evaluate((element) => {
       const { left, right, top, bottom } = element.getBoundingClientRect();
@@ -357,7 +357,7 @@ describe.each(
       deviceScaleFactor,
       expectedFailures: /404 \(Not Found\)|ERR_FAILED.*place_order/,
     });
-    // As set in the settings of the browser.
+    // The font size set in the browser.
     const session = await page.context().newCDPSession(page);
     await session.send('Page.setFontSizes', { fontSizes: { standard: fontSize } });
     for (const route of routes) {
@@ -367,7 +367,7 @@ describe.each(
     }
     await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
     const expectInside = async (what: string, action: Locator) => {
-      // It slides in.
+      // Waits for the slide animation.
       await until(
         async () => {
           await action.scrollIntoViewIfNeeded();
@@ -379,7 +379,7 @@ describe.each(
       const box = await dialogOf(page).boundingBox();
       expect(box?.x, what).toBeGreaterThanOrEqual(0);
       expect((box?.x ?? 0) + (box?.width ?? 0), what).toBeLessThanOrEqual(width);
-      // From below on a phone, in the middle of anything larger.
+      // A drawer from the bottom on phones, centred on larger screens.
       const middle = (start = 0, size = 0) => start + size / 2;
       if (width < 768) expect((box?.y ?? 0) + (box?.height ?? 0), what).toBeCloseTo(800, 0);
       else {
@@ -536,7 +536,7 @@ describe('without JavaScript', () => {
     await page.getByRole('contentinfo').getByLabel('Email address').fill('plain@example.com');
     await page.getByRole('button', { name: 'Subscribe' }).click();
     await page.getByText('Almost there').waitFor();
-    // The link of the mail opens a page whose button confirms.
+    // The link in the email opens a page with a confirmation button.
     const mail = await nextMail(shop.outbox, 'plain@example.com');
     await page.goto(newsletterLinkIn(mail, 'confirm'));
     await page.getByRole('button', { name: 'Yes, send me news' }).click();
@@ -550,7 +550,7 @@ describe('without JavaScript', () => {
   });
 
   story('a drink is ordered, paid and tracked', async ({ newVisitor }) => {
-    // A form that comes back with what is wrong in it does so as a bad request.
+    // A form with errors is returned with status 400.
     const { page } = await newVisitor({
       ...options,
       viewport: phone,
@@ -605,7 +605,7 @@ longStory(
     await page.getByRole('contentinfo').getByRole('link', { name: 'Terms of Service' }).focus();
     await bar.getByText('2 × ').waitFor();
     await bar.getByText('1,900.00').waitFor();
-    // It lies over nothing that one reads last, and over nothing that has the focus.
+    // It covers neither the end of the page nor the focused element.
     await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
     const edge = async (part: Locator, side: 'top' | 'bottom') =>
       part.evaluate((element, which) => element.getBoundingClientRect()[which], side);
@@ -629,9 +629,9 @@ describe('the shop page', () => {
       Number(text.replace(/[^\d.]/g, '')),
     );
   const sortOn = (page: Page) => page.getByLabel('Sort by').locator('option:checked').textContent();
-  /** The fields beside the search, which are in a sheet on phones. */
+  /** The filter fields, which are in a sheet on phones. */
   const openFilters = (page: Page) => page.getByRole('button', { name: /^Filters/ }).click();
-  /** The URL has what was chosen once the sheet is closed. */
+  /** The URL contains the filters once the sheet is closed. */
   const closeFilters = (page: Page) => page.getByRole('button', { name: /^Show \d+ drinks?$/ }).click();
 
   story.for([
@@ -656,7 +656,7 @@ describe('the shop page', () => {
     await page.getByLabel('Sort by').selectOption('Price');
     await closeFilters(page);
     await page.waitForURL(/sort=price/);
-    // The address changes before the page does.
+    // The URL changes before the page does.
     const isCheapestFirst = async () => {
       const prices = await pricesOn(page);
       return (
@@ -744,7 +744,7 @@ inLongRun(describe)('missing pages', () => {
     });
     await page.goto(`${shop.url}/track-order`);
     await page.locator('html:not([data-unpainted])').waitFor();
-    // Hovering alone loads nothing again.
+    // Hovering again loads nothing.
     const missing = page.waitForResponse(/delivery-page-/);
     const link = page.getByRole('banner').getByRole('link', { name: 'Delivery', exact: true });
     await link.hover();
@@ -764,7 +764,7 @@ describe('header and footer', () => {
       await menu.waitFor();
     };
     await page.goto(shop.url);
-    // It opens before the page is awake, and is still open afterwards.
+    // It opens before hydration and is still open afterwards.
     await open();
     await awake(page);
     await page
@@ -870,7 +870,7 @@ describe('the message form', () => {
     expect(await page.getByText('Please enter a valid email address').count()).toBe(0);
     const message = page.getByRole('textbox', { name: 'Message' });
     await message.fill('Jambo');
-    // What the server answers when its database does not.
+    // The server's answer when its database fails.
     await page.route('**/contact.data*', async (route) => {
       if (route.request().method() !== 'POST') return route.fallback();
       const good = await route.fetch();
@@ -882,7 +882,7 @@ describe('the message form', () => {
     await page.getByText('Please try again later.', { exact: true }).waitFor();
     expect(await message.inputValue()).toBe('Jambo');
     await page.unroute('**/contact.data*');
-    // A server that does not answer at all is not waited for for ever.
+    // A request without an answer times out.
     await page.clock.install();
     const asked = page.waitForRequest((request) => request.method() === 'POST');
     await page.route('**/contact.data*', () => {}, { times: 1 });

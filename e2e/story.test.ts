@@ -1,4 +1,4 @@
-// The checks that every story makes by itself find what they look for.
+// The automatic checks of every story detect problems.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openBrowser, visit } from './browser.ts';
@@ -29,7 +29,7 @@ test('ordinary messages pass', () =>
     technicalMessages([
       'Order status updated successfully',
       'Related products',
-      // A text of the specification.
+      // A prescribed text.
       'Failed to fetch order details',
     ]),
   ).toEqual([]));

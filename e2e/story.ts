@@ -8,9 +8,9 @@ import { technicalMessages } from './technical-messages.ts';
 type VisitOptions = Parameters<typeof visit>[1];
 
 /**
- * Makes the `story` of a file.
- * @param browser gives the file's browser once it is open
- * @param usually options of every visitor
+ * Creates the `story` function of a file.
+ * @param browser returns the file's browser once it is open
+ * @param usually default options of every visitor
  */
 export function storyIn(browser: () => Browser, usually: VisitOptions = {}) {
   return test.extend<{ newVisitor: (options?: VisitOptions) => Promise<Visitor> }>({

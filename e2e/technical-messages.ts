@@ -1,9 +1,9 @@
-// Finds messages to people that speak of databases, protocols or programs.
+// Finds technical terms in messages to users.
 
-/** Words of databases, protocols and programs, which no person is shown. */
+/** Technical terms that must not appear on screens. */
 const technicalWords =
   /row-level|\bviolates?\b|\bconstraint\b|\brelation\b|null value|duplicate key|PGRST|\bJWT\b|TOTP|\bfunction\b|\bundefined\b|\bNaN\b|Failed to fetch(?! order details)|TypeError|\[object /i;
 
-/** The messages that hold such words. */
+/** The messages that contain such terms. */
 export const technicalMessages = (messages: readonly string[]): string[] =>
   messages.filter((text) => technicalWords.test(text));

@@ -1,15 +1,15 @@
-// A shop whose version changes while its pages are open: at first its files have the names of an older build.
+// A proxy that simulates a new build while pages are open: at first, files have the names of an older build.
 import { createServer } from 'node:http';
 import { freePort } from '../scripts/free-port.ts';
 
 export interface TwoVersions {
   url: string;
-  /** From now on there is the new version only: the older build's files are gone. */
+  /** Removes the files of the older build. */
   replace(): void;
   close(): void;
 }
 
-/** Stands in front of a shop. */
+/** Starts the proxy in front of a shop. */
 export async function twoVersionsOf(shopUrl: string): Promise<TwoVersions> {
   let isOld = true;
   const server = createServer(async (request, response) => {
@@ -35,7 +35,7 @@ export async function twoVersionsOf(shopUrl: string): Promise<TwoVersions> {
       delete headers[name];
     let content = Buffer.from(await answer.arrayBuffer());
     if (isOld && /html|javascript/.test(headers['content-type'] ?? '')) {
-      // Its scripts are rewritten here, so their hashes no longer match.
+      // Rewriting changes the inline scripts, so their hashes no longer match.
       delete headers['content-security-policy'];
       const text = content.toString().replaceAll('"/assets/', '"/assets/old/');
       content = Buffer.from(path === '/sw.js' ? `${text}\n// the version before` : text);
