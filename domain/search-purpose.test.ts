@@ -12,19 +12,44 @@ test.each(['ord1040', 'ORD-1040', 'track my order', 'where is my parcel'])(
   },
 );
 
-test.each(['950', '1,200', 'under 1000', 'KSh 950', '950/=', '500 bob', 'less than 800', 'chini ya 1000'])(
-  '%s is about a price',
-  (search) => {
-    expect(readSearchPurpose(search)).toEqual({ kind: 'price' });
-  },
-);
+test.each([
+  '950',
+  '1,200',
+  'under 1000',
+  'KSh 950',
+  '950/=',
+  '500 bob',
+  'less than 800',
+  'chini ya 1000',
+  'ksh700',
+  '700kes',
+  '700Bob',
+  'shs 700',
+  '<700',
+  '700 or less',
+  'bei ya 700',
+  'shilingi 700',
+  '500 - 700',
+  '500 to 700',
+])('%s is about a price', (search) => {
+  expect(readSearchPurpose(search)).toEqual({ kind: 'price' });
+});
 
-test.each(['vodka', '500ml', '7up', '🥭', 'o’brien', '%', '', '1 litre', 'border mango'])(
-  '%s is about neither',
-  (search) => {
-    expect(readSearchPurpose(search)).toBeNull();
-  },
-);
+test.each([
+  'vodka',
+  '500ml',
+  '7up',
+  '🥭',
+  'o’brien',
+  '%',
+  '',
+  '1 litre',
+  'border mango',
+  '0712-345678',
+  'fresh2go',
+])('%s is about neither', (search) => {
+  expect(readSearchPurpose(search)).toBeNull();
+});
 
 test('reads at most the maximum length of a search text', () => {
   expect(readSearchPurpose(`${'x '.repeat(200)}under 1000`)).toBeNull();

@@ -6,7 +6,8 @@ export type SearchPurpose = { kind: 'order'; trackingNumber: string | null } | {
 const longest = 100;
 const orderWords = /\b(?:track(?:ing)?|orders?|ord\W{0,3}\d{3,}|delivery status|my package|parcel)\b/i;
 const priceWords =
-  /(?:\b(?:under|below|less than|up to|max(?:imum)?|from|over|above|about|around|chini ya|hadi|ksh?s?|kes|sh)\b|\bbob\b|\/[=-])/i;
+  /\b(?:under|below|(?:less|cheaper) than|or less|up to|max(?:imum)?|from|over|above|about|around|budget|price|bei|chini ya|hadi|kama|ksh?s?|kes|shs?|shillings?|shilingi|bob)\b|\/[=-]|[<≤]/i;
+const priceRange = /^[1-9]\d{1,4}\s*(?:[-–]|to)\s*[1-9]\d{1,4}$/;
 
 /** @returns null when the text may be the name of a drink */
 export function readSearchPurpose(search: string): SearchPurpose | null {
@@ -16,5 +17,8 @@ export function readSearchPurpose(search: string): SearchPurpose | null {
   if (orderWords.test(text)) return { kind: 'order', trackingNumber: null };
   const figure = /\d[\d,.]*/.exec(text)?.[0] ?? '';
   const isBare = text.trim() === figure && /^[1-9]\d{1,5}$/.test(figure.replace(/[,.]/g, ''));
-  return isBare || (figure !== '' && priceWords.test(text)) ? { kind: 'price' } : null;
+  const isPrice = isBare || priceRange.test(text.trim());
+  // "700bob" is two words.
+  const isNamed = figure !== '' && priceWords.test(text.replace(/(?<=\d)(?=[a-z])|(?<=[a-z])(?=\d)/gi, ' '));
+  return isPrice || isNamed ? { kind: 'price' } : null;
 }

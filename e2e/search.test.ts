@@ -149,6 +149,12 @@ describe.each(
     // A price or a tracking number matches no drink and still leads to a useful page.
     await box.fill('jj202601311234');
     await page.getByRole('link', { name: 'Track JJ-20260131-1234' }).waitFor();
+    await box.fill('chini ya 800');
+    await expect
+      .poll(() => others.getByRole('article').first().textContent(), {
+        message: 'the cheapest drink in stock',
+      })
+      .toContain('Dusk Energy Hibiscus');
     await box.fill('under 1000');
     await page.getByRole('link', { name: 'See all drinks, cheapest first' }).click();
     await page.waitForURL(/sort=price$/);

@@ -3,15 +3,16 @@ import { type CardProduct, fourColumns, ProductCard, ProductGrid } from './produ
 
 const othersCount = 4;
 
-/** Up to four drinks in stock, newest first, different flavours first. */
+/** Up to four drinks in stock in the given order, different flavours first. */
 function othersOf(products: CardProduct[]): CardProduct[] {
   const inStock = products.filter(({ stock_quantity }) => stock_quantity > 0);
-  const first = new Map(inStock.map((product) => [product.category, product] as const).reverse());
-  return [...new Set([...[...first.values()].reverse(), ...inStock])].slice(0, othersCount);
+  const firstOfFlavours = inStock.filter(
+    (product, index) => inStock.findIndex(({ category }) => category === product.category) === index,
+  );
+  return [...new Set([...firstOfFlavours, ...inStock])].slice(0, othersCount);
 }
 
 interface OtherDrinksProps {
-  /** Newest first. */
   products: CardProduct[];
   className: string;
 }

@@ -1,5 +1,6 @@
 // Shown on the shop page for a search without results. Loaded on use.
 import { Link } from 'react-router';
+import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { OtherDrinks } from '../product/other-drinks.tsx';
 import type { CardProduct } from '../product/product-card.tsx';
@@ -13,6 +14,8 @@ interface NothingFoundProps {
 }
 
 export default function NothingFound({ products, search, onShowAll }: NothingFoundProps) {
+  const isAboutPrice = readSearchPurpose(search)?.kind === 'price';
+  const others = isAboutPrice ? [...products].sort((one, other) => one.price - other.price) : products;
   return (
     <>
       <div className="grid justify-items-center gap-2 rounded-2xl bg-paper-deep px-6 py-8 text-center md:py-12">
@@ -26,7 +29,7 @@ export default function NothingFound({ products, search, onShowAll }: NothingFou
           Show everything
         </Link>
       </div>
-      <OtherDrinks products={products} className="pt-10" />
+      <OtherDrinks products={others} className="pt-10" />
     </>
   );
 }
