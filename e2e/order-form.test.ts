@@ -212,7 +212,7 @@ story.for(sizes)(
       await dialogOf(page).getByText('Delivery is now KSh 150.00 (it was KSh 1.00).').waitFor();
       await expectAccessible(page, `a changed fee ${where}`);
       const cents = (text: string | null) => Number(text?.replace(/\D/g, ''));
-      const accept = dialogOf(page).getByRole('button', { name: /^Accept KSh .* and place order$/ });
+      const accept = dialogOf(page).getByRole('button', { name: /^Accept and order · KSh / });
       expect(cents(await accept.textContent())).toBe(cents(before) + 14_900);
       await accept.click();
       await payButton(page).waitFor();
@@ -226,7 +226,7 @@ story.for(sizes)(
           return box !== null && box.y > 0 && box.y + box.height < viewport.height;
         })
         .toBe(true);
-      await plain.getByRole('button', { name: /^Accept KSh/ }).click();
+      await plain.getByRole('button', { name: /^Accept and order · KSh/ }).click();
       await plain.waitForURL(/\/track-order\/JJ-[\d-]+\?key=/);
     } finally {
       await changeSettings({ delivery_fee: 100 });

@@ -189,7 +189,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             {isSending
               ? 'Processing...'
               : failure?.kind === 'total_changed'
-                ? `Accept ${formatKsh(total)} and place order`
+                ? `Accept and order · ${formatKsh(total)}`
                 : 'Place Order'}
           </Button>
           <p className="text-sm text-ink-soft">

@@ -274,7 +274,7 @@ export function OrderPanel({
           {isSubmitting
             ? 'Processing...'
             : current?.kind === 'total_changed'
-              ? `Accept ${formatKsh(total)} and place order`
+              ? `Accept and order · ${formatKsh(total)}`
               : `Place Order · ${formatKsh(total)}`}
         </Button>
       </DialogFooter>
