@@ -72,6 +72,17 @@ describe.each(viewports)('on %s', (_, viewport) => {
     await row.getByText('KSh 1,780.00').waitFor();
   });
 
+  story('the first screen of the home page shows Shop Now', async ({ newVisitor }) => {
+    for (const size of isPhone ? [viewport, { width: 740, height: 360 }] : [viewport]) {
+      const { page } = await newVisitor({ viewport: size });
+      await page.goto(shop.url);
+      expect(
+        await isSeenWhole(page.getByRole('link', { name: 'Shop Now' }).first()),
+        `${size.width} px`,
+      ).toBe(true);
+    }
+  });
+
   story('offers show the previous price, crossed out and for screen readers', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
