@@ -125,7 +125,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
           ) : null}
         </p>
         {delivery_person ? (
-          <p className="truncate text-ink-soft sm:col-span-2">
+          <p className="flex min-w-0 text-ink-soft sm:col-span-2">
             <Rider delivery={delivery} />
           </p>
         ) : null}
@@ -201,17 +201,18 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
   if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
   return (
     <>
-      <bdi className="truncate table:block" title={delivery_person}>
+      {/* Next to a long name the phone stays visible. */}
+      <bdi className="truncate table:block rows:max-w-1/2 rows:shrink-0" title={delivery_person}>
         {delivery_person}
       </bdi>
-      <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:inline rows:text-sm rows:leading-5">
+      <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:min-w-0 rows:text-sm rows:leading-5">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:py-1">
             {delivery_phone}
           </a>
         ) : null}
         {delivery_notes ? (
-          <span className="truncate text-ink-soft rows:ml-2 rows:inline" title={delivery_notes}>
+          <span className="truncate text-ink-soft" title={delivery_notes}>
             <span className="sr-only">Instructions: </span>
             {delivery_notes}
           </span>

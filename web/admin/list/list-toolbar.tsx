@@ -66,7 +66,7 @@ export function FilterSelect({ label, value, options, onChoose }: FilterSelectPr
         id={id}
         value={value}
         onChange={(event) => onChoose(event.target.value)}
-        className={`${box} max-w-full px-3 font-semibold max-sm:grow`}
+        className={`${box} max-w-full px-3 font-semibold max-sm:grow sm:max-w-56`}
       >
         {options.some((option) => option.value === value) ? null : <option value={value}>{value}</option>}
         {options.map((option) => (

@@ -61,7 +61,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
         </span>
       ),
     },
-    { title: 'Total', width: '5.75rem', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
+    { title: 'Total', width: '6.75rem', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
     { title: 'Payment', width: '7.5rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
