@@ -138,8 +138,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const isOnline = useIsOnline();
   // Loads the code of toasts in advance, because failures are announced offline too.
   useEffect(() => {
-    const timer = setTimeout(() => prepareToasts().catch(() => {}), toastLoadDelayMs);
-    return () => clearTimeout(timer);
+    prepareToasts().catch(() => {});
   }, []);
   const channelState = useLiveChanges(useEventToasts(), !isSignedOut);
   const live = isOnline ? channelState : 'lost';
@@ -213,9 +212,6 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
     </div>
   );
 }
-
-/** Delay in ms after which the requests of the first screen have usually ended. */
-const toastLoadDelayMs = 3000;
 
 /** '/admin/orders' of '/admin/orders/{id}'. */
 const screenOf = (pathname: string): string => pathname.split('/', 3).join('/');

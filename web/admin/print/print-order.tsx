@@ -1,32 +1,45 @@
 // Prints an order. The code of the printouts is loaded on use.
-import { lazy, Suspense, useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
+import type OrderPaper from './order-papers.tsx';
 import type { Paper } from './order-papers.tsx';
 
-const OrderPaper = lazy(() => import('./order-papers.tsx'));
 const papers = [
   ['slip', 'Packing slip'],
   ['receipt', 'Receipt'],
 ] as const;
 
 export function PrintOrder({ order }: { order: WholeOrder }) {
-  const [printing, setPrinting] = useState<Paper | null>(null);
+  const [printing, setPrinting] = useState<{ paper: Paper; Printout: typeof OrderPaper } | null>(null);
+
+  async function print(paper: Paper) {
+    try {
+      const { default: Printout } = await import('./order-papers.tsx');
+      setPrinting({ paper, Printout });
+    } catch (error) {
+      console.warn('The printout could not be loaded', error);
+      showToast({
+        kind: 'error',
+        title: 'Error',
+        text: 'Failed to print. Please check the connection and try again.',
+      });
+    }
+  }
   return (
     <div className="flex flex-wrap items-center gap-2">
       <span aria-hidden="true" className="text-ink-soft">
         Print
       </span>
       {papers.map(([paper, label]) => (
-        <Button key={paper} tone="quiet" onClick={() => setPrinting(paper)} className="px-4!">
+        <Button key={paper} tone="quiet" onClick={() => void print(paper)} className="px-4!">
           <span className="sr-only">Print </span>
           {label}
         </Button>
       ))}
       {printing ? (
-        <Suspense>
-          <OrderPaper order={order} paper={printing} onPrinted={() => setPrinting(null)} />
-        </Suspense>
+        <printing.Printout order={order} paper={printing.paper} onPrinted={() => setPrinting(null)} />
       ) : null}
     </div>
   );
