@@ -207,7 +207,7 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
       </bdi>
       <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:min-w-0 rows:text-sm rows:leading-5">
         {delivery_phone ? (
-          <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:py-1">
+          <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:-my-1 rows:py-1">
             {delivery_phone}
           </a>
         ) : null}
