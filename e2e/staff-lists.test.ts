@@ -151,6 +151,16 @@ describe.each(
       expect(await heightOf(row)).toBeLessThanOrEqual(60);
       const table = page.getByRole('region', { name: 'Orders', exact: true });
       expect(await table.evaluate((element) => element.scrollWidth - element.clientWidth)).toBe(0);
+      const total = row.getByRole('cell', { name: /^KES / });
+      const overflow = await total.evaluate((cell) => {
+        cell.textContent = 'KES 14,401';
+        const text = document.createRange();
+        text.selectNodeContents(cell);
+        const right =
+          cell.getBoundingClientRect().right - Number.parseFloat(getComputedStyle(cell).paddingRight);
+        return text.getBoundingClientRect().right - right;
+      });
+      expect(overflow, 'a total of five digits stays in its column').toBeLessThanOrEqual(0.5);
     }
     await isStill(page);
     await expectAccessible(page, 'the orders');
@@ -161,6 +171,15 @@ describe.each(
     expect(await heightOf(delivery)).toBeLessThanOrEqual(isPhone ? 98 : 60);
     // With a rider, one line more.
     expect(await heightOf(rowOf(page, 'Brian Mutua'))).toBeLessThanOrEqual(isPhone ? 98 : 60);
+    const withRider = rowOf(page, 'Brian Mutua');
+    await withRider.getByText('Joseph Otieno').evaluate((name) => {
+      name.textContent = 'Peter Kipchoge Keino-Rotich the Second';
+    });
+    const hidden = await withRider.getByRole('link', { name: '0722 000 111' }).evaluate((link) => {
+      const line = link.closest('p, td');
+      return line ? link.getBoundingClientRect().right - line.getBoundingClientRect().right : null;
+    });
+    expect(hidden, "the rider's phone is cut off").toBeLessThanOrEqual(0);
     await expectAccessible(page, 'the deliveries');
   });
 

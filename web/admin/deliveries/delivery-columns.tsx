@@ -202,7 +202,7 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
   return (
     <>
       {/* Next to a long name the phone stays visible. */}
-      <bdi className="truncate table:block rows:max-w-1/2 rows:shrink-0" title={delivery_person}>
+      <bdi className="truncate table:block rows:max-w-2/5 rows:shrink-0" title={delivery_person}>
         {delivery_person}
       </bdi>
       <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:min-w-0 rows:text-sm rows:leading-5">
