@@ -122,6 +122,7 @@ declare
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
   needs_whole_phone boolean;
+  networks text[];
 begin
   select * into found_order from public.orders as o where o.tracking_number = wanted;
   is_open := exists (
@@ -136,6 +137,9 @@ begin
     -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path, so that the
     -- response does not distinguish them.
     perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    -- The widest network contains the others. Always after the order, so that two guesses never wait for each other.
+    networks := private.caller_networks();
+    perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
     if not private.is_within_limit('order_digits', wanted) then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
         'too_many_guesses', '');

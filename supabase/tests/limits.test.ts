@@ -323,4 +323,23 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     );
     expect(answers.filter(Boolean)).toHaveLength(80);
   });
+
+  test('of the wrong digits of one network for different orders, exactly its allowance is compared', async () => {
+    await database.execute(`
+      update private.limits set allowed = 20, within = '1000 days' where name = 'digits';
+      update private.limits set allowed = 1000 where name in ('order_lookups', 'orders_looked_up');
+    `);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 80 }, (_, index) =>
+        call(
+          database,
+          'visitor',
+          'track_order',
+          { tracking_number: `JJ-20260101-${1000 + index}`, phone_last_four: '1234' },
+          '198.51.100.7',
+        ),
+      ),
+    );
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(20);
+  });
 });
