@@ -31,20 +31,20 @@ export interface GivenKeys {
 /**
  * Reads the keys, or creates them on the first start. Processes that start concurrently get the same ones.
  * @param folder contains `keys.json`, readable by its owner only
- * @param given keys from the configuration, which take precedence
+ * @param configured keys from the configuration, which take precedence
  * @throws UnusableKeysFile
  */
-export async function loadApiKeys(folder: string, given: GivenKeys = {}): Promise<ApiKeys> {
+export async function loadApiKeys(folder: string, configured: GivenKeys = {}): Promise<ApiKeys> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
   const stored = (await readKeys(path)) ?? (await makeKeys(path));
   // A shared secret without a private key signs.
-  const signingKeys = given.signingKeys ?? (given.sharedSecret ? [] : stored.signingKeys);
+  const signingKeys = configured.signingKeys ?? (configured.sharedSecret ? [] : stored.signingKeys);
   return {
-    publishable: given.publishable ?? stored.publishable,
-    secret: given.secret ?? stored.secret,
+    publishable: configured.publishable ?? stored.publishable,
+    secret: configured.secret ?? stored.secret,
     signingKeys: signingKeys.map(checkSigningKey),
-    sharedSecret: given.sharedSecret,
+    sharedSecret: configured.sharedSecret,
   };
 }
 
@@ -131,7 +131,7 @@ async function makeKeys(path: string): Promise<ApiKeys> {
 }
 
 /** Compares two secrets in constant time. */
-export function isSameSecret(given: string, expected: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+export function isSameSecret(actual: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(actual), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -9,7 +9,7 @@ export interface Caller {
   /** The client's IP address, if known. */
   address: string | null;
   /**
-   * Set when the request has no valid token or API key; for services that answer with an error of their own. `token` is null without
+   * Set when the request has no valid token or API key; for services with their own error format. `token` is null without
    * an Authorization header and '' when that header holds no bearer token.
    */
   tokenError?: { token: string | null; message: string };

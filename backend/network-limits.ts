@@ -102,7 +102,7 @@ export class NetworkRate {
   /**
    * Counts a client's action.
    * @param networks the client's, as `networksOf` lists them; empty without an address
-   * @param cost what the action costs; more than a whole burst is never allowed
+   * @param cost cost of the action; a cost above the burst is never allowed
    * @param now milliseconds of a monotonic clock
    * @returns false, and counts nothing, when one of its networks has not so much left
    */

@@ -7,7 +7,7 @@ const maxDepth = 30;
 /**
  * Estimates the number of states of a pattern's automaton; building it may take time proportional to their third power.
  * @param pattern PostgreSQL's advanced regular expression; the result means nothing for an invalid one
- * @returns Infinity for long and deeply nested patterns, and for back references, which are tried in every possible way
+ * @returns Infinity for long and deeply nested patterns, and for back references, which backtrack through all combinations
  */
 export function patternCost(pattern: string): number {
   if (pattern.length > maxLength || /\\[1-9]/.test(pattern)) return Number.POSITIVE_INFINITY;

@@ -2,9 +2,9 @@
 import { AuthError, invalid } from './auth-error.ts';
 
 /** Normalises an email address: lower case. @throws AuthError validation_failed */
-export function mailAddress(given: string): string {
+export function mailAddress(input: string): string {
   // RFC 5321 lengths, and a shape that every mail server accepts; only an email can show whether it exists.
-  const address = given.length <= 1000 ? given.trim().toLowerCase() : '';
+  const address = input.length <= 1000 ? input.trim().toLowerCase() : '';
   const [local = '', domain = ''] = address.split(/@(?=[^@]*$)/);
   const isMeant =
     address.length <= 254 &&
@@ -19,16 +19,16 @@ export function mailAddress(given: string): string {
 }
 
 /** Normalises a phone number: digits with country code, E.164 without `+`. @throws AuthError validation_failed */
-export function phoneNumber(given: string): string {
-  const digits = given.slice(0, 100).replace(/\s+/g, '').replace(/^\+/, '');
+export function phoneNumber(input: string): string {
+  const digits = input.slice(0, 100).replace(/\s+/g, '').replace(/^\+/, '');
   if (!/^[1-9][0-9]{1,14}$/.test(digits)) throw invalid('Invalid phone number format (E.164 required)');
   return digits;
 }
 
 /** @throws AuthError validation_failed for a channel that does not exist */
-export function textChannel(given: string): 'sms' | 'whatsapp' {
-  if (given === '' || given === 'sms') return 'sms';
-  if (given === 'whatsapp') return 'whatsapp';
+export function textChannel(channel: string): 'sms' | 'whatsapp' {
+  if (channel === '' || channel === 'sms') return 'sms';
+  if (channel === 'whatsapp') return 'whatsapp';
   throw new AuthError(
     400,
     'validation_failed',

@@ -140,11 +140,11 @@ export async function issueAuthCode(
 
 /** Whether a verifier belongs to a flow's challenge. */
 export function isVerifierOf(flow: FlowStateRow, verifier: string): boolean {
-  const made =
+  const challenge =
     flow.code_challenge_method === 's256'
       ? createHash('sha256').update(verifier).digest('base64url')
       : verifier;
-  return flow.code_challenge !== null && made === flow.code_challenge;
+  return flow.code_challenge !== null && challenge === flow.code_challenge;
 }
 
 /** Deletes a flow whose code was exchanged. */

@@ -38,7 +38,7 @@ export async function limitGuesses(
 
 /**
  * Counts a call for a subject alone, from any network. Only for subjects that a stranger cannot name or reach, such as a
- * session, and for totals that leave the owner another way.
+ * session, and for totals whose owner can still sign in another way.
  * @throws AuthError 429 over_request_rate_limit
  */
 export async function limitSubject(

@@ -57,7 +57,7 @@ async function sendOtp(
 ): Promise<Response> {
   const { settings } = context;
   const channel = textChannel(text(request.body, 'channel'));
-  const asked = {
+  const otp = {
     address,
     mayCreate,
     data: checkMetadata(object(request.body, 'data') ?? {}),
@@ -72,7 +72,7 @@ async function sendOtp(
   await limitNetwork(context, 'otp', request.ip);
   delayAnswer(request, context);
   await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
-  const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, asked));
+  const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, otp));
   const prepared = await prepare().catch((error) => {
     // A concurrent request has just added a user with this address: this query finds it.
     if (error instanceof DatabaseError && error.code === '23505') return prepare();
@@ -224,13 +224,13 @@ async function askAddresses(
 ): Promise<PendingMessage[]> {
   if (!user.email_change) return [];
   const needsBoth = context.settings.isEmailChangeSecure && user.email;
-  const asked: { type: TokenType; to: string }[] = [
+  const tokens: { type: TokenType; to: string }[] = [
     { type: 'email_change_token_new', to: user.email_change },
     ...(needsBoth ? [{ type: 'email_change_token_current' as const, to: user.email ?? '' }] : []),
   ];
   await updateUser(tx, context, user.id, { email_change_sent_at: at(context) });
   const pendingMessages: PendingMessage[] = [];
-  for (const { type, to } of asked) {
+  for (const { type, to } of tokens) {
     if (agreedStatus[type] === user.email_change_confirm_status) continue;
     const token = await makeToken(tx, context, { userId: user.id, type, address: to, flowId });
     const link = actionLink(context, token.hash, 'email_change', redirectTo);

@@ -299,9 +299,9 @@ const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
 };
 
 /** Applies defaults; parts such as `mfa` are merged one level deep. */
-export function completeSettings(given: GivenAuthSettings): AuthSettings {
+export function completeSettings(input: GivenAuthSettings): AuthSettings {
   const complete: Record<string, unknown> = { ...defaultAuthSettings };
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(input)) {
     if (value === undefined) continue;
     const byDefault = complete[name];
     const isPart = isPlain(byDefault) && isPlain(value);

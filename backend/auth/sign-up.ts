@@ -71,9 +71,9 @@ async function addOrFind(
   tx: Session,
   context: AuthContext,
   request: AuthRequest,
-  asked: { address: Address; hashed: string; data: Json; pkce: Pkce | null; isConfirmed: boolean },
+  signUp: { address: Address; hashed: string; data: Json; pkce: Pkce | null; isConfirmed: boolean },
 ): Promise<Outcome> {
-  const { address, hashed, data, pkce, isConfirmed } = asked;
+  const { address, hashed, data, pkce, isConfirmed } = signUp;
   const known = await findUser(tx, address, { lock: true });
   if (known && ('email' in address ? known.email_confirmed_at : known.phone_confirmed_at))
     return { taken: true };

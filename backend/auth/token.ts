@@ -63,17 +63,17 @@ async function passwordGrant(request: AuthRequest, context: AuthContext): Promis
 }
 
 async function refreshGrant(request: AuthRequest, context: AuthContext): Promise<Response> {
-  const given = text(request.body, 'refresh_token');
+  const refreshToken = text(request.body, 'refresh_token');
   // Tokens of twelve characters are of a retired format.
-  if (!/^(?:[a-z0-9]{12}|[A-Za-z0-9_-]{43})$/.test(given)) throw invalid('Refresh token is not valid');
-  const sessionId = await sessionOf(context, given);
+  if (!/^(?:[a-z0-9]{12}|[A-Za-z0-9_-]{43})$/.test(refreshToken)) throw invalid('Refresh token is not valid');
+  const sessionId = await sessionOf(context, refreshToken);
   // An existing token cannot be guessed: attempts of others in the network do not refuse it.
   if (sessionId === null) {
     await limitNetwork(context, 'tokenRefresh', request.ip);
     throw tokenNotFound();
   }
   await limitSubject(context, 'tokenRefresh', sessionId, context.settings.limits.tokenRefresh);
-  const outcome = await context.database.transaction((tx) => refresh(tx, request, context, given));
+  const outcome = await context.database.transaction((tx) => refresh(tx, request, context, refreshToken));
   // Thrown after the commit, so that a session ended by the refusal stays ended.
   if (outcome instanceof AuthError) throw outcome;
   return answerTokens(outcome);
@@ -95,10 +95,10 @@ async function refresh(
   tx: Parameters<typeof findSession>[0],
   request: AuthRequest,
   context: AuthContext,
-  given: string,
+  refreshToken: string,
 ): Promise<TokenResponse | AuthError> {
   const { settings } = context;
-  const hash = hashRefreshToken(given);
+  const hash = hashRefreshToken(refreshToken);
   const read = async (): Promise<RefreshTokenRow | null> => {
     const { rows } = await tx.query<RefreshTokenRow>(
       `select token, user_id, revoked, updated_at, parent, session_id from auth.refresh_tokens where token = $1`,

@@ -29,7 +29,7 @@ export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
 
 /**
  * Creates the response to a plan that is one read.
- * @param read runs the statement in a transaction of its own
+ * @param read runs the statement in its own transaction
  * @param isFirstPart whether the statement is limited to `firstRowsOf` the plan
  * @returns null when there are more rows
  * @throws DataError for an unacceptable answer; DatabaseError

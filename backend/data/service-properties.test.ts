@@ -114,7 +114,7 @@ type Sql = (bind: (value: Value | string[]) => string, alias: string) => string;
 interface Condition {
   url: string;
   sql: Sql;
-  /** The same as a query parameter of its own, where possible. */
+  /** The same filter as a separate query parameter, where possible. */
   pair?: [key: string, value: string];
   /** Whether `url` is inside and=(…) or or=(…). */
   isGroup: boolean;

@@ -51,7 +51,7 @@ export function asRole<T>(
 }
 
 /**
- * Runs one statement as a role, under row level security, in a read-only transaction of its own.
+ * Runs one statement as a role, under row level security, in its own read-only transaction.
  * @param claims as for `asRole`
  * @throws as `asRole`
  */

@@ -25,7 +25,7 @@ export interface Session {
     parameters?: readonly unknown[],
   ): Promise<QueryResult<Row>>;
 
-  /** Runs a script of several statements (migrations, seeds); outside a transaction they form one of their own. */
+  /** Runs a script of several statements (migrations, seeds); outside a transaction they run in a new one. */
   execute(script: string): Promise<void>;
 }
 

@@ -19,7 +19,7 @@ export interface DeployedFunction {
   /**
    * Whether calls need a valid access token or API key. `always`: as `verify_jwt = true` on a hosted project. `when-sent`: a call
    * without a token runs as `anon`; a wrong or expired token is refused. `never`: as `verify_jwt = false` on a hosted project; a
-   * call whose token is not ours runs as `anon`, for third parties that send tokens of their own. Default: `always`.
+   * call whose token is not ours runs as `anon`, for third parties that send their own tokens. Default: `always`.
    */
   verifyJwt?: 'always' | 'when-sent' | 'never';
 }
@@ -45,7 +45,7 @@ const allowedHeaders = 'authorization, x-client-info, apikey, content-type, x-re
 /**
  * Creates the service. Every method and body passes through to the function; only preflight requests are answered here.
  *
- * Answers of its own: 404 for an unknown function, 413 for a large body, 504 for one that took too long (these three with
+ * Its own responses: 404 for an unknown function, 413 for a large body, 504 for one that took too long (these three with
  * `x-relay-error: true`, which functions-js reports as "the function was not reached"), 401 for a missing or wrong token
  * (`{code, message, msg}` and the header `sb-error-code`, as on a hosted project), and 500 for one that threw.
  */

@@ -114,7 +114,7 @@ export function encodeText(version: Version, message: Message): string {
  * Writes the text frame of a JSON user broadcast without parsing its payload.
  * @param topic the full topic, with `realtime:`
  * @param json the payload, as JSON text
- * @param joinRef of the one channel it is for; null for several
+ * @param joinRef join reference of the receiving channel; null for several channels
  */
 export function encodeBroadcastText(
   version: Version,

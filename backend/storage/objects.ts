@@ -1,5 +1,5 @@
 // Moves, copies and deletes objects with the caller's rights. The file is reused unless the destination bucket
-// has restrictions of its own.
+// has its own restrictions.
 import type { Client } from '../fair-queue.ts';
 import { clientOf } from '../fair-share.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';

@@ -34,7 +34,7 @@ export interface StorageOptions {
   /** Secret of signed URLs; a new secret invalidates them. */
   signingSecret: string | Uint8Array;
   settings?: Partial<StorageSettings>;
-  /** The queue of work on images. Default: one of its own. */
+  /** The queue for image processing. Default: a new queue. */
   imageQueue?: FairQueue;
   /** Receives errors whose details no caller sees. */
   onError?: (error: unknown, request?: Request) => void;

@@ -131,7 +131,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
     });
     await waiting.lock(never, () => {});
     events.push('second has it');
-    // The holder is asked at each heartbeat until it stops.
+    // Each heartbeat asks the lock's holder to stop, until it does.
     expect([...new Set(events)]).toEqual(['asked to stop', 'second has it']);
     await waiting.unlock();
     expect(await readdir(shared)).toEqual([]);

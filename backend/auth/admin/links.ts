@@ -60,23 +60,23 @@ async function generateLink(request: AuthRequest, context: AuthContext): Promise
   const password = text(body, 'password');
   if (password) await context.passwords.check(password, [email]);
   if (type === 'signup' && !password) throw invalid('Signup requires a valid password');
-  const asked = {
+  const linkRequest = {
     type,
     email,
     newEmail: type.startsWith('email_change') ? mailAddress(text(body, 'new_email')) : '',
     hashed: password ? await context.passwords.hash(password) : null,
     data: object(body, 'data') ?? {},
   };
-  const { made, user } = await context.database.transaction(async (tx) => {
-    const made = await makeLink(tx, context, request, asked);
-    return { made, user: await readUserJson(tx, made.userId) };
+  const { link, user } = await context.database.transaction(async (tx) => {
+    const link = await makeLink(tx, context, request, linkRequest);
+    return { link, user: await readUserJson(tx, link.userId) };
   });
   return Response.json({
     ...user,
-    action_link: actionLink(context, made.token.hash, made.type, request.redirectTo),
-    email_otp: made.token.code,
-    hashed_token: made.token.hash,
-    verification_type: made.verificationType,
+    action_link: actionLink(context, link.token.hash, link.type, request.redirectTo),
+    email_otp: link.token.code,
+    hashed_token: link.token.hash,
+    verification_type: link.verificationType,
     redirect_to: request.redirectTo,
   });
 }

@@ -45,9 +45,9 @@ async function readChanges(
 ): Promise<UserChanges> {
   const [email, phone] = [text(body, 'email'), text(body, 'phone')];
   const password = optionalText(body, 'password') || undefined;
-  const given = optionalText(body, 'password_hash') || undefined;
-  if (password && given) throw invalid('Only a password or a password hash should be provided');
-  if (given && !/^\$argon2(?:id|i|d)\$/.test(given)) {
+  const passwordHash = optionalText(body, 'password_hash') || undefined;
+  if (password && passwordHash) throw invalid('Only a password or a password hash should be provided');
+  if (passwordHash && !/^\$argon2(?:id|i|d)\$/.test(passwordHash)) {
     throw invalid('Provided password hash is not supported: argon2 is expected');
   }
   if (password) {
@@ -56,7 +56,7 @@ async function readChanges(
   return {
     email: email ? mailAddress(email) : undefined,
     phone: phone ? phoneNumber(phone) : undefined,
-    hashed: password ? await context.passwords.hash(password) : given,
+    hashed: password ? await context.passwords.hash(password) : passwordHash,
     role: text(body, 'role') || undefined,
     aud: text(body, 'aud') || undefined,
     confirmsEmail: flag(body, 'email_confirm'),
@@ -147,7 +147,7 @@ async function create(request: AuthRequest, context: AuthContext): Promise<Respo
   const providers = [...(email ? ['email'] : []), ...(phone ? ['phone'] : [])];
   const user = await inTransaction(context, async (tx) => {
     await refuseTaken(tx, changes);
-    const made = await createUser(tx, context, {
+    const user = await createUser(tx, context, {
       ...(id ? { id } : {}),
       email: email ?? null,
       phone: phone ?? null,
@@ -160,16 +160,16 @@ async function create(request: AuthRequest, context: AuthContext): Promise<Respo
     });
     for (const address of [...(email ? [{ email }] : []), ...(phone ? [{ phone }] : [])]) {
       await putIdentity(tx, context, {
-        userId: made.id,
+        userId: user.id,
         provider: 'email' in address ? 'email' : 'phone',
-        providerId: made.id,
-        data: { sub: made.id, ...address, email_verified: false, phone_verified: false },
+        providerId: user.id,
+        data: { sub: user.id, ...address, email_verified: false, phone_verified: false },
         isSignIn: false,
       });
     }
-    await confirmChanges(tx, context, made.id, changes);
-    await audit(tx, context, 'user_signedup', null, request, { user_id: made.id });
-    return readUserJson(tx, made.id);
+    await confirmChanges(tx, context, user.id, changes);
+    await audit(tx, context, 'user_signedup', null, request, { user_id: user.id });
+    return readUserJson(tx, user.id);
   });
   return Response.json(user);
 }

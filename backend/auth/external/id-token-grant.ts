@@ -95,13 +95,13 @@ async function keysOf(
   provider: NamedProvider,
 ): Promise<{ keys: JWTVerifyGetKey; issuer: string }> {
   const server = (await configurationOf(given, provider)).serverMetadata();
-  const made =
+  const keySet =
     keySets.get(given) ??
     Promise.resolve().then(() => {
       if (!server.jwks_uri) throw new Error('the provider publishes no keys');
       return publishedKeys(server.jwks_uri, provider.allowsInsecureRequests ? fetch : publicFetch);
     });
-  keySets.set(given, made);
-  made.catch(() => keySets.delete(given));
-  return { keys: await made, issuer: server.issuer };
+  keySets.set(given, keySet);
+  keySet.catch(() => keySets.delete(given));
+  return { keys: await keySet, issuer: server.issuer };
 }

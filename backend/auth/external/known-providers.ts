@@ -60,12 +60,12 @@ export function providerNamed(
   external: Readonly<Record<string, ExternalProvider>>,
 ): { name: string; provider: (ExternalProvider & Known) | null; isKnown: boolean; issuer: string } {
   const lower = name.toLowerCase();
-  const given = Object.hasOwn(external, lower) ? external[lower] : undefined;
+  const configured = Object.hasOwn(external, lower) ? external[lower] : undefined;
   const known = Object.hasOwn(knownProviders, lower) ? knownProviders[lower] : undefined;
   return {
     name: lower,
-    provider: given ? { ...known, ...given } : null,
+    provider: configured ? { ...known, ...configured } : null,
     isKnown: known !== undefined,
-    issuer: given?.issuer ?? known?.issuer ?? '',
+    issuer: configured?.issuer ?? known?.issuer ?? '',
   };
 }

@@ -20,16 +20,16 @@ const configurations = new WeakMap<ExternalProvider, Promise<Configuration>>();
 
 /**
  * A provider's endpoints and keys, by discovery if it has an issuer.
- * @param given the provider's settings, which are the cache key
+ * @param settings the provider's settings, which are the cache key
  */
-export function configurationOf(given: ExternalProvider, provider: NamedProvider): Promise<Configuration> {
-  const cached = configurations.get(given);
+export function configurationOf(settings: ExternalProvider, provider: NamedProvider): Promise<Configuration> {
+  const cached = configurations.get(settings);
   if (cached) return cached;
-  const made = configure(provider);
-  configurations.set(given, made);
+  const configuration = configure(provider);
+  configurations.set(settings, configuration);
   // The next request retries a failure.
-  made.catch(() => configurations.delete(given));
-  return made;
+  configuration.catch(() => configurations.delete(settings));
+  return configuration;
 }
 
 async function configure(provider: NamedProvider): Promise<Configuration> {

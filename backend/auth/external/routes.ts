@@ -14,7 +14,7 @@ import {
 } from './sso-providers.ts';
 import { web3Grant } from './web3-grant.ts';
 
-/** Bytes of a body with the metadata of a provider, as large as what is fetched. */
+/** Maximum bytes of a body with a provider's metadata; the same as for fetched metadata. */
 const maxMetadataBody = 1_048_576;
 
 export const externalRoutes: readonly Route[] = [

@@ -66,7 +66,7 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
   if (text(body, 'type') !== 'saml') throw invalid("Only 'saml' supported for SSO provider type");
   const metadata = await givenMetadata(request, context);
   if (!metadata) throw invalid('Either metadata_xml or metadata_url must be set');
-  const made = await context.database.transaction(async (tx) => {
+  const provider = await context.database.transaction(async (tx) => {
     if (await findSsoProvider(tx, { entityId: metadata.entityId })) {
       throw new AuthError(
         422,
@@ -96,7 +96,7 @@ export async function createSsoProvider(request: AuthRequest, context: AuthConte
     await setDomains(tx, id, domainsIn(request) ?? []);
     return findSsoProvider(tx, { id });
   });
-  return Response.json(providerJson(made as SsoProviderRow), { status: 201 });
+  return Response.json(providerJson(provider as SsoProviderRow), { status: 201 });
 }
 
 /** PUT /admin/sso/providers/{id}: changes the given properties. @throws AuthError saml_entity_id_mismatch and as for POST */
@@ -168,10 +168,11 @@ async function givenMetadata(
   { body }: AuthRequest,
   { settings }: AuthContext,
 ): Promise<{ entityId: string; xml: string } | null> {
-  const [url, given] = [text(body, 'metadata_url'), text(body, 'metadata_xml', 1_048_576)];
-  if (url && given) throw invalid('Only one of metadata_xml or metadata_url needs to be set');
-  if (!url && !given) return null;
-  const xml = given || (await fetchMetadata(url, settings.saml.allowsPrivateAddresses ? fetch : publicFetch));
+  const [url, inlineXml] = [text(body, 'metadata_url'), text(body, 'metadata_xml', 1_048_576)];
+  if (url && inlineXml) throw invalid('Only one of metadata_xml or metadata_url needs to be set');
+  if (!url && !inlineXml) return null;
+  const xml =
+    inlineXml || (await fetchMetadata(url, settings.saml.allowsPrivateAddresses ? fetch : publicFetch));
   return { xml, entityId: (await parseMetadata(xml)).entityId };
 }
 

@@ -51,10 +51,10 @@ async function enrolTotp(enrolment: Enrolment) {
 }
 
 async function enrolPhone(enrolment: Enrolment) {
-  const given = text(enrolment.request.body, 'phone');
-  if (!given) throw invalid('Phone number required to enroll Phone factor');
-  const id = await addFactor(enrolment, { type: 'phone', phone: phoneNumber(given) });
-  return { id, type: 'phone', friendly_name: enrolment.friendlyName, phone: given };
+  const phone = text(enrolment.request.body, 'phone');
+  if (!phone) throw invalid('Phone number required to enroll Phone factor');
+  const id = await addFactor(enrolment, { type: 'phone', phone: phoneNumber(phone) });
+  return { id, type: 'phone', friendly_name: enrolment.friendlyName, phone };
 }
 
 async function enrolWebauthn(enrolment: Enrolment) {

@@ -8,7 +8,7 @@ export function hashPhoneCode(challengeId: string, code: string): string {
 
 /** Compares a code with its hash, in constant time. */
 export function isPhoneCode(challengeId: string, code: string, storedHash: string | null): boolean {
-  const given = Buffer.from(hashPhoneCode(challengeId, code));
+  const actual = Buffer.from(hashPhoneCode(challengeId, code));
   const expected = Buffer.from(storedHash ?? '');
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return actual.length === expected.length && timingSafeEqual(actual, expected);
 }

@@ -93,13 +93,13 @@ function answerOf(request: UserRequest, type: FactorType): Answer {
     if (!code) throw invalid('Code needs to be non-empty');
     return { code, webauthn: null };
   }
-  const given = object(request.body, 'webauthn');
-  if (!given) throw invalid('WebAuthn config required');
-  if (given.type !== 'create' && given.type !== 'request') {
+  const webauthn = object(request.body, 'webauthn');
+  if (!webauthn) throw invalid('WebAuthn config required');
+  if (webauthn.type !== 'create' && webauthn.type !== 'request') {
     throw invalid('WebAuthn type must be create or request');
   }
-  if (!given.credential_response) throw invalid('credential_response required');
-  return { code, webauthn: { type: given.type, response: given.credential_response } };
+  if (!webauthn.credential_response) throw invalid('credential_response required');
+  return { code, webauthn: { type: webauthn.type, response: webauthn.credential_response } };
 }
 
 async function check(
