@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
@@ -41,7 +41,7 @@ story.for(sizes)(
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await page.goto(`${shop.url}/shop/mango-bottle`);
-    await awake(page);
+    await waitForHydration(page);
     const order = page.getByRole('button', { name: 'Order Now' }).first();
 
     await order.click();
@@ -72,7 +72,7 @@ story.for(sizes)(
     await page.getByText('Paid with M-PESA').waitFor();
     await back(page);
     await page.waitForURL('**/shop/mango-bottle');
-    await awake(page);
+    await waitForHydration(page);
 
     // A dialog closed by its button leaves no history entry.
     await order.click();
@@ -93,14 +93,14 @@ longStory(
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await page.goto(`${shop.url}/shop/mango-can`);
-    await awake(page);
+    await waitForHydration(page);
     const length = () => page.evaluate(() => window.history.length);
     const before = await length();
     await page.getByRole('button', { name: 'Order Now' }).first().click();
     await dialogOf(page).getByLabel(/^Name/).fill('Amina');
     await expect.poll(length).toBe(before + 1);
     await page.reload();
-    await awake(page);
+    await waitForHydration(page);
     await entryOf(page).toBe(0);
     await page.getByRole('button', { name: 'Order Now' }).first().click();
     await expect.poll(() => dialogOf(page).getByLabel(/^Name/).inputValue()).toBe('Amina');
@@ -158,7 +158,7 @@ longStory('closing a dialog while it opens stays on the page', async ({ newVisit
     };
   });
   await page.goto(`${shop.url}/shop/mango-bottle`);
-  await awake(page);
+  await waitForHydration(page);
   const order = page.getByRole('button', { name: 'Order Now' }).first();
   const length = () => page.evaluate(() => window.history.length);
   const before = await length();
@@ -179,7 +179,7 @@ longStory(
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await page.goto(`${shop.url}/contact`);
-    await awake(page);
+    await waitForHydration(page);
     const menu = page.getByRole('dialog', { name: 'Menu' });
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await menu.waitFor();
@@ -222,7 +222,7 @@ longStory('Back closes the filters and keeps the selection', async ({ newVisitor
   const { page } = await newVisitor({ viewport: phone });
   await page.goto(`${shop.url}/delivery`);
   await page.goto(`${shop.url}/shop`);
-  await awake(page);
+  await waitForHydration(page);
   const heading = page.getByRole('heading', { name: 'Filters' });
   const open = page.getByRole('button', { name: /^Filters/ });
   for (const [brand, leave] of [
@@ -249,7 +249,7 @@ story.for(sizes)(
   async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
-    await awake(page);
+    await waitForHydration(page);
     const link = page.getByRole('link', { name: /Passion/ }).last();
     await link.hover();
     const there = await scrollOf(page);

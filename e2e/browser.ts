@@ -41,7 +41,7 @@ export async function visit(
     javaScriptEnabled?: boolean;
     expectedFailures?: RegExp;
     /** Allows the service worker, which stores pages for offline use. Default: false, as most stories need no second cache. */
-    mayKeepPages?: boolean;
+    allowServiceWorker?: boolean;
     /** Default: reduced motion. */
     reducedMotion?: 'reduce' | 'no-preference';
     forcedColors?: 'active' | 'none';
@@ -58,14 +58,14 @@ export async function visit(
     deviceScaleFactor: options.deviceScaleFactor ?? 1,
     locale: 'en-KE',
     timezoneId: 'Africa/Nairobi',
-    serviceWorkers: options.mayKeepPages ? 'allow' : 'block',
+    serviceWorkers: options.allowServiceWorker ? 'allow' : 'block',
   });
   context.setDefaultTimeout(20_000);
   const complaints: string[] = [];
   const messages: string[] = [];
   if (options.javaScriptEnabled ?? true) {
-    await context.exposeBinding('noteMessage', (_, text: string) => void messages.push(text));
-    await context.addInitScript(noteMessages);
+    await context.exposeBinding('recordMessage', (_, text: string) => void messages.push(text));
+    await context.addInitScript(recordMessages);
   }
   const listen = (page: Page) => {
     page.on('console', (message) => {
@@ -82,22 +82,22 @@ export async function visit(
 }
 
 /** Runs in the page: records each text of a toast or an alert once. */
-function noteMessages(): void {
-  const noted = new Set<string>();
+function recordMessages(): void {
+  const recorded = new Set<string>();
   new MutationObserver(() => {
     for (const element of document.querySelectorAll(
       '[data-sonner-toast], [role=alert], [role=alertdialog]',
     )) {
       const text = element.textContent?.trim();
-      if (!text || noted.has(text)) continue;
-      noted.add(text);
-      (window as unknown as { noteMessage(text: string): void }).noteMessage(text);
+      if (!text || recorded.has(text)) continue;
+      recorded.add(text);
+      (window as unknown as { recordMessage(text: string): void }).recordMessage(text);
     }
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
 /** Waits for hydration. Before it, forms and links work as they do without JavaScript. */
-export async function awake(page: Page): Promise<void> {
+export async function waitForHydration(page: Page): Promise<void> {
   await page.waitForFunction(() =>
     Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),
   );

@@ -2,7 +2,7 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { amina, order, trackingNumberIn } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
@@ -63,7 +63,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
   story('the sticky order bar shows the price', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: isPhone ? viewport : { width: 740, height: 360 } });
     await page.goto(`${shop.url}/shop/tamarind-bottle`);
-    await awake(page);
+    await waitForHydration(page);
     const row = page.locator('form').filter({ has: page.getByRole('button', { name: 'Order Now' }) });
     expect(await isSeenWhole(row.getByText('KSh 890.00'))).toBe(true);
     expect(await isSeenWhole(page.getByRole('heading', { level: 1 }))).toBe(true);
@@ -129,7 +129,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
   story("the carousel's dots do not cover the image", async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
-    await awake(page);
+    await waitForHydration(page);
     const slides = page.getByRole('region', { name: 'What we stand for' });
     await slides.getByRole('button', { name: 'Play slides' }).waitFor();
     const dots = await boxOf(slides.getByRole('button', { name: 'Slide 4: 9 Unique Flavors' }));
@@ -175,7 +175,7 @@ describe.each(viewports)('on %s', (_, viewport) => {
 story("the shop's fonts contain the letters of Kenyan names", async ({ newVisitor }) => {
   const { page, context } = await newVisitor();
   await page.goto(`${shop.url}/contact`);
-  await awake(page);
+  await waitForHydration(page);
   await page.evaluate(() => {
     for (const tag of ['p', 'h2']) {
       const line = document.createElement(tag);

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { asOwner } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -43,7 +43,7 @@ story.for(sizes)(
   async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
-    await awake(page);
+    await waitForHydration(page);
     await page.getByText(`${total} drinks`, { exact: true }).waitFor();
     expect(await drinks(page).count()).toBe(60);
     const first = await drinks(page).first().textContent();
@@ -84,7 +84,7 @@ story.for(sizes)(
 
     // A filter or a sort order returns to the first page and stays in the URL.
     await page.goto(`${shop.url}/shop?brand=Crates&sort=price`);
-    await awake(page);
+    await waitForHydration(page);
     await page.getByText('70 drinks', { exact: true }).waitFor();
     await more(page).click();
     await page.getByText('Showing 1 to 70 of 70 drinks').waitFor();

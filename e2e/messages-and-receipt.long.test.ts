@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { mailsTo, textsTo } from './mailbox.ts';
 import { amina, order, payButton, type Shopper } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
@@ -72,7 +72,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   }
   const number = /M-PESA receipt: ([A-Z0-9]{10})/.exec(words)?.[1];
   expect(number).toBeTruthy();
-  await awake(page);
+  await waitForHydration(page);
   await expectAccessible(page, 'the receipt on a phone');
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
 

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, openBrowser } from './browser.ts';
+import { openBrowser, waitForHydration } from './browser.ts';
 import { amina, order, payButton, trackingNumberIn } from './shopper.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -81,7 +81,7 @@ describe('another device of the customer', () => {
     await other
       .getByText('Enter the last four digits of your phone to pay or see the full details.')
       .waitFor();
-    await awake(other);
+    await waitForHydration(other);
     await expectAccessible(other, 'an unpaid order without proof');
     expect(await payNow(other).count()).toBe(0);
     await digitsIn(other).fill('5601');
@@ -230,7 +230,7 @@ describe('a stranger', () => {
     await from(stranger, '203.0.113.7');
     await stranger.goto(`${shop.url}/track-order/${number}`);
     await stranger.getByText('This order is more than 30 days old.').waitFor();
-    await awake(stranger);
+    await waitForHydration(stranger);
     await expectAccessible(stranger, 'an old order without proof');
     expect(await statusOn(stranger)).toBe('cancelled');
     expect(await stranger.getByRole('main').textContent()).not.toMatch(/KSh|A•••|Order items/);
@@ -254,7 +254,7 @@ story(
     // The device that placed the order has access.
     await page.goto(`${shop.url}/track-order/${number}`);
     await page.getByText(amina.location).waitFor();
-    // Another device has none.
+    // Another device is rate-limited.
     const { page: other } = await newVisitor();
     await from(other, '203.0.113.8');
     await other.goto(`${shop.url}/track-order/${number}`);

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from './shopper.ts';
 import { asOwner } from './staff-member.ts';
@@ -142,7 +142,7 @@ story.for(sizes)(
     );
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop/${slug}`);
-    await awake(page);
+    await waitForHydration(page);
     await page.getByRole('textbox', { name: 'Quantity' }).fill('7');
     await page.getByRole('button', { name: 'Order Now' }).click();
     const dialog = dialogOf(page);
@@ -351,7 +351,7 @@ longStory('a page whose data cannot be loaded says so and links to other pages',
   const { page } = await newVisitor({ expectedFailures: /50\d/ });
   await page.goto(`${shop.url}/delivery`);
   await page.route('**/contact.data*', (route) => route.fulfill({ status: 500, body: 'no' }));
-  await awake(page);
+  await waitForHydration(page);
   await page.getByRole('contentinfo').getByRole('link', { name: 'Contact', exact: true }).click();
   await page.getByRole('heading', { name: "This page didn't load" }).waitFor();
   await expectAccessible(page, 'a page that did not load');

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import {
   amina,
   fillOrder,
@@ -13,7 +13,7 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from './shopper.ts';
-import { askAsStaff, asOwner } from './staff-member.ts';
+import { asOwner, callAsStaff } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -211,7 +211,7 @@ describe.each([
       const number = await trackingNumberIn(page);
       await page.goto(`${shop.url}/track-order/${number}`);
       await page.getByText(/Your drinks are reserved for you until \d\d:\d\d/).waitFor();
-      await awake(page);
+      await waitForHydration(page);
       const [{ id }] = (await asStaff(`orders?tracking_number=eq.${number}&select=id`)) as [{ id: string }];
       await asStaff('rpc/set_order_status', 'POST', {
         order_id: id,
@@ -236,7 +236,7 @@ describe.each([
       const [payment] = (await asStaff(`payments?order_id=eq.${id}&status=eq.completed&select=id`)) as {
         id: string;
       }[];
-      await askAsStaff(shop, 'note_refund_by_hand', {
+      await callAsStaff(shop, 'note_refund_by_hand', {
         payment_id: payment?.id,
         refund_receipt: `UKM000000${which}`,
         reason: 'Wrong drink',

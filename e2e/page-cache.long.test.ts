@@ -159,24 +159,24 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
       ...[order, `${order}?key=${key}`, `${order}/pay?key=${key}`, `${order}/receipt?key=${key}`],
       ...['/shop/tamarind-can/order?quantity=2', '/delivery.data', '/sitemap.xml', '/manifest.webmanifest'],
     ];
-    // Background queries are counted, too, so take the minimum: a page needs its own queries each time.
-    const most = new Map<string, number>();
-    for (let time = 0; time < 10 && most.size < paths.length; time += 1) {
+    // Background queries are counted, too: a page passes when one attempt stays within its limit.
+    const passed = new Map<string, number>();
+    for (let time = 0; time < 10 && passed.size < paths.length; time += 1) {
       // Every page depends on the settings: once one page is removed from the cache, all are.
       const name = `Jani ${time}`;
       const signal = time % 2 === 0 ? '/contact' : '/delivery';
       await database.query('update store_settings set store_name = $1', [name]);
       await everywhere([signal], (each, path) =>
-        until(async () => (await read(each, path)).includes(name), 'no page of before is kept', 2000),
+        until(async () => (await read(each, path)).includes(name), 'no outdated page is cached', 2000),
       );
-      for (const path of paths.filter((one) => one !== signal && !most.has(one))) {
+      for (const path of paths.filter((one) => one !== signal && !passed.has(one))) {
         const before = line.trips();
         await (await fetch(`${shop.url}${path}`, { redirect: 'manual' })).text();
         const trips = line.trips() - before;
-        if (trips > 0 && trips <= (path === '/' ? 2 : 3)) most.set(path, trips);
+        if (trips > 0 && trips <= (path === '/' ? 2 : 3)) passed.set(path, trips);
       }
     }
-    expect(paths.filter((path) => !most.has(path))).toEqual([]);
+    expect(paths.filter((path) => !passed.has(path))).toEqual([]);
   });
 
   test('a sale that changes no page keeps every page cached; selling the last unit does not', async () => {

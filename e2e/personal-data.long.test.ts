@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -35,7 +35,7 @@ story.for(sizes)(
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(shop.url);
-    await awake(page);
+    await waitForHydration(page);
     for (const [link, id, heading] of [
       ['Privacy Policy', 'privacy', 'Privacy notice'],
       ['Terms of Service', 'terms', 'Terms of service'],

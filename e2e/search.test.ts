@@ -3,7 +3,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { enterAsStaff } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
@@ -46,7 +46,7 @@ describe.each(
         asked.push((request.postDataJSON() as { search: string }).search);
     });
     await page.goto(`${shop.url}/delivery`);
-    await awake(page);
+    await waitForHydration(page);
     const box = await searchBox(page);
     const options = page.getByRole('option');
     await box.pressSequentially('pineaple', { delay: 20 });
@@ -118,7 +118,7 @@ describe.each(
   story('the shop finds misspelt drinks and always suggests something', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
-    await awake(page);
+    await waitForHydration(page);
     const box = page.getByRole('main').getByRole('searchbox');
     for (const text of ['lemon ginger', '750ml', 'juice ya embe', 'miraa']) {
       await box.fill(text);
@@ -206,7 +206,7 @@ describe.each(
     const { page } = await newVisitor({ viewport });
     for (const query of ['', '?filter=brand', '?filter=flavor', '?search=mango', '?category=Mango']) {
       await page.goto(`${shop.url}/shop${query}`);
-      await awake(page);
+      await waitForHydration(page);
       const bottoms = await drinks(page).evaluateAll((all) =>
         all
           .map((card) => card.getBoundingClientRect())
@@ -223,7 +223,7 @@ describe.each(
   story('filters narrow the list and can be cleared', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
-    await awake(page);
+    await waitForHydration(page);
     const filters = page.getByRole('button', { name: /^Filters/ });
     if (isPhone) await filters.click();
     else expect(await filters.isVisible()).toBe(false);

@@ -58,7 +58,7 @@ async function addPayment(orderId: string, cents: number, completedAt: Date): Pr
   sofar.received += cents;
 }
 
-/** Only page views of customers' browsers are counted; the user agent of the stories' browser identifies it as a bot. */
+/** Opens pages as a customer: page views with `Headless` in the user agent are not counted. */
 async function visitAsCustomer(paths: readonly string[]): Promise<void> {
   const machine = await browser.newContext();
   const userAgent = (await (await machine.newPage()).evaluate(() => navigator.userAgent)).replace(

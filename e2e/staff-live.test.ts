@@ -161,7 +161,7 @@ longStory(
 );
 
 longStory('a toast does not cover what the keyboard has focused', async ({ newVisitor }) => {
-  for (let made = 0; made < 16; made += 1) await placePaidOrder(shop, 'Under a toast');
+  for (let count = 0; count < 16; count += 1) await placePaidOrder(shop, 'Under a toast');
   const { page } = await newVisitor();
   await enterAsStaff(shop, page, '/admin/orders?search=Under+a+toast');
   const buttons = page.getByRole('table').getByRole('button', { name: /^Status of/ });

@@ -29,7 +29,7 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
   return answer;
 }
 
-let made = 0;
+let accountCount = 0;
 
 /**
  * Creates an account for a test.
@@ -40,9 +40,9 @@ export async function makeAccount(
   kind: 'staff' | 'customer' = 'staff',
   label?: string,
 ): Promise<Account> {
-  made += 1;
-  const email = `${kind}-${label ?? made}@jani.example`;
-  const password = `correct horse ${made}`;
+  accountCount += 1;
+  const email = `${kind}-${label ?? accountCount}@jani.example`;
+  const password = `correct horse ${accountCount}`;
   const answer = await asOwner(shop, '/auth/v1/admin/users', 'POST', {
     email,
     password,
@@ -91,21 +91,21 @@ export async function sessionOf(shop: Shop, { email, password }: Account): Promi
 export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promise<Account> {
   const account = await makeAccount(shop);
   const session = await sessionOf(shop, account);
-  await page.addInitScript((kept) => {
+  await page.addInitScript((session) => {
     // Only on the first page, because the panel may change or remove the stored session.
     if (sessionStorage.getItem('entered')) return;
     sessionStorage.setItem('entered', 'yes');
-    localStorage.setItem('jani.staff', kept);
+    localStorage.setItem('jani.staff', session);
   }, JSON.stringify(session));
   if (path) await page.goto(`${shop.url}${path}`);
   return account;
 }
 
 /** Calls a procedure as a staff member. */
-export async function askAsStaff(
+export async function callAsStaff(
   shop: Shop,
   procedure: string,
-  given: Record<string, unknown> = {},
+  args: Record<string, unknown> = {},
 ): Promise<void> {
   const [{ publishable }, { access_token }] = await Promise.all([
     shop.keys(),
@@ -118,7 +118,7 @@ export async function askAsStaff(
       authorization: `Bearer ${access_token}`,
       'content-type': 'application/json',
     },
-    body: JSON.stringify(given),
+    body: JSON.stringify(args),
   });
   expect(answer.ok, `${procedure}: ${answer.status}`).toBe(true);
 }

@@ -33,20 +33,20 @@ interface Product {
   image_url: string | null;
 }
 
-let made = 0;
+let productCount = 0;
 /** Creates a product for a story. */
 async function makeProduct(name: string, more: Partial<Product> = {}): Promise<Product> {
-  made += 1;
+  productCount += 1;
   const answer = await asOwner(shop, '/rest/v1/products', 'POST', {
     name,
-    slug: `story-${made}-${randomUUID().slice(0, 8)}`,
+    slug: `story-${productCount}-${randomUUID().slice(0, 8)}`,
     price: 95_000,
     category: 'Mango',
     stock_quantity: 40,
     ...more,
   });
   const [product] = (await answer.json()) as Product[];
-  if (!product) throw new Error('no product was made');
+  if (!product) throw new Error('no product was created');
   return product;
 }
 async function productNow(id: string): Promise<Product | undefined> {

@@ -70,7 +70,7 @@ const paymentOf = async ({ id }: Order) =>
     }[]
   )[0]?.payment_status;
 
-/** Waits for midnight in Nairobi if it is near, because the screen shows a single day. */
+/** Waits until the current day in Nairobi lasts at least this long, because the screen shows a single day. */
 const untilTheDayLasts = (seconds: number) =>
   until(
     async () => {
@@ -183,7 +183,7 @@ story.for([
     await other.getByLabel('Receipt of the refund').fill(back.toLowerCase());
     await expectAccessible(page, 'money that was sent back by hand');
     await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
-    await toast(page, 'The refund is noted').waitFor();
+    await toast(page, 'The refund is recorded').waitFor();
     await other
       .getByRole('listitem')
       .filter({ hasText: `By hand, receipt ${back}: Rent goes elsewhere` })

@@ -7,7 +7,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
-import { askAsStaff, asOwner, enterAsStaff } from './staff-member.ts';
+import { asOwner, callAsStaff, enterAsStaff } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -170,7 +170,7 @@ describe.each(
       await expectAccessible(page, 'a refund by hand');
       await picture(page, 'by-hand', viewport);
       await note.getByRole('button', { name: 'It was sent back' }).click();
-      await toast(page, 'The refund is noted with the order').waitFor();
+      await toast(page, 'The refund is recorded with the order').waitFor();
       await dialog.getByText('Refunded', { exact: true }).waitFor();
       await dialog.getByText(receipt).first().waitFor();
       expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
@@ -246,7 +246,7 @@ describe.each(
 
   story('wrong settings pause the prompts; staff are notified and resume them', async ({ newVisitor }) => {
     // Restored in any case, because other stories need prompts.
-    onTestFinished(() => askAsStaff(shop, 'resume_prompts'));
+    onTestFinished(() => callAsStaff(shop, 'resume_prompts'));
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {

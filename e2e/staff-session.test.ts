@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => closeCleanly(shop, browser));
 
-/** Requests of a screen while its session ends. */
+/** Expected console errors while a session ends. */
 const refusals = /40[136] .*\/(auth|rest)\/v1\/|This account is not admin, or not active/;
 
 /** Signs the account out everywhere, as from another device. */

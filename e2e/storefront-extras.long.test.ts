@@ -5,7 +5,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import {
   amina,
   fillOrder,
@@ -33,7 +33,7 @@ const viewports = [
 ] as const;
 
 const dialogOf = (page: Page) => page.getByRole('dialog');
-const kept = (page: Page, key: string) => page.evaluate((name) => localStorage.getItem(name), key);
+const storedItem = (page: Page, key: string) => page.evaluate((name) => localStorage.getItem(name), key);
 
 describe.each(viewports)('%s', (_, viewport, which) => {
   story(
@@ -42,7 +42,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
       const { page } = await newVisitor({ viewport });
       await order(page, shop.url, 'passion-bottle', { ...amina, phone: `071100660${which}` });
       const number = await trackingNumberIn(page);
-      const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
+      const { accessKey } = JSON.parse((await storedItem(page, 'jani.orders')) ?? '[]')[0];
       const { page: friend } = await newVisitor({ viewport });
       await friend.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
       await friend.getByRole('heading', { name: /^Payment due/ }).waitFor();
@@ -100,7 +100,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
       await expectAccessible(page, 'asked whether to forget');
       await last.getByRole('button', { name: 'Forget my orders on this device' }).click();
       await page.locator(':focus', { hasText: 'Your orders are forgotten on this device.' }).waitFor();
-      expect(await kept(page, 'jani.orders')).toBeNull();
+      expect(await storedItem(page, 'jani.orders')).toBeNull();
       await page.goto(shop.url);
       await page.getByRole('heading', { name: 'Top Picks' }).waitFor();
       expect(await last.count()).toBe(0);
@@ -108,10 +108,10 @@ describe.each(viewports)('%s', (_, viewport, which) => {
   );
 });
 
-story('a customer is remembered only when asked for, until they withdraw', async ({ newVisitor }) => {
+story('a customer is remembered only on request, until they withdraw', async ({ newVisitor }) => {
   const { page } = await newVisitor();
   await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006751' });
-  expect(await kept(page, 'jani.customer')).toBeNull();
+  expect(await storedItem(page, 'jani.customer')).toBeNull();
   await dialogOf(page).getByRole('button', { name: 'Close' }).click();
   await page.goto(`${shop.url}/shop/mango-bottle`);
   await page.getByRole('button', { name: 'Order Now' }).click();
@@ -123,12 +123,12 @@ story('a customer is remembered only when asked for, until they withdraw', async
   await choice.check();
   await placeOrderButton(page).click();
   await payButton(page).waitFor();
-  expect(await kept(page, 'jani.customer')).toContain(amina.name);
+  expect(await storedItem(page, 'jani.customer')).toContain(amina.name);
   await page.goto(`${shop.url}/shop/mango-flask`);
   await page.getByRole('button', { name: 'Order Now' }).click();
   await dialogOf(page).getByRole('button', { name: 'Forget my details' }).click();
   await expect.poll(() => name.inputValue()).toBe('');
-  expect(await kept(page, 'jani.customer')).toBeNull();
+  expect(await storedItem(page, 'jani.customer')).toBeNull();
 });
 
 story('links are shared by the phone or copied, never with the access key', async ({ newVisitor }) => {
@@ -143,7 +143,7 @@ story('links are shared by the phone or copied, never with the access key', asyn
 
   await order(page, shop.url, 'mango-can', { ...amina, phone: '0711006801' });
   const number = await trackingNumberIn(page);
-  const { accessKey } = JSON.parse((await kept(page, 'jani.orders')) ?? '[]')[0];
+  const { accessKey } = JSON.parse((await storedItem(page, 'jani.orders')) ?? '[]')[0];
   await page.goto(`${shop.url}/track-order/${number}?key=${accessKey}`);
   await page.getByText('Westlands, Mpaka Road').waitFor();
   await page.getByRole('button', { name: 'Share tracking link' }).click();
@@ -307,15 +307,15 @@ describe('search engines and shared links', () => {
 
 describe('offline', () => {
   const offline = {
-    mayKeepPages: true,
+    allowServiceWorker: true,
     // Images that were not scrolled into view are not stored, and their absence is not an error.
     expectedFailures:
       /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_FAILED .*\/art\/|Failed to fetch|WebSocket|503/,
   };
-  const isKept = (page: Page, path: string) =>
+  const waitUntilCached = (page: Page, path: string) =>
     until(
       () => page.evaluate(async (own) => (await caches.match(own)) !== undefined, path),
-      `${path} is kept`,
+      `${path} is cached`,
     );
   const notice = (page: Page) => page.getByRole('status').filter({ hasText: 'You are offline.' });
 
@@ -327,8 +327,8 @@ describe('offline', () => {
     expect(await page.evaluate(() => navigator.serviceWorker.getRegistration().then(Boolean))).toBe(false);
     await page.locator('a[href="/shop/mango-can"]').first().click();
     await page.getByRole('heading', { level: 1 }).waitFor();
-    await isKept(page, '/shop/mango-can');
-    for (const path of ['/', '/shop']) await isKept(page, path);
+    await waitUntilCached(page, '/shop/mango-can');
+    for (const path of ['/', '/shop']) await waitUntilCached(page, path);
     await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
     // With a network, pages are current.
     await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
@@ -346,7 +346,7 @@ describe('offline', () => {
     await notice(page)
       .getByText(/as of \d\d:\d\d/)
       .waitFor();
-    await expectAccessible(page, 'a page that is kept');
+    await expectAccessible(page, 'a cached page');
     await page.goto(`${shop.url}/shop`);
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
     await notice(page).waitFor();
@@ -370,7 +370,7 @@ describe('offline', () => {
     await page.goto(`${shop.url}/shop/watermelon-flask`);
     await page.getByRole('heading', { name: 'No network, no juice. Yet.' }).waitFor();
     await page.getByRole('link', { name: 'Mango can' }).waitFor();
-    await expectAccessible(page, 'a page that is not kept');
+    await expectAccessible(page, 'a page that is not cached');
     await context.setOffline(false);
     await page.getByRole('link', { name: 'Try again' }).click();
     await page.getByRole('button', { name: 'Order Now' }).waitFor();
@@ -408,9 +408,9 @@ describe('offline', () => {
           });
         });
         await page.goto(`${front.url}/shop`);
-        await awake(page);
+        await waitForHydration(page);
         await page.locator('a[href="/shop/mango-can"]').first().click();
-        await isKept(page, '/shop/mango-can');
+        await waitUntilCached(page, '/shop/mango-can');
         await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
         const filesOfTheOldOne = () =>
           page.evaluate(
@@ -449,8 +449,8 @@ describe('offline', () => {
     await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
     await page.getByText('Paid with M-PESA').waitFor();
     const { pathname } = new URL(page.url());
-    await isKept(page, pathname);
-    await isKept(page, '/art/mango-can-240.avif');
+    await waitUntilCached(page, pathname);
+    await waitUntilCached(page, '/art/mango-can-240.avif');
     await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
     expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
       'Mpaka',
@@ -509,9 +509,9 @@ describe('offline', () => {
     });
     await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0711006903' });
     const pending = { success: true, payment: { status: 'processing', result_code: null } };
-    const asked = '**/functions/v1/mobile-money';
+    const functionUrl = '**/functions/v1/mobile-money';
     let isPending = true;
-    await page.route(asked, (route) =>
+    await page.route(functionUrl, (route) =>
       isPending && route.request().postDataJSON()?.action === 'check-status'
         ? route.fulfill({ json: pending })
         : route.fallback(),
@@ -610,7 +610,7 @@ describe('paying by hand', () => {
     await whole.getByText('By till · Receipt UKL3AB12CD').waitFor();
     await page.getByText('Paid with M-PESA').waitFor();
     await dialogOf(offering).getByRole('heading', { name: 'Payment received' }).waitFor();
-    expect(await payButton(offering).count(), 'what is paid is not asked for again').toBe(0);
+    expect(await payButton(offering).count(), 'a paid order has no Pay button').toBe(0);
     await expectAccessible(panel, 'a till payment that is confirmed');
   });
 

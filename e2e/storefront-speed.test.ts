@@ -3,7 +3,7 @@ import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { storyIn } from './story.ts';
 
@@ -20,18 +20,18 @@ const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
 /** Delays requests until released. */
-async function holdBack(page: Page, what: RegExp): Promise<{ asked: string[]; letGo(): void }> {
-  const asked: string[] = [];
-  let letGo = () => {};
+async function holdBack(page: Page, what: RegExp): Promise<{ requested: string[]; release(): void }> {
+  const requested: string[] = [];
+  let release = () => {};
   const free = new Promise<void>((done) => {
-    letGo = done;
+    release = done;
   });
   await page.route(what, async (route: Route) => {
-    asked.push(new URL(route.request().url()).pathname);
+    requested.push(new URL(route.request().url()).pathname);
     await free;
     await route.continue();
   });
-  return { asked, letGo };
+  return { requested, release };
 }
 const scripts = /\/assets\/.*\.js$/;
 
@@ -58,9 +58,9 @@ describe('a tap before hydration', () => {
     await more.tap();
     await page.getByRole('button', { name: 'Order Now' }).tap();
     // The first tap requested the scripts; none has arrived.
-    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    await expect.poll(() => code.requested.length).toBeGreaterThan(3);
     expect(await page.getByRole('dialog').count()).toBe(0);
-    code.letGo();
+    code.release();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel(/^Name/).waitFor();
     expect(await dialog.textContent()).toContain('Subtotal (3 × KSh 950.00)');
@@ -81,8 +81,8 @@ describe('a tap before hydration', () => {
     await page.goto(`${shop.url}/shop`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: /^Filters/ }).tap();
     await page.getByRole('heading', { name: 'Filters' }).waitFor();
-    code.letGo();
-    await awake(page);
+    code.release();
+    await waitForHydration(page);
     expect(await page.locator('[data-tapped]').count()).toBe(0);
     await page.getByLabel('Sort by').selectOption('Price');
     await page.getByRole('button', { name: 'Filters 1 chosen' }).waitFor();
@@ -108,15 +108,15 @@ describe('the scripts of a storefront page', () => {
   story('wait for the first picture', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     const pictures = await holdBack(page, /\/art\//);
-    const asked: string[] = [];
+    const requested: string[] = [];
     page.on('request', (request) => {
-      if (scripts.test(request.url())) asked.push(request.url());
+      if (scripts.test(request.url())) requested.push(request.url());
     });
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'domcontentloaded' });
-    await expect.poll(() => pictures.asked.length).toBeGreaterThan(0);
-    expect(asked).toEqual([]);
-    pictures.letGo();
-    await expect.poll(() => asked.length).toBeGreaterThan(3);
+    await expect.poll(() => pictures.requested.length).toBeGreaterThan(0);
+    expect(requested).toEqual([]);
+    pictures.release();
+    await expect.poll(() => requested.length).toBeGreaterThan(3);
   });
 
   story('load at once when a visitor types', async ({ newVisitor }) => {
@@ -185,9 +185,9 @@ describe('a first visit on a slow line', () => {
     // With delayed scripts the load event may never fire.
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
-    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    await expect.poll(() => code.requested.length).toBeGreaterThan(3);
     expect(await offers.evaluate(isFetched)).toBe(false);
-    code.letGo();
+    code.release();
     await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
     await page.locator('html:not([data-unpainted])').waitFor();
     // The deferred content has arrived.
@@ -200,7 +200,7 @@ describe('a first visit on a slow line', () => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await holdBack(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
-    await expect.poll(() => code.asked.length).toBeGreaterThan(3);
+    await expect.poll(() => code.requested.length).toBeGreaterThan(3);
     await page.mouse.wheel(0, 600);
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
     await expect.poll(() => offers.evaluate(isFetched)).toBe(true);

@@ -4,7 +4,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser } from './browser.ts';
+import { desktop, openBrowser, waitForHydration } from './browser.ts';
 import { inLongRun } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from './shopper.ts';
 import { closeCleanly, storyIn } from './story.ts';
@@ -46,7 +46,7 @@ const hint =
   (text: string): Shown =>
   (page) =>
     page.getByPlaceholder(text, { exact: true });
-/** A toast with exactly this text. */
+/** A toast with this title and text. */
 const toast =
   (title: string, text: string): Shown =>
   (page) =>
@@ -528,7 +528,7 @@ inLongRun(describe)('on a phone', () => {
   story.concurrent('an interrupted lookup is reported as failed', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/track-order`);
-    await awake(page);
+    await waitForHydration(page);
     await page.route('**/track-order/*.data*', (route) => route.abort());
     const number = page.getByLabel('Tracking number');
     await number.fill('   ');
@@ -550,7 +550,7 @@ inLongRun(describe)('on a phone', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: brokenOff });
       await page.goto(`${shop.url}/contact`);
-      await awake(page);
+      await waitForHydration(page);
       await page.getByLabel(/First name/).fill('Amina');
       await page.getByLabel(/Last name/).fill('Otieno');
       await page.getByLabel(/Email \*/).fill('amina@example.com');
@@ -583,7 +583,7 @@ inLongRun(describe)('on a phone', () => {
   story.concurrent('data that cannot be loaded has its own message', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/delivery`);
-    await awake(page);
+    await waitForHydration(page);
     await page.route('**/*.data*', (route) => route.abort());
     await page.getByRole('contentinfo').getByRole('link', { name: 'Shop', exact: true }).click();
     await expectShown(page, [heading('Error Loading Products'), 'Please try again later.']);
@@ -637,7 +637,7 @@ inLongRun(describe)('visible numbers', () => {
   story.concurrent('a toast stays for 4 seconds, and at most three are shown', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: brokenOff });
     await page.goto(`${shop.url}/contact`);
-    await awake(page);
+    await waitForHydration(page);
     for (const label of [/First name/, /Last name/]) await page.getByLabel(label).fill('Amina');
     await page.getByLabel(/Email \*/).fill('amina@example.com');
     await page.getByRole('textbox', { name: 'Message' }).fill('Jambo');
@@ -678,7 +678,7 @@ inLongRun(describe)('visible numbers', () => {
         counted.push(new URL(JSON.parse(request.postData() ?? '{}').url).pathname);
       });
       await page.goto(shop.url);
-      await awake(page);
+      await waitForHydration(page);
       for (const [name, path, code] of [
         ['View All 9 Flavors', '/shop', 'shop-page'],
         ['Embu Fresh Mango', '/shop/mango-bottle', 'product-page'],
@@ -707,7 +707,7 @@ inLongRun(describe)('visible numbers', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await page.goto(`${shop.url}/shop/mango-bottle`);
-      await awake(page);
+      await waitForHydration(page);
       const quantity = page.getByLabel('Quantity', { exact: true });
       await page.getByRole('button', { name: 'Decrease quantity' }).click({ force: true });
       expect(await quantity.inputValue()).toBe('1');
@@ -745,7 +745,7 @@ inLongRun(describe)('visible numbers', () => {
   story.concurrent('the menu button disappears at 768 px', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: { width: 767, height: 900 } });
     await page.goto(`${shop.url}/contact`);
-    await awake(page);
+    await waitForHydration(page);
     const menu = page.getByRole('button', { name: 'Menu', exact: true });
     const navigation = page.getByRole('navigation', { name: 'Main' });
     expect([await menu.isVisible(), await navigation.isVisible()]).toEqual([true, false]);
@@ -778,7 +778,7 @@ longStory("a rejected lookup shows the service's message", async ({ newVisitor }
   await Promise.all(guesses);
   const { page } = await newVisitor();
   await page.goto(`${shop.url}/track-order`);
-  await awake(page);
+  await waitForHydration(page);
   await page.getByLabel('Tracking number').fill('JJ-20200101-1001');
   await page.keyboard.press('Enter');
   await expectShown(page, [toast('Error', 'Too many look-ups. Please try again in a few minutes')]);

@@ -4,7 +4,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { awake, desktop, openBrowser, phone } from './browser.ts';
+import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { newsletterLinkIn, nextMail } from './mailbox.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import {
@@ -78,7 +78,7 @@ describe('a visitor with only a keyboard', () => {
       await page.keyboard.press('Tab');
       if (await target.evaluate((element) => element === document.activeElement)) return;
     }
-    throw new Error(`no way by Tab to the ${role} ${name}; the focus is on "${await focusedText(page)}"`);
+    throw new Error(`Tab does not reach the ${role} ${name}; the focus is on "${await focusedText(page)}"`);
   }
   async function type(page: Page, field: RegExp, text: string) {
     await tabTo(page, 'textbox', field);
@@ -102,7 +102,7 @@ describe('a visitor with only a keyboard', () => {
     });
 
     await page.goto(shop.url);
-    await awake(page);
+    await waitForHydration(page);
     await page.keyboard.press('Tab');
     await expectFocus(page, 'link "Skip to content"');
     await page.keyboard.press('Enter');
@@ -170,7 +170,7 @@ describe('a visitor with only a keyboard', () => {
     const number = await trackingNumberIn(page);
     const { page: other } = await newVisitor();
     await other.goto(`${shop.url}/track-order/${number}`);
-    await awake(other);
+    await waitForHydration(other);
     await other.getByLabel(/last four digits/i).fill('0000');
     await other.keyboard.press('Enter');
     await other.getByText('These are not the last four digits').waitFor();
@@ -239,13 +239,13 @@ describe.each(
     await dialogOf(page).getByText('Payment was cancelled. Please try again. ❌').waitFor();
     await expectClean('payment, failed');
     // The requests: the prompt, then two status queries.
-    const [, asked = 0, again = 0] = await page.evaluate(() =>
+    const [, first = 0, second = 0] = await page.evaluate(() =>
       performance
         .getEntriesByType('resource')
         .flatMap(({ name, startTime }) => (/mobile-money/.test(name) ? startTime : [])),
     );
-    expect(again - asked, 'every 3 seconds').toBeGreaterThan(2900);
-    expect(again - asked, 'every 3 seconds').toBeLessThan(5900);
+    expect(second - first, 'every 3 seconds').toBeGreaterThan(2900);
+    expect(second - first, 'every 3 seconds').toBeLessThan(5900);
     await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
     await payButton(page).click();
     payment.status = 'completed';
@@ -598,7 +598,7 @@ longStory(
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await page.goto(`${shop.url}/shop/mango-bottle`);
-    await awake(page);
+    await waitForHydration(page);
     const bar = page.getByRole('region', { name: 'Order this drink' });
     expect(await bar.count()).toBe(0);
     await page.getByRole('button', { name: 'Increase quantity' }).click();
@@ -766,7 +766,7 @@ describe('header and footer', () => {
     await page.goto(shop.url);
     // It opens before hydration and is still open afterwards.
     await open();
-    await awake(page);
+    await waitForHydration(page);
     await page
       .getByRole('button', { name: 'Play slides', includeHidden: true })
       .waitFor({ state: 'attached' });
@@ -828,7 +828,7 @@ describe('header and footer', () => {
   longStory('the newsletter form shows its result in place', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /400 \(Bad Request\)|ERR_FAILED/ });
     await page.goto(`${shop.url}/delivery`);
-    await awake(page);
+    await waitForHydration(page);
     const footer = page.getByRole('contentinfo');
     await footer.getByRole('button', { name: 'Subscribe' }).click();
     await footer.getByText('Please enter a valid email address').waitFor();
@@ -853,7 +853,7 @@ describe('the message form', () => {
   story('shows success and failure, and keeps what was typed until it is sent', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /503/ });
     await page.goto(`${shop.url}/contact`);
-    await awake(page);
+    await waitForHydration(page);
     const [first, email] = [page.getByLabel(/First name/), page.getByLabel(/Email \*/)];
     await first.fill('Amina');
     await email.fill('amina');

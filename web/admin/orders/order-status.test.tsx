@@ -8,7 +8,7 @@ import {
   placePaidOrder,
   readOrder,
 } from '../../../e2e/placed-orders.ts';
-import { askAsStaff, asOwner } from '../../../e2e/staff-member.ts';
+import { asOwner, callAsStaff } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const statusButton = ({ order_number }: Order, status: string) =>
@@ -244,7 +244,7 @@ test('an order whose money went back in part offers to refund the rest, and not 
   const paid = await asOwner(shop, '/rest/v1/payments', 'POST', parts);
   const [first] = (await paid.json()) as { id: string }[];
   await changeOrder(shop, order.id, { status: 'cancelled' });
-  await askAsStaff(shop, 'note_refund_by_hand', {
+  await callAsStaff(shop, 'note_refund_by_hand', {
     refund_receipt: `UKN${digits}0`,
     reason: 'Cancelled',
     payment_id: first?.id,
