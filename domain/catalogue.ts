@@ -98,7 +98,7 @@ export function groupProducts<Entry extends CatalogueEntry>(
 const maxSearchLength = 100;
 
 /**
- * The search text of a URL, cut to the length that the form takes.
+ * The search text of a URL, cut to the form's maximum length.
  * @returns well-formed text; '' when there is none
  */
 export function searchIn(parameters: URLSearchParams): string {

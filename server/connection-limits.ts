@@ -79,7 +79,7 @@ function skipBody(socket: Socket): void {
  * when a connection is destroyed, and 64 KiB hold 2,500 requests or 10,000 chunks: 40 ms of work. Its parser stops at an upgrade.
  */
 export class BoundedRequest extends IncomingMessage {
-  declare private asked: boolean | null;
+  declare private isUpgradeRequested: boolean | null;
   #bytes = 0;
   #chunks = 0;
   /** The memory for unfinished bodies. Null before the server has the request. */
@@ -88,10 +88,12 @@ export class BoundedRequest extends IncomingMessage {
   countedBytes = 0;
 
   get upgrade(): boolean {
-    return (this.asked === true && this.#asksForServedProtocol) || this.socket?.destroyed === true;
+    return (
+      (this.isUpgradeRequested === true && this.#asksForServedProtocol) || this.socket?.destroyed === true
+    );
   }
-  set upgrade(asked: boolean | null) {
-    this.asked = asked;
+  set upgrade(isRequested: boolean | null) {
+    this.isUpgradeRequested = isRequested;
   }
 
   /** An upgrade to a protocol that is not served, such as h2c, is ignored (RFC 9110, 7.8). */

@@ -249,17 +249,17 @@ async function makeFirstAdmin(
   options: FirstAdminOptions,
 ): Promise<FirstAdmin | null> {
   if (config.supabase && !config.firstAdmin.isChosen) return null;
-  const made = await ensureFirstAdmin(options).catch((error: unknown) => {
+  const account = await ensureFirstAdmin(options).catch((error: unknown) => {
     if (!config.supabase || error instanceof WrongSetting) throw error;
     log.error({ error: String(error) }, 'the first staff account was not created');
     return null;
   });
-  if (made?.outcome === 'taken') {
+  if (account?.outcome === 'taken') {
     log.warn(
       'there is no staff account, and ADMIN_EMAIL belongs to an existing account: set another, or add its id to admin_profiles',
     );
   }
-  return made;
+  return account;
 }
 
 /** Logs what a hosted project lacks; the shop starts anyway, and `/readyz` is 503 until the tables exist. */

@@ -33,18 +33,18 @@ export async function openCallbackProxy(
   decide: (callback: Callback) => CallbackAction = () => ({}),
   onSent: (callback: Callback, port: number) => void = () => {},
 ): Promise<CallbackProxy> {
-  const server = createServer(async (asked, answer) => {
-    const body = await read(asked).catch(() => '');
-    const callback = { path: asked.url ?? '', body, phone: phoneIn(body) };
+  const server = createServer(async (request, response) => {
+    const body = await read(request).catch(() => '');
+    const callback = { path: request.url ?? '', body, phone: phoneIn(body) };
     const { isLost = false, times = 1, delayMs = 0 } = decide(callback);
     if (isLost) {
-      answer.destroy();
+      response.destroy();
       return;
     }
     if (delayMs > 0) await new Promise((done) => setTimeout(done, delayMs));
     const [status] = await Promise.all(Array.from({ length: times }, () => forward(callback)));
-    if (status) answer.writeHead(status).end();
-    else answer.destroy();
+    if (status) response.writeHead(status).end();
+    else response.destroy();
   });
 
   async function forward(callback: Callback): Promise<number | null> {

@@ -24,7 +24,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
   const invariants = async (isAtRest = true) =>
     (await violations(isAtRest)).map(({ invariant }) => invariant);
 
-  /** A correctly paid order of its own product. */
+  /** A correctly paid order with its own product. */
   async function paidOrder() {
     drawn += 1;
     const [id, product, payment] = [randomUUID(), randomUUID(), randomUUID()];

@@ -1,4 +1,4 @@
-// Several processes of the built shop behind PgBouncer in transaction mode, and the M-PESA simulator as a process of its own.
+// Several processes of the built shop behind PgBouncer in transaction mode, and the M-PESA simulator as a separate process.
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// Seeded random numbers: the same seed and name give the same numbers, in any order of events.
+// Seeded random numbers: the same seed and name produce the same numbers, in any order of events.
 import { createHash } from 'node:crypto';
 
 export interface SeededRandom {

@@ -33,13 +33,13 @@ export function backUp(root: string): Promise<void> {
 
 /**
  * Restores a backup. The shop must be stopped.
- * @param given the arguments of the command: a file, optionally `--replace`
+ * @param args arguments of the command: a file, optionally `--replace`
  */
-export function restore(root: string, given: readonly string[]): Promise<void> {
+export function restore(root: string, args: readonly string[]): Promise<void> {
   return runAndReport('Nothing was restored.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) throw new RestoreRefused(ofProject);
-    const [archive, ...others] = given.filter((argument) => argument !== '--replace');
+    const [archive, ...others] = args.filter((argument) => argument !== '--replace');
     if (!archive || others.length > 0) {
       throw new RestoreRefused('Name one backup: npm run restore -- data/backups/jani-….tar.gz [--replace]');
     }
@@ -47,7 +47,7 @@ export function restore(root: string, given: readonly string[]): Promise<void> {
       archive: resolve(root, archive),
       dataDir: config.dataDir,
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
-      replaces: given.includes('--replace'),
+      replaces: args.includes('--replace'),
     });
     const former = setAside ? ` What was there before is in ${setAside}.` : '';
     return `The shop is as it was on ${madeAt}.${former}`;
@@ -75,16 +75,16 @@ async function runAndReport(failure: string, work: () => Promise<string>): Promi
 async function backUpHere(config: Config): Promise<string> {
   const database = await openDatabase(config, () => {});
   try {
-    const made = await createBackups({
+    const backup = await createBackups({
       database,
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       dataDir: config.dataDir,
       keepsFiles: config.s3 === null,
       log: openLog('silent'),
     }).run();
-    if (!made) throw new RestoreRefused('The shop is making a backup right now.');
-    if ('problem' in made) throw new RestoreRefused(made.problem);
-    return sentenceOf(config, made.outcome, made.fileName);
+    if (!backup) throw new RestoreRefused('The shop is making a backup right now.');
+    if ('problem' in backup) throw new RestoreRefused(backup.problem);
+    return sentenceOf(config, backup.outcome, backup.fileName);
   } finally {
     await database.close();
   }
@@ -109,13 +109,17 @@ async function askRunningShop(config: Config): Promise<string> {
     return ((await answer.json()) as Row[])[0];
   };
   const before = await newest();
-  const asked = await fetch(`${origin}/rest/v1/rpc/request_backup`, { method: 'POST', headers, body: '{}' });
-  if (!asked.ok) throw new RestoreRefused(((await asked.json()) as { message: string }).message);
+  const response = await fetch(`${origin}/rest/v1/rpc/request_backup`, {
+    method: 'POST',
+    headers,
+    body: '{}',
+  });
+  if (!response.ok) throw new RestoreRefused(((await response.json()) as { message: string }).message);
   for (;;) {
-    const made = await newest();
-    if (made && made.id !== before?.id) {
-      if (made.problem) throw new RestoreRefused(made.problem);
-      return sentenceOf(config, made.outcome, made.file_name ?? '');
+    const backup = await newest();
+    if (backup && backup.id !== before?.id) {
+      if (backup.problem) throw new RestoreRefused(backup.problem);
+      return sentenceOf(config, backup.outcome, backup.file_name ?? '');
     }
     await new Promise((done) => setTimeout(done, 500));
   }

@@ -124,9 +124,10 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
   api.post('/payments', async (c) => {
     const payment = readPaymentWithoutPrompt(await readFields(c.req), dependencies.settings);
     if (typeof payment === 'string') return problem(c, 400, payment);
-    const made = await payByHand(payment, dependencies);
-    if ('declined' in made) return c.json({ error: `The shop declined: ${made.declined}`, ...made }, 409);
-    return c.json(ledger.transaction(made.receipt));
+    const result = await payByHand(payment, dependencies);
+    if ('declined' in result)
+      return c.json({ error: `The shop declined: ${result.declined}`, ...result }, 409);
+    return c.json(ledger.transaction(result.receipt));
   });
 
   api.post('/prompts/:id/pin', async (c) => {

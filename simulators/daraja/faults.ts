@@ -127,11 +127,11 @@ export function createFaults(
   }
 
   return {
-    order(given) {
-      for (const [target, fault] of given) orders.set(target, { ...fault });
+    order(entries) {
+      for (const [target, fault] of entries) orders.set(target, { ...fault });
     },
-    follow(given) {
-      script = given;
+    follow(newScript) {
+      script = newScript;
       seen.clear();
     },
     takeAnswerFault: (endpoint) => take(endpoint) as AnswerFault | null,

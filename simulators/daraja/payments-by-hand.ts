@@ -57,7 +57,7 @@ export async function payByHand(
 ): Promise<PaymentMade | { declined: string }> {
   const { settings, clock, ledger } = dependencies;
   const at = clock.now();
-  const made: PaymentMade = {
+  const recorded: PaymentMade = {
     kind: 'payment made',
     at,
     receipt: drawReceipt(at, ledger.hasReceipt),
@@ -65,24 +65,27 @@ export async function payByHand(
     method: payment.number === settings.shortcode ? 'paybill' : 'till',
     ...payment,
   };
-  const declined = await validateWithShop(made, dependencies);
+  const declined = await validateWithShop(recorded, dependencies);
   if (declined !== null) {
     await ledger.write({ kind: 'payment declined', at, ...payment, resultCode: declined });
     return { declined };
   }
-  const written = ledger.write(made);
-  await Promise.all([written, confirm(made, dependencies)]);
-  return made;
+  const written = ledger.write(recorded);
+  await Promise.all([written, confirm(recorded, dependencies)]);
+  return recorded;
 }
 
 /** The validation's result code if it declines; null when the payment may proceed. */
 async function validateWithShop(
-  made: PaymentMade,
+  recorded: PaymentMade,
   { settings, ledger, messages }: PaymentDependencies,
 ): Promise<string | null> {
   const urls = ledger.urls();
   if (!urls || !settings.asksValidation) return null;
-  const { status, text } = await messages.post(urls.validationUrl, writeConfirmation(made, urls.shortcode));
+  const { status, text } = await messages.post(
+    urls.validationUrl,
+    writeConfirmation(recorded, urls.shortcode),
+  );
   const code = status !== null && status < 300 ? readResultCode(text) : null;
   // An unreadable response counts as no response.
   if (code === null) return urls.responseType === 'Completed' ? null : 'no answer';

@@ -92,9 +92,9 @@ export const phoneScript = `
   }
 
   function removeOtherMessages(texts) {
-    const kept = new Set(texts.map((text) => text.id));
+    const currentIds = new Set(texts.map((text) => text.id));
     for (const [id, { item }] of shownMessages) {
-      if (kept.has(id)) continue;
+      if (currentIds.has(id)) continue;
       item.remove();
       shownMessages.delete(id);
     }

@@ -49,10 +49,10 @@ export function issueTokens(settings: SimulatorSettings, clock: SimulatorClock, 
         return new Response(null, { status: 400 });
       }
       const at = clock.now();
-      const made = { token: drawToken(), expiresAt: at + LIFETIME_S * 1000 };
-      current = made;
-      await ledger.write({ kind: 'token made', at, expiresAt: made.expiresAt });
-      return Response.json({ access_token: made.token, expires_in: String(LIFETIME_S) });
+      const token = { token: drawToken(), expiresAt: at + LIFETIME_S * 1000 };
+      current = token;
+      await ledger.write({ kind: 'token made', at, expiresAt: token.expiresAt });
+      return Response.json({ access_token: token.token, expires_in: String(LIFETIME_S) });
     },
     refuse(authorization) {
       const bearer = /^Bearer\s+(\S+)$/i.exec(authorization ?? '')?.[1];
@@ -73,8 +73,8 @@ function drawToken(): string {
   return Array.from({ length: 28 }, () => ALPHANUMERICS.charAt(randomInt(ALPHANUMERICS.length))).join('');
 }
 
-function isSame(given: string, expected: string): boolean {
-  const left = Buffer.from(given);
+function isSame(actual: string, expected: string): boolean {
+  const left = Buffer.from(actual);
   const right = Buffer.from(expected);
   return left.length === right.length && timingSafeEqual(left, right);
 }

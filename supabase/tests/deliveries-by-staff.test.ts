@@ -381,7 +381,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ['cancelled', 'failed', false, false],
         ['pending', 'pending', false, false],
         ['shipped', 'in_transit', false, false],
-        // A rider who is on the way is not recorded as back.
+        // A delivery in transit keeps its status.
         ['cancelled', 'in_transit', false, false],
       ]);
       const happened = await rows<{ line: string }>(

@@ -1,4 +1,4 @@
-// The newsletter list: an address joins it with a link in an email, and leaves it with another. Responses do not reveal who is on it.
+// The newsletter list: one link in an email subscribes an address, another unsubscribes it. Responses do not reveal subscribers.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database, DatabaseError } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';

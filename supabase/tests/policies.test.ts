@@ -23,8 +23,8 @@ const id = (digit: number) => `f0000000-0000-4000-8000-00000000000${digit}`;
 const verbs = ['select', 'insert', 'update', 'delete'] as const;
 type Verb = (typeof verbs)[number];
 
-// Each line is an existing row. `where` finds it, `set` is a harmless change, `insert` adds another such row. Every person who is
-// not listed under a verb must fail, and at least one person succeeds.
+// Each line is an existing row. `where` finds it, `set` is a harmless change, `insert` adds another such row. Every person
+// not listed under a verb must fail, and at least one person must succeed.
 interface MatrixRow {
   table: string;
   row: string;

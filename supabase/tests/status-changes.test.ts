@@ -228,7 +228,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await sendMoneyBack();
         await expectRefusal(plainly('orders', `status = '${status}'`), 409, 'order_refunded');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
-        // Other statuses are allowed, and are no way around it.
+        // Other statuses are allowed, and do not bypass the rule.
         await set('processing');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
         await expectRefusal(setDelivery('delivered', { although_unpaid: true }), 409, 'order_refunded');

@@ -3,7 +3,7 @@
 /**
  * Lists the statements that would be rejected.
  * @param body text of a function in SQL or PL/pgSQL
- * @returns the beginning of each UPDATE or DELETE that has no WHERE of its own
+ * @returns the beginning of each UPDATE or DELETE without its own WHERE
  */
 export function writesWithoutWhere(body: string): string[] {
   const code = body.replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ').replace(/'(?:[^']|'')*'/g, "''");
@@ -35,7 +35,7 @@ function statementAt(code: string, from: number): string {
   return code.slice(from);
 }
 
-/** Whether a WHERE stands outside of all parentheses: one of a subquery is not the statement's. */
+/** Whether a statement has a WHERE outside of all parentheses, that is, not only in a subquery. */
 function hasOwnWhere(statement: string): boolean {
   let text = statement;
   let shorter = text.replace(/\([^()]*\)/g, ' ');

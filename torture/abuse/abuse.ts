@@ -1,4 +1,4 @@
-// Attacks by one client: floods while ordinary shoppers are measured, and rules for what strangers may take, guess or send.
+// Attacks by one client: floods while the response times of ordinary customers are measured, and access rules for strangers.
 import { fork } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import type { Violation } from '../money-invariants.ts';

@@ -210,7 +210,7 @@ function orderOf({ productId }: Target) {
   };
 }
 
-/** Sockets on one public topic; those beyond what the shop allows are left out. */
+/** Sockets on one public topic; the shop refuses those above its limit. */
 async function openSockets(
   { port, publishableKey }: Target,
   count: number,

@@ -1,4 +1,4 @@
-// HTTP from a chosen address: every 127.x.y.z is this machine, so each client of a run has an address of its own.
+// HTTP from a chosen address: every 127.x.y.z is this machine, so each client of a run has its own IP address.
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http';
 
 export interface Call {

@@ -1,10 +1,10 @@
-// What strangers may take, guess and send at all: each rule is tried, together with what a customer must still be able to do.
+// Access rules for strangers. Each check attacks a rule and verifies that customers can still order, pay and track.
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import type { AbusedShop } from './abused-shop.ts';
 import { clientFrom, type Reply } from './client.ts';
 
-/** Undefined where the rule held, otherwise what was found. */
+/** Undefined if the rule held, otherwise the problem. */
 type Found = string | undefined;
 
 interface Rule {
@@ -234,8 +234,12 @@ const rules: readonly Rule[] = [
     async check(visit) {
       const email = 'owner@example.com';
       const password = 'tamarind-under-a-dusky-sky';
-      const made = await visit.own('POST', '/auth/v1/admin/users', { email, password, email_confirm: true });
-      if (made.status !== 200) return `no account: ${made.body}`;
+      const created = await visit.own('POST', '/auth/v1/admin/users', {
+        email,
+        password,
+        email_confirm: true,
+      });
+      if (created.status !== 200) return `no account: ${created.body}`;
       const signIn = (address: string, guess: string) =>
         visit.post(address, '/auth/v1/token?grant_type=password', { email, password: guess });
       let refused = 0;

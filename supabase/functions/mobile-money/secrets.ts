@@ -12,8 +12,8 @@ export function isCallbackSecret(text: string): boolean {
 }
 
 /** Compares two texts in constant time. */
-export async function isSameSecret(given: string, expected: string): Promise<boolean> {
-  const [left, right] = await Promise.all([given, expected].map(sha256));
+export async function isSameSecret(actual: string, expected: string): Promise<boolean> {
+  const [left, right] = await Promise.all([actual, expected].map(sha256));
   if (!left || !right) return false;
   return left.reduce((difference, byte, index) => difference | (byte ^ (right[index] ?? 0)), 0) === 0;
 }
@@ -25,9 +25,9 @@ export async function isSameSecret(given: string, expected: string): Promise<boo
 export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => Promise<boolean> {
   const known = secretKeys.filter((key) => key !== '');
   return async ({ headers }) => {
-    const given = [headers.get('apikey') ?? '', bearerTokenOf(headers) ?? ''];
+    const candidates = [headers.get('apikey') ?? '', bearerTokenOf(headers) ?? ''];
     const matches = await Promise.all(
-      known.flatMap((key) => given.map((candidate) => isSameSecret(candidate, key))),
+      known.flatMap((key) => candidates.map((candidate) => isSameSecret(candidate, key))),
     );
     return matches.includes(true);
   };

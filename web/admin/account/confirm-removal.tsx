@@ -1,10 +1,10 @@
-// Removal in two presses; the second button names what is removed.
+// Removal in two presses; the second button names the removed item.
 import { useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { useReturnFocus } from './use-return-focus.ts';
 
 interface ConfirmRemovalProps {
-  /** Name of what is removed. */
+  /** Name of the removed item. */
   what: string;
   isBusy: boolean;
   onConfirm(): void;

@@ -226,14 +226,18 @@ export function describeBackup(isHosted: boolean, status: SystemStatus | null): 
     return { state: 'ok', value: 'Not made here', detail: "The Supabase project's own backups apply." };
   }
   if (!status) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
-  const { last_backup_at: made, last_attempt_outcome: outcome, last_attempt_problem: problem } = status;
-  const value = made ? between(made, status) : 'None yet';
+  const {
+    last_backup_at: lastBackupAt,
+    last_attempt_outcome: outcome,
+    last_attempt_problem: problem,
+  } = status;
+  const value = lastBackupAt ? between(lastBackupAt, status) : 'None yet';
   if (outcome === 'failed') return { state: 'problem', value, detail: `The last attempt failed: ${problem}` };
   if (outcome === 'impossible') return { state: 'problem', value, detail: problem ?? '' };
-  if (!made) {
+  if (!lastBackupAt) {
     return { state: 'attention', value, detail: 'The first is made a few minutes after the start.' };
   }
-  if (Date.parse(status.checked_at) - Date.parse(made) > backupAge) {
+  if (Date.parse(status.checked_at) - Date.parse(lastBackupAt) > backupAge) {
     return { state: 'attention', value, detail: 'Tonight’s is missing. Is the shop switched off at night?' };
   }
   return status.last_backup_outcome === 'verified'

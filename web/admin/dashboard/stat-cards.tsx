@@ -12,7 +12,7 @@ interface Stat {
   text: string;
   icon: StaffIconName;
   figure(figures: Figures): string;
-  /** Explains what is counted. */
+  /** Explains the figure. */
   beneath?: string;
 }
 

@@ -228,7 +228,7 @@ function LiveDot({ state }: { state: LiveState }) {
     <span
       role="status"
       title={words}
-      // On a phone the word stands in the second line, so that the header grows by none.
+      // On a phone the text is in the second line, so that the header gets no extra line.
       className={`flex items-center gap-1.5 text-xs font-semibold text-ink-soft ${state === 'lost' ? 'max-[26rem]:order-last max-[26rem]:pb-1 max-[26rem]:pl-3' : ''}`}
     >
       <span aria-hidden="true" className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${dot}`} />

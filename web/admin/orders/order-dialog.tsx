@@ -277,7 +277,7 @@ function InReview({ order }: { order: WholeOrder }) {
 function describePaymentOfOrder(order: WholeOrder): ReturnType<typeof describePayment> {
   const { came, left } = moneyOf(order);
   if (left > 0 && left < came) return ['Partly refunded', 'yellow'];
-  // The decision above shows what is due.
+  // The resolution above shows the amount due.
   return describePayment({ ...order, status: '' });
 }
 
@@ -400,7 +400,7 @@ function Customer({ order }: { order: WholeOrder }) {
   );
 }
 
-/** What the customer confirmed with the order. Orders entered by staff have nothing. */
+/** The customer's confirmations with the order. Orders entered by staff have none. */
 function Terms({ order: { terms_accepted_at, accepted_terms } }: { order: WholeOrder }) {
   if (!terms_accepted_at) return null;
   const isTicked = (accepted_terms as { is_ticked?: unknown } | null)?.is_ticked === true;

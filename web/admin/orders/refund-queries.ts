@@ -49,7 +49,7 @@ export function moneyOf({ payments }: Pick<WholeOrder, 'payments'>) {
     /** The next payment to refund; an order paid in parts is refunded part by part. */
     paid: left[0] ?? own[0],
     came: sum(own),
-    /** What the shop still has. */
+    /** The amount that is not refunded. */
     left: sum(left),
   };
 }

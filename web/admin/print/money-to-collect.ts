@@ -63,7 +63,7 @@ interface PaidOrder {
 const sumOf = (payments: PaidOrder['payments']): number =>
   payments.reduce((sum, { charge_cents }) => sum + charge_cents, 0);
 
-/** What the customer's receipt says about a paid order that is cancelled, on hold or refunded. Null for any other. */
+/** The text on the customer's receipt for a paid order that is cancelled, on hold or refunded. Null for any other. */
 export function describeTrouble({
   status,
   payment_status,

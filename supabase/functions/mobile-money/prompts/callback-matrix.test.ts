@@ -401,7 +401,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     /** A body with one part replaced, removed or repeated, or with changed bytes. */
-    function mutate(text: string, { kind, at, junk: given }: Mutation): Uint8Array<ArrayBuffer> {
+    function mutate(text: string, { kind, at, junk }: Mutation): Uint8Array<ArrayBuffer> {
       const bytes = new Uint8Array(Buffer.from(text));
       const index = Math.floor(at * bytes.length);
       if (kind === 'cut') return bytes.slice(0, index);
@@ -410,7 +410,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         return bytes;
       }
       if (kind === 'insert') {
-        const inserted = Buffer.from(JSON.stringify(given) ?? '');
+        const inserted = Buffer.from(JSON.stringify(junk) ?? '');
         return new Uint8Array(Buffer.concat([bytes.slice(0, index), inserted, bytes.slice(index)]));
       }
       let parsed: unknown;
@@ -431,7 +431,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const place = places[Math.floor(at * places.length)];
       if (place) {
         const [holder, key] = place;
-        if (kind === 'replace') holder[key] = given;
+        if (kind === 'replace') holder[key] = junk;
         else if (kind === 'double') holder[`${key}2`] = holder[key];
         else if (Array.isArray(holder)) holder.splice(Number(key), 1);
         else delete holder[key];
