@@ -235,6 +235,16 @@ story.for(sizes)(
   },
 );
 
+story('without the chart’s code the dashboard shows its figures as a table', async ({ newVisitor }) => {
+  await addOrder('unpaid', 95_100);
+  const { page } = await newVisitor({ viewport: desktop, expectedFailures: /ERR_FAILED|activity-chart/ });
+  await page.route('**/activity-chart-*', (route) => route.abort());
+  await enterAsStaff(shop, page, '/admin/dashboard');
+  await page.getByText('The chart could not be loaded.').waitFor();
+  await page.getByText('Figures as a table').click();
+  await page.getByRole('columnheader', { name: 'Orders', exact: true }).waitFor();
+});
+
 story('each opened page reports one page view without an order number', async () => {
   const context = await browser.newContext({ viewport: desktop });
   const page = await context.newPage();

@@ -461,7 +461,7 @@ describe.each(
     await dialog.getByText('Its units went back into stock').waitFor();
     await dialog.getByRole('button', { name: 'The money was sent back' }).click();
     await dialog.getByRole('button', { name: 'Yes, it was sent back' }).click();
-    await toast(page, 'The refund is recorded with the order').waitFor();
+    await toast(page, 'The refund is noted with the order').waitFor();
     await dialog.getByText('Refunded', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByText('needs your decision').waitFor({ state: 'detached' });

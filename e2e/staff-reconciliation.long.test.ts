@@ -183,7 +183,7 @@ story.for([
     await other.getByLabel('Receipt of the refund').fill(back.toLowerCase());
     await expectAccessible(page, 'money that was sent back by hand');
     await other.getByRole('button', { name: 'It was sent back', exact: true }).click();
-    await toast(page, 'The refund is recorded').waitFor();
+    await toast(page, 'The refund is noted').waitFor();
     await other
       .getByRole('listitem')
       .filter({ hasText: `By hand, receipt ${back}: Rent goes elsewhere` })

@@ -170,7 +170,7 @@ describe.each(
       await expectAccessible(page, 'a refund by hand');
       await picture(page, 'by-hand', viewport);
       await note.getByRole('button', { name: 'It was sent back' }).click();
-      await toast(page, 'The refund is recorded with the order').waitFor();
+      await toast(page, 'The refund is noted with the order').waitFor();
       await dialog.getByText('Refunded', { exact: true }).waitFor();
       await dialog.getByText(receipt).first().waitFor();
       expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });

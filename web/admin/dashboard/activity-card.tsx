@@ -5,8 +5,16 @@ import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../use-installation.ts';
 import { type Day, formatDay, useDays } from './dashboard-queries.ts';
 
-// The chart library is large: it is loaded last.
-const ActivityChart = lazy(() => import('./activity-chart.tsx'));
+// The chart library is large: it is loaded last. Without it the table has the figures.
+const ActivityChart = lazy(() => import('./activity-chart.tsx').catch(() => ({ default: MissingChart })));
+
+function MissingChart() {
+  return (
+    <p className="grid h-64 place-content-center rounded-md bg-paper-deep px-6 text-center text-ink-soft">
+      The chart could not be loaded. The table below has the same figures.
+    </p>
+  );
+}
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');
 const total = (days: readonly Day[], of: 'page_views' | 'orders'): number =>
