@@ -22,7 +22,7 @@ export class DescriptionCache {
   }
 
   /**
-   * Returns the document for a role; generates it only when it is not cached.
+   * Returns the document for a role. Calls `read` and `write` only for the parts that are not cached.
    * @param root URL of the service, which the document names
    */
   async document(

@@ -210,7 +210,7 @@ function orderOf({ productId }: Target) {
   };
 }
 
-/** Sockets on one public topic; the shop refuses those above its limit. */
+/** Opens sockets on one public topic. Returns those that the shop accepted. */
 async function openSockets(
   { port, publishableKey }: Target,
   count: number,
