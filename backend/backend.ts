@@ -112,6 +112,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     ...options.realtime,
     database,
     authenticate,
+    ...(fairShare ? { joinQueue: fairShare.joins } : {}),
     onError: (error) => onError(error, 'realtime'),
   });
   const storage = options.files

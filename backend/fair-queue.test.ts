@@ -222,6 +222,30 @@ test('starts jobs that block the event loop one per iteration', async () => {
   expect(new Set(iterations).size).toBe(3);
 });
 
+test('jobs wait while connections are accepted, but not for more than 20 ms', async () => {
+  let connections = 0;
+  let time = 0;
+  const { add, started } = openQueue({
+    concurrency: 3,
+    startsPerTurn: 1,
+    acceptedConnections: () => connections,
+    now: () => time,
+  });
+  const acceptOne = async (afterMs: number) => {
+    connections += 1;
+    time += afterMs;
+    await nextLoop();
+  };
+  add(visitor('a'), 'after a burst');
+  for (let n = 0; n < 5; n += 1) await acceptOne(1);
+  expect(started).toEqual([]);
+  await nextLoop();
+  expect(started).toEqual(['after a burst']);
+  add(visitor('a'), 'during a flood');
+  for (let n = 0; n < 5; n += 1) await acceptOne(6);
+  expect(started).toEqual(['after a burst', 'during a flood']);
+});
+
 test('compares jobs of the same event loop iteration before the first starts', async () => {
   const { add, drain } = openQueue();
   for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`, { cost: 5 });

@@ -18,6 +18,11 @@ export interface FairQueueOptions {
   startsPerTurn: number;
   /** Minimum milliseconds between two job starts, with one start per iteration. Default: 0. */
   startIntervalMs?: number;
+  /**
+   * The number of connections that the server has accepted. Node.js accepts one per iteration of the event loop (libuv 1.45 and
+   * newer), so jobs wait while it grows, at most 20 ms: in a burst of connections, each would otherwise wait for a job.
+   */
+  acceptedConnections?: () => number;
   /** Maximum waiting jobs. Above it, the newest job of the client with the most jobs is rejected. */
   maxQueued: number;
   /** Maximum waiting jobs of one share within a group. */
@@ -97,6 +102,8 @@ export function isQueueRejection(error: unknown): error is QueueFull | ClientDis
 export const queueRejectionStatus = (error: unknown): 429 | 503 =>
   error instanceof QueueFull && error.isOwn ? 429 : 503;
 
+const maxAcceptingMs = 20;
+
 interface Share {
   parent: Share | null;
   name: string;
@@ -130,10 +137,13 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { concurrency, maxRunningPerShare, startsPerTurn, maxQueued, maxQueuedPerShare } = options;
   const { startIntervalMs = 0, restAbove = {}, maxRestMs = Number.POSITIVE_INFINITY } = options;
   const { queuedBefore = () => 0, isAlone = () => false, now = () => performance.now() } = options;
+  const { acceptedConnections = () => 0 } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
   let isDispatchDue = false;
   let nextStartAt = 0;
+  let accepted = 0;
+  let acceptingSince: number | null = null;
 
   const hasPlace = ({ depth, running }: Share) => running < (maxRunningAt[depth] ?? Number.POSITIVE_INFINITY);
   const isFlooding = ({ parent, name, queued }: Share) => {
@@ -170,10 +180,24 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     count(share, -1, 1);
     job.start();
   };
+  /** Whether connections were accepted since the last call, except after 20 ms of such calls. */
+  const isAccepting = () => {
+    const before = accepted;
+    accepted = acceptedConnections();
+    if (accepted !== before) acceptingSince ??= now();
+    else acceptingSince = null;
+    if (acceptingSince === null || now() - acceptingSince < maxAcceptingMs) return acceptingSince !== null;
+    acceptingSince = null;
+    return false;
+  };
   const dispatchSoon = () => {
     if (isDispatchDue || !canStart(root)) return;
     isDispatchDue = true;
     const dispatch = () => {
+      if (isAccepting()) {
+        setImmediate(dispatch);
+        return;
+      }
       isDispatchDue = false;
       nextStartAt = now() + startIntervalMs;
       for (let started = 0; started < startsPerTurn && canStart(root); started += 1) startNext();

@@ -17,8 +17,12 @@ export interface FairShare {
   messages: FairQueue;
   /** Threads that decode and encode images. */
   images: FairQueue;
+  /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
+  joins: FairQueue;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
+  /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
+  noteConnection(): void;
 }
 
 /**
@@ -28,7 +32,10 @@ export interface FairShare {
 export function createFairShare(database: Database['kind']): FairShare {
   const isEmbedded = database === 'pglite';
   const recent = new RecentNetworks();
+  let connections = 0;
+  const acceptedConnections = () => connections;
   const entry = createFairQueue({
+    acceptedConnections,
     concurrency: 2,
     maxRunningPerShare: 1,
     startsPerTurn: 1,
@@ -44,7 +51,11 @@ export function createFairShare(database: Database['kind']): FairShare {
   return {
     recent,
     entry,
+    noteConnection() {
+      connections += 1;
+    },
     work: createFairQueue({
+      acceptedConnections,
       concurrency: isEmbedded ? 4 : 8,
       maxRunningPerShare: isEmbedded ? 2 : 4,
       startsPerTurn: 1,
@@ -70,6 +81,14 @@ export function createFairShare(database: Database['kind']): FairShare {
       startIntervalMs: 50,
       maxQueued: 200,
       maxQueuedPerShare: 20,
+    }),
+    joins: createFairQueue({
+      acceptedConnections,
+      concurrency: 3,
+      maxRunningPerShare: 2,
+      startsPerTurn: 1,
+      maxQueued: 20_000,
+      maxQueuedPerShare: 500,
     }),
     images: createFairQueue({
       concurrency: 2,

@@ -326,6 +326,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     enter(request, response);
   });
   server.maxHeadersCount = 100;
+  server.on('connection', fairShare.noteConnection);
   server.on('upgrade', (request, socket, head) => {
     if (socket.destroyed) return;
     // Nothing else handles errors of this socket: without a listener, a client disconnect would end the process.

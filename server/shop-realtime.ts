@@ -14,6 +14,9 @@ export const shopRealtime: NonNullable<BackendOptions['realtime']> = {
     requestBytes: 256 * 1024,
     framesPerSecond: 200,
     framesPerNetwork: 1_000,
+    // The shop's pages receive broadcasts. Table changes are for other programs, of which a visitor has few.
+    visitorChangesPerNetwork: 100,
+    visitorChangesPerSecond: 1_000,
     bufferedBytes: 512 * 1024,
   },
 };

@@ -12,7 +12,7 @@ import {
 import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
 import { broadcastToAll, costOf, type Hub } from './channels.ts';
 import { costOfJoin, type JoinConfig } from './join-config.ts';
-import { RateWindow } from './limits.ts';
+import { deliveryCost, RateWindow } from './limits.ts';
 import type { Follower } from './postgres-changes.ts';
 import { stateOf } from './presence.ts';
 import {
@@ -151,8 +151,17 @@ export class Channel {
       claims: this.#holder.claims,
       bindings: acceptBindings(this.#config.postgresChanges),
       deliver: (ids, frames) => {
-        this.#link.send(frames.for(version, topic, ids));
-        return this.#link.drained(this.#holder.claims.role);
+        const { role } = this.#holder.claims;
+        const frame = frames.for(version, topic, ids);
+        if (
+          role === 'anon' &&
+          !this.#hub.shared.visitorChanges.take(this.#link.networks, deliveryCost(frame.bytes.length))
+        ) {
+          this.shutDown('Too many messages per second');
+          return null;
+        }
+        this.#link.send(frame);
+        return this.#link.drained(role);
       },
       inShare: (work) => this.#inShare(work),
       onServed,

@@ -52,6 +52,12 @@ describe('limits', () => {
   let service: ThrowawayService;
   beforeAll(async () => {
     database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'backend/platform' }]);
+    for (const statement of [
+      'create table public.stock (id int primary key)',
+      'grant select on public.stock to anon, authenticated',
+      'alter publication supabase_realtime add table public.stock',
+    ])
+      await database.query(statement);
     return () => database.close();
   });
   afterEach(() => service.close());
@@ -283,6 +289,31 @@ describe('limits', () => {
       'phx_close',
     ]);
     expect(frames.all[1]?.[4]).toMatchObject({ message: 'Too many messages per second' });
+  });
+
+  test("closes a visitor's channel above the rate of table changes, and not that of another network", async () => {
+    await start({ visitorChangesPerNetwork: 1 });
+    const subscribe = async (from: string, token?: string) => {
+      const client = await rawClient(service, from);
+      client.push('realtime:a', 'phx_join', {
+        config: { postgres_changes: [{ event: '*', schema: 'public', table: 'stock' }] },
+        ...(token ? { access_token: token } : {}),
+      });
+      expect((await client.frames.atLeast(2))[1]?.[4]).toMatchObject({ message: 'Subscribed to PostgreSQL' });
+      return client.frames;
+    };
+    const neighbours = [await subscribe('192.0.2.1'), await subscribe('192.0.2.1')];
+    const visitor = await subscribe('198.51.100.1');
+    const staff = await subscribe('192.0.2.1', await tokenOf({ role: 'authenticated' }));
+    // A burst of ten seconds: eight changes are within the allowance of one subscriber, and above that of two.
+    await database.query('insert into public.stock select generate_series(1, 8)');
+    const events = (frames: Collected<Frame>) => frames.all.slice(2).map(([, , , event]) => event);
+    await expect.poll(() => events(staff)).toEqual(Array(8).fill('postgres_changes'));
+    await expect.poll(() => events(visitor)).toEqual(Array(8).fill('postgres_changes'));
+    for (const frames of neighbours)
+      await expect
+        .poll(() => events(frames))
+        .toEqual([...Array(5).fill('postgres_changes'), 'system', 'phx_close']);
   });
 
   test('limits HTTP requests per network without affecting another network', async () => {

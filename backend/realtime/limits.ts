@@ -44,11 +44,18 @@ export interface Limits {
   framesPerNetwork: number;
   /**
    * Deliveries per network and second: messages times their receivers in this process. Each 32 KiB of a message counts as one
-   * more. Messages from the database are not counted.
+   * more. Messages from the database are not counted here.
    */
   deliveriesPerNetwork: number;
   /** Deliveries per second for all clients together. */
   deliveriesPerSecond: number;
+  /**
+   * Table changes that visitors (role `anon`) receive, per network and second, with a burst of ten seconds. Each 32 KiB of a
+   * change counts as one more. More close the channel.
+   */
+  visitorChangesPerNetwork: number;
+  /** Table changes that all visitors together receive per second. */
+  visitorChangesPerSecond: number;
 
   /** Presence messages per channel in 30 seconds. */
   presenceCalls: number;
@@ -95,6 +102,8 @@ export const defaultLimits: Limits = {
   framesPerNetwork: 5_000,
   deliveriesPerNetwork: 10_000,
   deliveriesPerSecond: 50_000,
+  visitorChangesPerNetwork: 10_000,
+  visitorChangesPerSecond: 50_000,
   presenceCalls: 5,
   presenceBytes: 256 * 1024,
   presenceBytesPerTopic: 512 * 1024,
@@ -114,21 +123,26 @@ export interface SharedLimits {
   calls: NetworkRate;
   frames: NetworkRate;
   deliveries: NetworkRate;
+  visitorChanges: NetworkRate;
 }
 
-const callBurstSeconds = 10;
+const burstSeconds = 10;
 
 /** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
   return {
     channels: new NetworkQuota({ perNetwork: limits.channelsPerNetwork }),
     changes: new NetworkQuota({ perNetwork: limits.changesPerNetwork }),
-    calls: new NetworkRate({ perNetwork: limits.callsPerNetwork }, callBurstSeconds),
+    calls: new NetworkRate({ perNetwork: limits.callsPerNetwork }, burstSeconds),
     frames: new NetworkRate({ perNetwork: limits.framesPerNetwork }),
     deliveries: new NetworkRate({
       perNetwork: limits.deliveriesPerNetwork,
       inAll: limits.deliveriesPerSecond,
     }),
+    visitorChanges: new NetworkRate(
+      { perNetwork: limits.visitorChangesPerNetwork, inAll: limits.visitorChangesPerSecond },
+      burstSeconds,
+    ),
   };
 }
 

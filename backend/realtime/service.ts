@@ -6,7 +6,8 @@ import type { Authenticate } from '../authenticate.ts';
 import { Backlog } from '../backlog.ts';
 import type { Service } from '../caller.ts';
 import type { Database } from '../database/database.ts';
-import { createFairQueue } from '../fair-queue.ts';
+import type { FairQueue } from '../fair-queue.ts';
+import { createFairShare } from '../fair-share.ts';
 import { networksOf } from '../network.ts';
 import { refuseUpgrade } from '../refuse-upgrade.ts';
 import type { PublicSenders } from './authorization.ts';
@@ -43,6 +44,8 @@ export interface RealtimeOptions {
   publicSenders?: PublicSenders;
   /** Limits that differ from the defaults. */
   limits?: Partial<Limits>;
+  /** Fair queue of the queries of joins. Default: its own. */
+  joinQueue?: FairQueue;
 }
 
 export interface RealtimeService extends Service {
@@ -81,14 +84,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     publicSenders: options.publicSenders ?? 'everyone',
     limits,
     shared: shareLimits(limits),
-    // Pages use the database too, so joins run a few queries at a time.
-    queue: createFairQueue({
-      concurrency: 3,
-      maxRunningPerShare: 2,
-      startsPerTurn: 1,
-      maxQueued: 20_000,
-      maxQueuedPerShare: 500,
-    }),
+    queue: options.joinQueue ?? createFairShare(options.database.kind).joins,
     backlog,
     onError,
     channels,

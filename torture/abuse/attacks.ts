@@ -156,6 +156,7 @@ export const attacks: readonly Attack[] = [
     run: (target, signal) => broadcastStorm(target, signal, 1, 2_900_000),
   },
   { name: 'C2: joins and leaves of 300 sockets', run: joinStorm },
+  { name: 'C2: 1,500 sockets of 20 networks that subscribe to stock', run: subscribeToStock },
   { name: 'L7: 2,000 connections that pipeline and do not read', run: pipelineWithoutReading },
   {
     name: 'bodies in chunks of one byte',
@@ -307,6 +308,52 @@ async function joinStorm(target: Target, signal: AbortSignal): Promise<Record<st
   const open = sockets.filter((socket) => socket.readyState === WebSocket.OPEN).length;
   for (const socket of sockets) socket.terminate();
   return { sockets: sockets.length, 'still open': open, joins };
+}
+
+/** Each socket subscribes to table changes, and again half a second after its channel was closed or refused. */
+async function subscribeToStock(
+  { port, publishableKey }: Target,
+  signal: AbortSignal,
+): Promise<Record<string, number>> {
+  const counts = { opened: 0, subscribed: 0, changes: 0, 'channels closed': 0 };
+  const url = `ws://127.0.0.1:${port}/realtime/v1/websocket?apikey=${publishableKey}&vsn=1.0.0`;
+  const sockets = Array.from({ length: 1500 }, (_, index) => {
+    const socket = new WebSocket(url, {
+      localAddress: `127.${66 + (index % 20)}.0.1`,
+      headers: { host: `localhost:${port}` },
+    });
+    const join = () => {
+      if (socket.readyState !== WebSocket.OPEN) return;
+      const changes = [{ event: '*', schema: 'public', table: 'products' }];
+      socket.send(
+        JSON.stringify({
+          topic: 'realtime:stock',
+          event: 'phx_join',
+          payload: { config: { postgres_changes: changes } },
+          ref: '1',
+          join_ref: '1',
+        }),
+      );
+    };
+    socket.on('error', () => {});
+    socket.on('open', () => {
+      counts.opened += 1;
+      join();
+    });
+    socket.on('message', (data: Buffer) => {
+      const { event, payload } = JSON.parse(data.toString());
+      if (event === 'postgres_changes') counts.changes += 1;
+      if (event === 'phx_reply' && payload.status === 'ok') counts.subscribed += 1;
+      if (event === 'phx_close') counts['channels closed'] += 1;
+      if (event === 'phx_close' || (event === 'phx_reply' && payload.status === 'error'))
+        setTimeout(join, 500);
+    });
+    return socket;
+  });
+  await new Promise<void>((done) => signal.addEventListener('abort', () => done(), { once: true }));
+  const open = sockets.filter((socket) => socket.readyState === WebSocket.OPEN).length;
+  for (const socket of sockets) socket.terminate();
+  return { ...counts, 'still open': open };
 }
 
 async function pipelineWithoutReading(target: Target, signal: AbortSignal): Promise<Record<string, number>> {
