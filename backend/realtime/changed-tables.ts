@@ -64,7 +64,7 @@ export async function describeTables(
  * @param table `*` for all
  * @returns their oids
  */
-export async function publishedTables(database: Database, schema: string, table: string): Promise<number[]> {
+async function publishedTables(database: Database, schema: string, table: string): Promise<number[]> {
   const { rows } = await database.query<{ relation: number }>(
     `select c.oid::int8 as relation
      from pg_publication_tables as p
@@ -75,6 +75,43 @@ export async function publishedTables(database: Database, schema: string, table:
     [schema, table],
   );
   return rows.map(({ relation }) => relation);
+}
+
+/** Descriptions of published tables for joins, at most a second old: many clients join with the same few tables at once. */
+export class PublishedTables {
+  readonly #database: Database;
+  readonly #known = new Map<string, Promise<readonly ChangedTable[]>>();
+  #forgetAt = 0;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Describes the members of the publication that have these names; `*` for all. */
+  find(schema: string, table: string): Promise<readonly ChangedTable[]> {
+    if (performance.now() > this.#forgetAt) this.forget();
+    const names = JSON.stringify([schema, table]);
+    const known = this.#known.get(names);
+    if (known) return known;
+    const found = this.#describe(schema, table);
+    this.#known.set(names, found);
+    const forgetMissing = () => {
+      if (this.#known.get(names) === found) this.#known.delete(names);
+    };
+    found.then((tables) => tables.length === 0 && forgetMissing(), forgetMissing);
+    return found;
+  }
+
+  /** Reads the catalogue again at the next call. */
+  forget(): void {
+    this.#known.clear();
+    this.#forgetAt = performance.now() + 1000;
+  }
+
+  async #describe(schema: string, table: string): Promise<readonly ChangedTable[]> {
+    const relations = await publishedTables(this.#database, schema, table);
+    return relations.length === 0 ? [] : [...(await describeTables(this.#database, relations)).values()];
+  }
 }
 
 /** A name as an SQL identifier. */

@@ -51,6 +51,8 @@ export interface ChannelLink {
    * @returns false above the limit
    */
   reservePresenceBytes(bytes: number): boolean;
+  /** A signal that is aborted when the client disconnects. */
+  readonly disconnected: AbortSignal;
   /** The channel ended itself. */
   onClosed(channel: Channel): void;
 }
@@ -469,10 +471,10 @@ export class Channel {
 /** Runs database work in the client's share of the queue. */
 function inShare<T>(
   { queue }: Pick<Hub, 'queue'>,
-  { networks }: Pick<ChannelLink, 'networks'>,
+  { networks, disconnected }: Pick<ChannelLink, 'networks' | 'disconnected'>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return queue.run(visitorOf(networks), work);
+  return queue.run(visitorOf(networks), work, { signal: () => disconnected });
 }
 
 /** Error when no policy allows reading a topic. */

@@ -1,7 +1,7 @@
 // One socket: parses frames, keeps their order per topic, and owns the socket's channels.
 import type { RawData, WebSocket } from 'ws';
 import type { Reader } from '../backlog.ts';
-import { QueueFull } from '../fair-queue.ts';
+import { isQueueRejection, QueueFull } from '../fair-queue.ts';
 import { isStorableText } from '../storable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
@@ -72,6 +72,7 @@ export class Connection implements ChannelLink, Reader {
   #unfinishedBytes = 0;
   #presenceBytes = 0;
   #drained: Promise<void> | null = null;
+  readonly #disconnection = new AbortController();
   #isClosed = false;
 
   constructor(hub: Hub, socket: WebSocket, handshake: Handshake) {
@@ -111,6 +112,10 @@ export class Connection implements ChannelLink, Reader {
 
   get queuedBytes(): number {
     return this.#socket.bufferedAmount + bytesOfQueuedFrame * this.#queuedFrames;
+  }
+
+  get disconnected(): AbortSignal {
+    return this.#disconnection.signal;
   }
 
   terminate(): void {
@@ -205,7 +210,7 @@ export class Connection implements ChannelLink, Reader {
     const tail = before
       .then(() => this.#handle(message, bytes))
       .catch((error) => {
-        this.#hub.onError(error);
+        if (!isQueueRejection(error)) this.#hub.onError(error);
         this.#channels.get(topic)?.fail();
       })
       .finally(() => {
@@ -250,7 +255,7 @@ export class Connection implements ChannelLink, Reader {
         throw new JoinRefused('UnableToReplayMessages: Replay is not allowed for public channels');
       const holder = await this.#holderOf(config.accessToken);
       const rights = await rightsToJoin(this.#hub, this, topic, config.isPrivate, holder).catch((error) => {
-        if (isOutage(error)) throw error;
+        if (isOutage(error) || isQueueRejection(error)) throw error;
         // A policy that fails grants nothing.
         this.#hub.onError(error);
         return noRights;
@@ -281,7 +286,8 @@ export class Connection implements ChannelLink, Reader {
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
       release();
-      const isExpected = [JoinRefused, TokenRefused, QueueFull].some((expected) => error instanceof expected);
+      const isExpected =
+        error instanceof JoinRefused || error instanceof TokenRefused || isQueueRejection(error);
       if (!isExpected) this.#hub.onError(error);
       this.#reply(message, 'error', { reason: reasonOf(error) });
     }
@@ -354,6 +360,7 @@ export class Connection implements ChannelLink, Reader {
 
   #end() {
     this.#isClosed = true;
+    this.#disconnection.abort();
     clearTimeout(this.#idle);
     for (const channel of this.#channels.values()) channel.end();
     this.#channels.clear();

@@ -664,6 +664,72 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     await own.close();
   }, 30_000);
 
+  test('many subscriptions to one table read its description about once per second', async () => {
+    let described = 0;
+    const counting: Database = {
+      ...database,
+      query: (sql, parameters) => {
+        if (sql.includes('pg_publication_tables')) described += 1;
+        return database.query(sql, parameters);
+      },
+    };
+    const own = await startService(counting, { joinsPerSecond: 1_000 });
+    for (let n = 0; n < 30; n += 1) await followTables(own.client(), { table: 'drinks' });
+    expect(described).toBeGreaterThan(0);
+    expect(described).toBeLessThan(15);
+    await own.close();
+  });
+
+  test('a filter on a column that was just added is accepted', async () => {
+    await database.execute(`
+      create table public.crates (id int primary key);
+      alter publication supabase_realtime add table public.crates;
+    `);
+    expect((await followTables(service.client(), { table: 'crates' })).system.all[0]?.status).toBe('ok');
+    await database.execute('alter table public.crates add column shelf int');
+    const { received } = await followTables(service.client(), { table: 'crates', filter: 'shelf=eq.4' });
+    await database.query('insert into public.crates values (1, 3), (2, 4)');
+    await received.atLeast(1);
+    expect(typesAndIds(received.all)).toEqual([['INSERT', 2]]);
+  });
+
+  test('a waiting subscription is not checked after its client has disconnected', async () => {
+    const asked: unknown[] = [];
+    let open = () => {};
+    const gate = new Promise<void>((done) => {
+      open = done;
+    });
+    const delaying: Database = {
+      ...database,
+      query: async (sql, parameters) => {
+        if (sql.includes('pg_publication_tables')) {
+          asked.push(parameters?.[1]);
+          await gate;
+        }
+        return database.query(sql, parameters);
+      },
+    };
+    const own = await startService(delaying);
+    const visitors = await Promise.all(
+      Array.from({ length: 8 }, async (_, n) => {
+        const client = own.client();
+        const channel = client.channel(`waiting-${n}`);
+        channel.on('postgres_changes', { event: '*', schema: 'public', table: `missing-${n}` }, () => {});
+        await subscribed(channel);
+        return client;
+      }),
+    );
+    // Two of a network are checked at a time.
+    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    await Promise.all(visitors.map((client) => client.disconnect()));
+    await vi.waitFor(() => expect(own.sockets).toBe(0));
+    open();
+    await followTables(own.client(), { table: 'drinks' });
+    expect(asked).toHaveLength(3);
+    expect(own.errors).toEqual([]);
+    await own.close();
+  });
+
   test('checks rights at each change: revoked ones stop the next change', async () => {
     await database.execute(`
       create table public.employees (id uuid primary key, is_active boolean not null);

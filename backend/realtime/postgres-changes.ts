@@ -5,12 +5,13 @@
 // as on a hosted project.
 import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
+import { isQueueRejection } from '../fair-queue.ts';
 import { askFilters, checkInterest, type FilterAnswer, filtersKey, UnfitInterest } from './change-filters.ts';
 import { ChangeLog, type LoggedChange } from './change-log.ts';
 import {
   type ChangedTable,
   describeTables,
-  publishedTables,
+  PublishedTables,
   quoted,
   type TableColumn,
 } from './changed-tables.ts';
@@ -67,6 +68,7 @@ export class PostgresChanges {
   readonly #fanOut: FanOut;
   readonly #onError: (error: unknown) => void;
   readonly #log: ChangeLog;
+  readonly #tables: PublishedTables;
   readonly #served = new Map<Follower, Served>();
   readonly #refused = new Set<Follower>();
   #stops: (() => Promise<void>)[] = [];
@@ -79,6 +81,7 @@ export class PostgresChanges {
     this.#database = database;
     this.#fanOut = fanOut;
     this.#onError = onError;
+    this.#tables = new PublishedTables(database);
     this.#log = new ChangeLog(
       database,
       { isWanted: () => this.#served.size > 0, take: (changes) => this.#take(changes) },
@@ -151,13 +154,14 @@ export class PostgresChanges {
   }
 
   async #serveRefused(): Promise<void> {
+    this.#tables.forget();
     for (const follower of [...this.#refused]) {
       if (!this.#refused.delete(follower)) continue;
       // Claims may have changed or the client may have left: then it is in neither set.
       this.#served.set(follower, { interests: [], since: 0 });
       const asked = follower.inShare(() => this.#interestsOf(follower));
       const interests = await asked.catch((error) => {
-        if (!(error instanceof UnfitInterest)) this.#onError(error);
+        if (!(error instanceof UnfitInterest) && !isQueueRejection(error)) this.#onError(error);
         return null;
       });
       if (!interests) {
@@ -186,39 +190,34 @@ export class PostgresChanges {
         identity: JSON.stringify(claims),
       };
     });
-    // Most subscriptions of one client are to the same few tables.
-    const found = new Map<string, Promise<readonly ChangedTable[]>>();
-    const tablesOf = ({ schema, table }: ChangeInterest) => {
-      const name = JSON.stringify([schema, table]);
-      const tables = found.get(name) ?? this.#publishedTables(schema, table);
-      found.set(name, tables);
-      return tables;
-    };
     for (const interest of interests) {
       const listed = `[${listedInterest(interest)}]`;
-      const tables = await tablesOf(interest);
+      const tables = await this.#tables.find(interest.schema, interest.table);
       if (tables.length === 0 || !requestRoles.has(claims.role)) {
         throw new UnfitInterest(
           'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given ' +
             `connect parameters: ${listed}`,
         );
       }
-      for (const table of tables) {
-        await checkInterest(this.#database, table, interest, claims.role).catch((error) => {
+      const check = async (described: readonly ChangedTable[]) => {
+        for (const table of described) await checkInterest(this.#database, table, interest, claims.role);
+      };
+      await check(tables)
+        .catch(async (error) => {
+          if (!(error instanceof UnfitInterest)) throw error;
+          // A table or its grants may have changed since it was described.
+          this.#tables.forget();
+          await check(await this.#tables.find(interest.schema, interest.table));
+        })
+        .catch((error) => {
           if (!(error instanceof UnfitInterest)) throw error;
           throw new UnfitInterest(
             'Unable to subscribe to changes with given parameters. An exception happened so please check your ' +
               `connect parameters: ${listed}. Exception: ${error.message}`,
           );
         });
-      }
     }
     return interests;
-  }
-
-  async #publishedTables(schema: string, table: string): Promise<readonly ChangedTable[]> {
-    const relations = await publishedTables(this.#database, schema, table);
-    return relations.length === 0 ? [] : [...(await describeTables(this.#database, relations)).values()];
   }
 
   async #take(changes: LoggedChange[]): Promise<void> {

@@ -43,6 +43,8 @@ function signed(claims: Record<string, unknown>, expiry: string | number, key: C
 export interface ThrowawayService {
   url: string;
   errors: unknown[];
+  /** Open WebSockets. */
+  readonly sockets: number;
   /** A client of it, closed with the service. */
   client(options?: Omit<RealtimeClientOptions, 'transport'>): RealtimeClient;
   close(): Promise<void>;
@@ -77,6 +79,9 @@ export async function startService(
   return {
     url,
     errors,
+    get sockets() {
+      return service.sockets;
+    },
     client(options = {}) {
       const client = new RealtimeClient(url.replace('http', 'ws'), {
         params: { apikey: 'sb_publishable_test' },
