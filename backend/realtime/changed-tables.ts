@@ -77,7 +77,10 @@ async function publishedTables(database: Database, schema: string, table: string
   return rows.map(({ relation }) => relation);
 }
 
-/** Descriptions of published tables for joins, at most a second old: many clients join with the same few tables at once. */
+/**
+ * Descriptions of published tables, for joins: many clients subscribe to the same few tables at once. Read again after a second,
+ * because not every change of grants or of the publication is announced.
+ */
 export class PublishedTables {
   readonly #database: Database;
   readonly #known = new Map<string, Promise<readonly ChangedTable[]>>();

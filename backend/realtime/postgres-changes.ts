@@ -144,7 +144,9 @@ export class PostgresChanges {
     this.#inOrder(() => this.#watchTables());
   }
 
+  /** Runs work after an event that may have changed tables or the publication. */
   #inOrder(work: () => Promise<void>) {
+    this.#tables.forget();
     this.#watching = this.#watching.then(() => (this.#isClosed ? undefined : work())).catch(this.#onError);
   }
 
@@ -154,7 +156,6 @@ export class PostgresChanges {
   }
 
   async #serveRefused(): Promise<void> {
-    this.#tables.forget();
     for (const follower of [...this.#refused]) {
       if (!this.#refused.delete(follower)) continue;
       // Claims may have changed or the client may have left: then it is in neither set.
@@ -199,23 +200,15 @@ export class PostgresChanges {
             `connect parameters: ${listed}`,
         );
       }
-      const check = async (described: readonly ChangedTable[]) => {
-        for (const table of described) await checkInterest(this.#database, table, interest, claims.role);
-      };
-      await check(tables)
-        .catch(async (error) => {
-          if (!(error instanceof UnfitInterest)) throw error;
-          // A table or its grants may have changed since it was described.
-          this.#tables.forget();
-          await check(await this.#tables.find(interest.schema, interest.table));
-        })
-        .catch((error) => {
+      for (const table of tables) {
+        await checkInterest(this.#database, table, interest, claims.role).catch((error) => {
           if (!(error instanceof UnfitInterest)) throw error;
           throw new UnfitInterest(
             'Unable to subscribe to changes with given parameters. An exception happened so please check your ' +
               `connect parameters: ${listed}. Exception: ${error.message}`,
           );
         });
+      }
     }
     return interests;
   }
