@@ -68,12 +68,12 @@ create function private.fold_text(written text) returns text
 language sql immutable set search_path = '' as $$
   select trim(regexp_replace(
     regexp_replace(
-      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
-      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f''’]', '', 'g'),
+      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes and the variants of emoji.
+      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f\ufe0f''’]', '', 'g'),
       -- A size is one word: 500 ml is 500ml.
       '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
     ),
-    '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
+    '[^a-z0-9\u0080-\U0010ffff]+', ' ', 'g'
   ));
 $$;
 comment on function private.fold_text is
@@ -231,8 +231,14 @@ declare
   -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
   max_similar integer;
   corrected_count integer := 0;
+  price constant text := '\m(\d+ ?(bob|kshs?|kes|shillings?)|(bob|kshs?|kes) ?\d+)\M ?';
 begin
   folded := private.fold_text(left(search, 100));
+  -- A price matches every drink: "500 bob" is no size.
+  if folded ~ price then
+    folded := trim(regexp_replace(folded, price, '', 'g'));
+    exact_words := '';
+  end if;
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
@@ -316,7 +322,7 @@ begin
           from compared as n
           where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
         )
-        select array_agg(n.word order by not n.is_name, extensions.similarity(n.word, typed) desc, n.word) into others
+        select array_agg(n.word order by not n.is_name, right(n.word, 1) <> right(typed, 1), extensions.similarity(n.word, typed) desc, n.word) into others
         from nearest as n
         where n.edits = n.fewest;
         best := others[1];

@@ -58,6 +58,14 @@ const queries: [string, string[] | RegExp][] = [
   ['500', bottles],
   ['75cl', flasks],
   ['0.5l', bottles],
+  // Prices
+  ['500 bob', anyDrink],
+  ['mango ksh 500', mango],
+  ['750ml at 500 bob', flasks],
+  // Emoji
+  ['🍍', pineapple],
+  ['🥭 juice', mango],
+  ['☕️ 🍋', ginger],
   ['0,33 L', cans],
   ['mango 0.75l', ['mango-flask']],
   ['best seller', anyDrink],
@@ -259,6 +267,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['pasion fruit', 'passion fruit'],
     ['mangojuice', 'mango juice'],
     ['tangawisi', 'tangawizi'],
+    ['pineapple juise', 'pineapple juice'],
+    ['magno 500 bob', 'mango'],
     ['mango', null],
     ['embe', null],
     ['juice', null],
