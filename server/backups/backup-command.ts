@@ -75,13 +75,7 @@ async function runAndReport(failure: string, work: () => Promise<string>): Promi
 async function backUpHere(config: Config): Promise<string> {
   const database = await openDatabase(config, () => {});
   try {
-    const backup = await createBackups({
-      database,
-      databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
-      dataDir: config.dataDir,
-      keepsFiles: config.s3 === null,
-      log: openLog('silent'),
-    }).run();
+    const backup = await createBackups({ database, config, log: openLog('silent') }).run();
     if (!backup) throw new RestoreRefused('The shop is making a backup right now.');
     if ('problem' in backup) throw new RestoreRefused(backup.problem);
     return sentenceOf(config, backup.outcome, backup.fileName);

@@ -61,7 +61,11 @@ async function openShopData(kind: Database['kind']): Promise<Database & { url?: 
 }
 
 const backupsOf = (database: Database & { url?: string }, log = openLog('silent')): Backups =>
-  createBackups({ database, databaseUrl: database.url ?? null, dataDir, keepsFiles: true, log });
+  createBackups({
+    database,
+    config: { databaseUrl: database.url ?? null, databaseListenUrl: null, dataDir, s3: null },
+    log,
+  });
 const figuresOf = (database: Database) => database.transaction(readFigures, { readOnly: true });
 
 // Each backup is restored whole by a process of its own, which takes long on a busy machine.

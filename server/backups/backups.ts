@@ -5,6 +5,7 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Database } from '../../backend/database/database.ts';
+import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { type Entry, entriesOf, syncFolder, writeArchive } from './archive.ts';
 import { copyOfEmbedded } from './embedded.ts';
@@ -14,11 +15,8 @@ import { findPrograms, runProgram } from './postgresql-programs.ts';
 
 export interface BackupOptions {
   database: Database;
-  /** The connection string, where the database is not the embedded one. */
-  databaseUrl: string | null;
-  dataDir: string;
-  /** Whether uploaded files are in `dataDir`, and not in a store elsewhere. */
-  keepsFiles: boolean;
+  /** Uploaded files are part of a backup unless a store elsewhere has them (`s3`). */
+  config: Pick<Config, 'databaseUrl' | 'databaseListenUrl' | 'dataDir' | 's3'>;
   log: Log;
 }
 
@@ -119,7 +117,9 @@ export function createBackups(options: BackupOptions): Backups {
 }
 
 async function makeBackup(options: BackupOptions, startedAt: Date, signal: AbortSignal): Promise<Outcome> {
-  const { database, databaseUrl, dataDir } = options;
+  const { database, config } = options;
+  const { dataDir } = config;
+  const databaseUrl = config.databaseListenUrl ?? config.databaseUrl;
   const programs = database.kind === 'postgresql' ? await findPrograms() : null;
   if (database.kind === 'postgresql' && !programs) {
     return {
@@ -150,7 +150,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
       madeAt: startedAt.toISOString(),
       figures,
     });
-    await writeArchive(unproven, contents(copy, options, manifest), signal);
+    await writeArchive(unproven, contents(copy, config, manifest), signal);
     const outcome = await check(unproven, join(work, 'check'), databaseUrl, signal);
     const size = await place(unproven, folder, fileName);
     await forgetOld(folder);
@@ -163,12 +163,12 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
 
 async function* contents(
   database: AsyncIterable<Entry>,
-  { dataDir, keepsFiles }: BackupOptions,
+  { dataDir, s3 }: BackupOptions['config'],
   manifest: () => Manifest,
 ): AsyncIterable<Entry> {
   yield* database;
   // After the database, because every file exists before the row that names it.
-  if (keepsFiles) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
+  if (s3 === null) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
   yield { name: 'keys.json', file: join(dataDir, 'keys.json') };
   yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest(), null, 2)}\n`) };
 }

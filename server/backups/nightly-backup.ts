@@ -15,13 +15,7 @@ export async function backUpNightly(
   log: Log,
   onError: (error: unknown, where: string) => void,
 ): Promise<Job> {
-  const backups = createBackups({
-    database,
-    databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
-    dataDir: config.dataDir,
-    keepsFiles: config.s3 === null,
-    log,
-  });
+  const backups = createBackups({ database, config, log });
   const stopListening = await database.listen('backup_requests', () => {
     backups.run().catch((error: unknown) => onError(error, 'backups'));
   });

@@ -40,12 +40,15 @@ export function useRefundsNeedingAction() {
   }).data;
 }
 
+type Money = Pick<PaymentOfOrder, 'status' | 'needs_refund' | 'charge_cents' | 'refunded_at'>;
+
 /** The payments that count for an order, without duplicates, and their sums in cents. */
-export function moneyOf({ payments }: Pick<WholeOrder, 'payments'>) {
+export function moneyOf<Payment extends Money>({ payments }: { payments: readonly Payment[] }) {
   const own = payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
   const sum = (counted: typeof own) => counted.reduce((cents, { charge_cents }) => cents + charge_cents, 0);
   const left = own.filter(({ refunded_at }) => refunded_at === null);
   return {
+    own,
     /** The next payment to refund; an order paid in parts is refunded part by part. */
     paid: left[0] ?? own[0],
     came: sum(own),
@@ -76,6 +79,10 @@ export function lastRefund(refunds: readonly Refund[]): Refund | null {
   return refunds.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
 
-const pendingStatuses = ['requested', 'approved', 'sending', 'sent', 'unknown'];
+const statusesOnTheWay = ['approved', 'sending', 'sent', 'unknown'];
+/** Whether M-PESA has the refund or will have it next, as `describe_order` says it to the customer. */
+export const isRefundOnTheWay = ({ status }: Pick<Refund, 'status'>): boolean =>
+  statusesOnTheWay.includes(status);
+/** The same, or it waits for an approval. */
 export const isRefundPending = ({ status }: Pick<Refund, 'status'>): boolean =>
-  pendingStatuses.includes(status);
+  status === 'requested' || statusesOnTheWay.includes(status);

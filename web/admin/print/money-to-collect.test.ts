@@ -46,7 +46,13 @@ test('the receipt of a cancelled order without a payment does not ask for one', 
 });
 
 test('the receipt of a paid order says that it was cancelled or refunded', () => {
-  const payment = { charge_cents: 95_100, refunded_at: null, refunds: [] };
+  const payment = {
+    status: 'completed',
+    needs_refund: false,
+    charge_cents: 95_100,
+    refunded_at: null,
+    refunds: [],
+  };
   const order = { status: 'shipped', payment_status: 'paid', total_amount: 95_100, payments: [payment] };
   expect(describeTrouble(order)).toBeNull();
   const cancelled = { ...order, status: 'cancelled' };

@@ -1,5 +1,7 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { cancelledFacts, describeOrder } from '../../../domain/order-meaning.ts';
+import type { WholeOrder } from '../orders/order-queries.ts';
+import { isRefundOnTheWay, moneyOf } from '../orders/refund-queries.ts';
 
 interface Order {
   status: string;
@@ -47,40 +49,26 @@ export function describeMissingPayment({ status, payment_status, payments, parts
   return status === 'cancelled' ? 'Cancelled, not paid' : 'Not paid yet';
 }
 
-interface PaidOrder {
-  status: string;
-  payment_status: string;
-  /** In cents. */
-  total_amount: number;
-  /** Only those that pay for it. */
-  payments: readonly {
-    charge_cents: number;
-    refunded_at: string | null;
+type PaidOrder = Pick<WholeOrder, 'status' | 'payment_status' | 'total_amount'> & {
+  payments: readonly (Parameters<typeof moneyOf>[0]['payments'][number] & {
     refunds: readonly { status: string }[];
-  }[];
-}
-
-const sumOf = (payments: PaidOrder['payments']): number =>
-  payments.reduce((sum, { charge_cents }) => sum + charge_cents, 0);
+  })[];
+};
 
 /** The text on the customer's receipt for a paid order that is cancelled, on hold or refunded. Null for any other. */
-export function describeTrouble({
-  status,
-  payment_status,
-  total_amount,
-  payments,
-}: PaidOrder): string | null {
+export function describeTrouble(order: PaidOrder): string | null {
+  const { own, came, left } = moneyOf(order);
+  if (own.length === 0) return null;
   const { tone, summary } = describeOrder(
     {
       ...cancelledFacts,
-      status: status === 'shipped' ? 'out_for_delivery' : status,
-      paymentStatus: payment_status,
-      isRefunding: payments.some(({ refunds }) =>
-        refunds.some((refund) => ['approved', 'sending', 'sent', 'unknown'].includes(refund.status)),
-      ),
-      total: total_amount,
-      paid: sumOf(payments),
-      refunded: sumOf(payments.filter(({ refunded_at }) => refunded_at !== null)) || null,
+      // The storefront's word.
+      status: order.status === 'shipped' ? 'out_for_delivery' : order.status,
+      paymentStatus: order.payment_status,
+      isRefunding: own.some(({ refunds }) => refunds.some(isRefundOnTheWay)),
+      total: order.total_amount,
+      paid: came,
+      refunded: came - left || null,
     },
     0,
   );

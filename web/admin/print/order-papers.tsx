@@ -6,6 +6,7 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
+import { moneyOf } from '../orders/refund-queries.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
@@ -95,8 +96,8 @@ function PackingSlip({ order }: { order: WholeOrder }) {
 
 function Receipt({ order }: { order: WholeOrder }) {
   const shop = useShop();
-  const paid = order.payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
-  const trouble = paid.length === 0 ? null : describeTrouble({ ...order, payments: paid });
+  const { own: paid } = moneyOf(order);
+  const trouble = describeTrouble(order);
   return (
     <article className="grid gap-2">
       <header className="text-center">

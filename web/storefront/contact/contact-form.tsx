@@ -14,12 +14,12 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
   const fetcher = useFetcher<{ isSent: boolean }>();
   const form = useRef<HTMLFormElement>(null);
   const isSending = fetcher.state !== 'idle';
-  const isRefundPending = useRef(false);
+  const isSubmitted = useRef(false);
   const [outcome, setOutcome] = useState(wasSent);
 
   useEffect(() => {
     if (fetcher.state !== 'idle') return;
-    isRefundPending.current = false;
+    isSubmitted.current = false;
     if (!fetcher.data) return;
     const { isSent } = fetcher.data;
     if (isSent) form.current?.reset();
@@ -36,7 +36,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
       defaultShouldRevalidate={false}
       onFocus={prepareToasts}
       onSubmit={(event) => {
-        if (isRefundPending.current) event.preventDefault();
+        if (isSubmitted.current) event.preventDefault();
         // A message sent offline would be lost.
         if (!navigator.onLine) {
           event.preventDefault();
@@ -47,7 +47,7 @@ export function ContactForm({ wasSent }: { wasSent: boolean | undefined }) {
           });
           return;
         }
-        isRefundPending.current = true;
+        isSubmitted.current = true;
       }}
       className="grid gap-5"
     >
