@@ -192,8 +192,8 @@ function Slide({
       className={`relative flex min-w-0 flex-[0_0_100%] snap-start snap-always items-start overflow-hidden lg:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
-      <div className="page relative grid grid-cols-1 min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 max-lg:[@media(max-height:30rem)_and_(min-width:30rem)]:gap-2 max-lg:[@media(max-height:30rem)_and_(min-width:30rem)]:pt-5 sm:min-h-[calc(12rem+50vw)] max-lg:[@media(max-height:30rem)_and_(min-width:30rem)]:min-h-[62vw] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
-        <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal max-lg:[@media(max-height:30rem)_and_(min-width:30rem)]:max-w-none max-lg:[@media(max-height:30rem)_and_(min-width:30rem)]:text-4xl lg:max-w-[10ch]">
+      <div className="page relative grid grid-cols-1 min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 max-lg:low:gap-2 max-lg:low:pt-5 sm:min-h-[calc(12rem+50vw)] max-lg:low:min-h-[62vw] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
+        <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal max-lg:low:max-w-none max-lg:low:text-4xl lg:max-w-[10ch]">
           {headline}
         </Headline>
         <p className="max-w-[26ch] text-lg font-medium text-white/92 lg:max-w-[27ch] lg:text-xl">{tagline}</p>

@@ -32,7 +32,7 @@ interface StateProps {
 
 /** Side by side if there is space, also on a phone in landscape. */
 const actions =
-  'grid gap-2 md:grid-cols-[1fr_auto] [@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[auto_1fr] md:[@media(max-height:30rem)_and_(min-width:30rem)]:grid-cols-[1fr_auto]';
+  'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
 
 const phoneProblem = 'Please enter a valid phone number 📱';
 
@@ -135,7 +135,7 @@ export function ReadyToPay({
             form={formId}
             size="large"
             isBusy={isSending}
-            className="md:order-2 [@media(max-height:30rem)_and_(min-width:30rem)]:order-2"
+            className="md:order-2 low:order-2"
           >
             {isSending ? (
               <>
@@ -390,7 +390,7 @@ export function PaymentFailed({
             size="large"
             onClick={onRetry}
             disabled={left > 0}
-            className="md:order-2 [@media(max-height:30rem)_and_(min-width:30rem)]:order-2"
+            className="md:order-2 low:order-2"
           >
             {left > 0
               ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
