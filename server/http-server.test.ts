@@ -141,6 +141,7 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
         seen.push(
           `${kind} ${request.method} ${pathname}${search} from ${request.headers.get('x-forwarded-for')}`,
         );
+        if (pathname.endsWith('/long')) return new PlainResponse(414, {}, 'too long');
         if (pathname.endsWith('/whole'))
           return new PlainResponse(200, { 'content-type': 'text/plain' }, 'né');
         return new Response(new Blob(['as it comes']).stream(), { status: 206 });
@@ -184,6 +185,11 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
     'web GET /rest/v1/%77hole from 192.0.2.1',
     'web POST /rest/v1/whole from 192.0.2.1',
   ]);
+
+  const { port } = services.address() as AddressInfo;
+  const connectionAfter = async (path: string) =>
+    (await fetch(`http://127.0.0.1:${port}/rest/v1/${path}`)).headers.get('connection');
+  expect([await connectionAfter('whole'), await connectionAfter('long')]).toEqual(['keep-alive', 'close']);
   services.closeAllConnections();
   await new Promise((done) => services.close(done));
 });
