@@ -178,9 +178,9 @@ interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {
 export function DialogHeading({ title, description, isTerse = false, ...heading }: DialogHeadingProps) {
   const { isBusy } = useContext(SurfaceContext);
   return (
-    <header className="flex shrink-0 items-start gap-3 px-5 pt-4 pb-3 md:px-7 md:pt-6 md:pb-4">
+    <header className="flex shrink-0 items-start gap-3 px-5 pt-4 pb-3 md:px-7 md:pt-6 md:pb-4 low:pt-1! low:pb-1!">
       <div className="min-w-0 flex-1">
-        <Dialog.Title tabIndex={-1} className="text-2xl outline-none" {...heading}>
+        <Dialog.Title tabIndex={-1} className="text-2xl low:text-xl outline-none" {...heading}>
           {title}
         </Dialog.Title>
         <Dialog.Description className={`mt-1 text-sm text-ink-soft ${isTerse ? 'max-md:sr-only' : ''}`}>

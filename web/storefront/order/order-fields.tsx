@@ -35,7 +35,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
   const suggestion = completedEmail === email.value ? suggestEmail(completedEmail.trim()) : null;
   return (
     <div className="grid gap-4 sm:grid-cols-2">
-      <div className="sm:col-span-2">
+      <div className="sm:col-span-2 low:col-span-1">
         <TextField label="Name" required autoComplete="name" {...limited('name')} />
       </div>
       <div>
@@ -65,7 +65,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         placeholder="0712345678"
         {...field('phone')}
       />
-      <div className="sm:col-span-2">
+      <div className="sm:col-span-2 low:col-span-1">
         <TextField
           label="Delivery location"
           required

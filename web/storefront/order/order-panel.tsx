@@ -249,7 +249,7 @@ export function OrderPanel({
           similar={similar}
           onQuantityChange={onQuantityChange}
         />
-        <div className="mb-3">
+        <div className="grid gap-3 low:grid-cols-[1fr_auto] low:items-center">
           <TermsLine
             form={formId}
             isTickRequired={isTickRequired}
@@ -261,22 +261,22 @@ export function OrderPanel({
             }}
             problem={problem?.field === termsField ? problem.text : undefined}
           />
+          <Button
+            ref={submitButton}
+            type="submit"
+            form={formId}
+            size="large"
+            disabled={cannotBeOrdered}
+            isBusy={isSubmitting}
+            className="w-full low:min-w-64"
+          >
+            {isSubmitting
+              ? 'Processing...'
+              : current?.kind === 'total_changed'
+                ? `Accept and order · ${formatKsh(total)}`
+                : `Place Order · ${formatKsh(total)}`}
+          </Button>
         </div>
-        <Button
-          ref={submitButton}
-          type="submit"
-          form={formId}
-          size="large"
-          disabled={cannotBeOrdered}
-          isBusy={isSubmitting}
-          className="w-full"
-        >
-          {isSubmitting
-            ? 'Processing...'
-            : current?.kind === 'total_changed'
-              ? `Accept and order · ${formatKsh(total)}`
-              : `Place Order · ${formatKsh(total)}`}
-        </Button>
       </DialogFooter>
     </>
   );

@@ -31,8 +31,7 @@ interface StateProps {
 }
 
 /** Side by side if there is space, also on a phone in landscape. */
-const actions =
-  'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
+const actions = 'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
 
 const phoneProblem = 'Please enter a valid phone number 📱';
 
@@ -386,12 +385,7 @@ export function PaymentFailed({
       </DialogBody>
       <DialogFooter isSticky>
         <div className={actions}>
-          <Button
-            size="large"
-            onClick={onRetry}
-            disabled={left > 0}
-            className="md:order-2 low:order-2"
-          >
+          <Button size="large" onClick={onRetry} disabled={left > 0} className="md:order-2 low:order-2">
             {left > 0
               ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
               : 'Try Again'}

@@ -185,7 +185,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               alt={product.name}
               sizes="(min-width: 1280px) 565px, (min-width: 768px) 44.6vw, 92vw"
               isFirst
-              className="absolute inset-0 size-full"
+              className="absolute inset-0 size-full max-sm:object-[50%_30%]"
             />
           </div>
 
