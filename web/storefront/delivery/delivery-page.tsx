@@ -80,7 +80,7 @@ function questions(deliveryFee: number) {
     {
       question: 'How do I follow my order?',
       answer:
-        'Enter the tracking number, such as JJ-20250126-1234, on the tracking page. It updates on its own while you watch.',
+        'Enter the tracking number, such as JJ-20250126-1234, on the tracking page. It shows every step, from our fridge to your gate.',
     },
     {
       question: 'How do I pay?',

@@ -33,6 +33,9 @@ interface StateProps {
 /** Side by side if there is space, also on a phone in landscape. */
 const actions = 'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
 
+/** Nearly as high as the body of the waiting state, so that the drawer does not move when the payment ends. */
+const endedBody = 'grid grid-cols-1 gap-5 max-md:min-h-[min(25rem,54dvh)]';
+
 const phoneProblem = 'Please enter a valid phone number 📱';
 
 interface ReadyToPayProps extends StateProps {
@@ -256,7 +259,7 @@ export function OrderClosed({
         description={onOrderAgain ? 'You can order the same again.' : 'There is nothing to pay right now.'}
       />
       <DialogBody>
-        <div className="grid grid-cols-1 justify-items-center gap-5 pt-2 text-center">
+        <div className={`${endedBody} content-center justify-items-center text-center`}>
           <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
             <TextWithAmounts>{meaning.text}</TextWithAmounts>
           </p>
@@ -295,7 +298,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
         description="Asante! Now follow your drinks on their way to you."
       />
       <DialogBody>
-        <div className="grid grid-cols-1 justify-items-center gap-5 pt-2 text-center">
+        <div className={`${endedBody} content-center justify-items-center text-center`}>
           <span aria-hidden="true" className="payment-tick text-success">
             <svg viewBox="0 0 96 96" aria-hidden="true" className="size-24" fill="none">
               <circle cx="48" cy="48" r="44" className="fill-success-soft" />
@@ -360,7 +363,7 @@ export function PaymentFailed({
         description={isUnanswered ? 'We got no answer.' : "That payment didn't go through."}
       />
       <DialogBody>
-        <div className="grid grid-cols-1 gap-5">
+        <div className={`${endedBody} content-start`}>
           <p
             role="alert"
             className="rounded-lg border border-danger/40 bg-danger-soft px-5 py-4 font-semibold text-danger"

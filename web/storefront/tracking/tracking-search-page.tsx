@@ -30,8 +30,8 @@ export default function TrackingSearchPage() {
       <TrackingCard>
         <h2 className="text-2xl">From our fridge to your gate</h2>
         <p className="max-w-prose text-ink-soft">
-          Enter your number above to see how far your drinks have come. It updates on its own. No need to
-          refresh.
+          Enter your number above to see how far your drinks have come.{' '}
+          <span className="noscript:hidden">It updates on its own. No need to refresh.</span>
         </p>
       </TrackingCard>
       <LastOrderSlot />
