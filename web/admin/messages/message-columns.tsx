@@ -88,7 +88,7 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
       <div className="grid min-w-0 grid-cols-1 gap-x-6 text-sm leading-5.5 md:grid-cols-2">
-        <p className="flex items-center gap-2">
+        <p className="flex items-baseline gap-2">
           <span className="leading-5 font-semibold">{kindLabel(kind)}</span>
           <span className="shrink-0">
             <Age at={at} />

@@ -85,9 +85,9 @@ export function OrderRow({ order, status }: { order: ListedOrder; status: OrderS
           <ViewLink order={order} className="font-bold before:absolute before:inset-0" isNumber />
           <OrderAge order={order} />
         </p>
-        <p className="truncate">
-          <bdi className="font-semibold">{order.customer_name}</bdi>
-          <span className="text-ink-soft"> · {areaOf(order)}</span>
+        <p className="flex gap-1">
+          <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
+          <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <p className="truncate" title={drinksOf(order.order_items)}>
           {drinksOf(order.order_items) || 'No items'}
