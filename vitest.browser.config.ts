@@ -8,20 +8,20 @@ export default defineConfig({
     exclude: process.env.STORIES === 'main' ? ['e2e/**/*.long.test.ts'] : [],
     globalSetup: ['scripts/prepare-test-run.ts'],
     pool: 'forks',
-    // Each file opens a shop and a browser of its own. Stories wait more than they work: three files share two cores.
-    maxWorkers: 3,
+    // Each file opens a shop and a browser of its own. Stories wait more than they work: four files share two cores.
+    maxWorkers: 4,
     maxConcurrency: 4,
     sequence: {
       sequencer: slowestFirst([
         'e2e/storefront.test.ts',
-        'e2e/storefront-texts.test.ts',
+        'e2e/storefront-texts.long.test.ts',
         'e2e/order-and-pay.test.ts',
         'e2e/staff-sign-in.test.ts',
         'e2e/staff-products.test.ts',
         'e2e/storefront-extras.long.test.ts',
         'e2e/messages-and-receipt.long.test.ts',
         'e2e/staff-orders.test.ts',
-        'e2e/staff-refunds.test.ts',
+        'e2e/staff-refunds.long.test.ts',
         'e2e/own-orders.long.test.ts',
         'e2e/staff-deliveries.long.test.ts',
         'e2e/staff-dashboard.long.test.ts',

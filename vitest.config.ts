@@ -14,8 +14,8 @@ const timeouts = {
 export default defineConfig({
   test: {
     globalSetup: ['scripts/prepare-test-run.ts'],
-    // Some wait more than they work: three files share two cores.
-    maxWorkers: 3,
+    // Some wait more than they work: four files share two cores.
+    maxWorkers: 4,
     sequence: {
       sequencer: slowestFirst([
         'torture/torture.test.ts',

@@ -35,7 +35,7 @@ const entryOf = (page: Page) =>
   expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0));
 const scrollOf = (page: Page) => page.evaluate(() => Math.round(window.scrollY));
 
-story.for(sizes)(
+longStory.for(sizes)(
   'Back closes the order dialog, even during a payment, and the next Back leaves the page %s',
   async ([, viewport, number], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });

@@ -93,7 +93,7 @@ describe.each(
   });
 });
 
-// The texts of failed payments are tested in storefront-texts.test.ts.
+// The texts of failed payments are tested in storefront-texts.long.test.ts.
 inLongRun(describe)('payment outcomes', () => {
   story.concurrent.for([
     ['9001', 'the callback never arrives and only a query shows it'],

@@ -105,7 +105,7 @@ longStory.for(sizes)(
   },
 );
 
-story.for(sizes)(
+longStory.for(sizes)(
   'notes for the rider are entered and stored with the order %s',
   async ([, viewport, size], { newVisitor }) => {
     const number = phoneNumber(2, size);
@@ -130,7 +130,7 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)(
+longStory.for(sizes)(
   'stock is shown live beside the quantity, and an unavailable drink suggests others %s',
   async ([where, viewport, size], { newVisitor }) => {
     const number = phoneNumber(3, size);
@@ -234,7 +234,7 @@ story.for(sizes)(
   },
 );
 
-story(
+longStory(
   'a phone shows the first field near the top, and a huge quantity does not widen the form',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });

@@ -38,7 +38,7 @@ describe.each(
     });
   }
 
-  story('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
+  longStory('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const asked: string[] = [];
     page.on('request', (request) => {
@@ -168,7 +168,7 @@ describe.each(
     expect(await note.isVisible()).toBe(true);
   });
 
-  story('Brands and Flavors open grouped sections with headings', async ({ newVisitor }) => {
+  longStory('Brands and Flavors open grouped sections with headings', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     for (const [query, title, groups] of [
       ['filter=brand', 'Shop by brand', ['Dusk Energy', 'Embu Fresh', 'Meru Gold']],
@@ -220,7 +220,7 @@ describe.each(
     }
   });
 
-  story('filters narrow the list and can be cleared', async ({ newVisitor }) => {
+  longStory('filters narrow the list and can be cleared', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await waitForHydration(page);

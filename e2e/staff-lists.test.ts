@@ -116,7 +116,7 @@ describe.each(
   };
   const press = (locator: Locator) => (isPhone ? locator.tap() : locator.click());
 
-  story('a dense row shows payment, age, drinks, phone and area', async ({ newVisitor }) => {
+  longStory('a dense row shows payment, age, drinks, phone and area', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -183,7 +183,7 @@ describe.each(
     await expectAccessible(page, 'the deliveries');
   });
 
-  story('an order is found by phone, name, area, address, drink or receipt', async ({ newVisitor }) => {
+  longStory('an order is found by phone, name, area, address, drink or receipt', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -350,7 +350,7 @@ describe.each(
   });
 });
 
-storyIn(() => browser, { viewport: desktop })(
+inLongRun(storyIn(() => browser, { viewport: desktop }))(
   'an order is handed over by keyboard alone',
   async ({ newVisitor }) => {
     const { order_number, id } = await makeOrder('Keyboard Kendi', 4, { receipt: 'UKL3AB14AA' });

@@ -232,7 +232,7 @@ describe.each(
     },
   );
 
-  story('an opened order shows all its details and its timeline', async ({ newVisitor }) => {
+  longStory('an opened order shows all its details and its timeline', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const account = await enterAsStaff(shop, page);
     // A customer with few orders: customers with many orders per hour do not get a message for each.

@@ -85,73 +85,74 @@ describe('a visitor with only a keyboard', () => {
     await page.keyboard.type(text);
   }
 
-  story.for(
-    mainCase([
-      ['in the drawer of a phone', phone, '0721005501'],
-      ['in the dialog of a desktop', desktop, '0721005502'],
-    ] as const),
-  )('orders and pays %s with the focus always visible', async ([, viewport, number], { newVisitor }) => {
-    const { page } = await newVisitor({ viewport });
-    let letGo = () => {};
-    const gate = new Promise<void>((resolve) => {
-      letGo = resolve;
-    });
-    await page.route('**/rest/v1/rpc/place_order', async (route) => {
-      await gate;
-      await route.continue();
-    });
+  longStory.for([
+    ['in the drawer of a phone', phone, '0721005501'],
+    ['in the dialog of a desktop', desktop, '0721005502'],
+  ] as const)(
+    'orders and pays %s with the focus always visible',
+    async ([, viewport, number], { newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      let letGo = () => {};
+      const gate = new Promise<void>((resolve) => {
+        letGo = resolve;
+      });
+      await page.route('**/rest/v1/rpc/place_order', async (route) => {
+        await gate;
+        await route.continue();
+      });
 
-    await page.goto(shop.url);
-    await waitForHydration(page);
-    await page.keyboard.press('Tab');
-    await expectFocus(page, 'link "Skip to content"');
-    await page.keyboard.press('Enter');
-    await expectFocus(page, 'main');
-    await tabTo(page, 'link', 'Shop Now');
-    await page.keyboard.press('Enter');
-    await page.waitForURL('**/shop');
-    await expectFocus(page, 'main');
-    await tabTo(page, 'link', 'Embu Fresh Mango');
-    await page.keyboard.press('Enter');
-    await page.waitForURL('**/shop/mango-bottle');
-    await expectFocus(page, 'main');
-    await tabTo(page, 'button', 'Increase quantity');
-    await page.keyboard.press('Enter');
-    await expectFocus(page, 'button "Increase quantity"');
-    await tabTo(page, 'button', 'Order Now');
-    await page.keyboard.press('Enter');
-    await dialogOf(page).waitFor();
-    await expectFocus(page, 'dialog "Your order"');
+      await page.goto(shop.url);
+      await waitForHydration(page);
+      await page.keyboard.press('Tab');
+      await expectFocus(page, 'link "Skip to content"');
+      await page.keyboard.press('Enter');
+      await expectFocus(page, 'main');
+      await tabTo(page, 'link', 'Shop Now');
+      await page.keyboard.press('Enter');
+      await page.waitForURL('**/shop');
+      await expectFocus(page, 'main');
+      await tabTo(page, 'link', 'Embu Fresh Mango');
+      await page.keyboard.press('Enter');
+      await page.waitForURL('**/shop/mango-bottle');
+      await expectFocus(page, 'main');
+      await tabTo(page, 'button', 'Increase quantity');
+      await page.keyboard.press('Enter');
+      await expectFocus(page, 'button "Increase quantity"');
+      await tabTo(page, 'button', 'Order Now');
+      await page.keyboard.press('Enter');
+      await dialogOf(page).waitFor();
+      await expectFocus(page, 'dialog "Your order"');
 
-    // An invalid form focuses the first invalid field.
-    await tabTo(page, 'button', /^Place Order/);
-    await page.keyboard.press('Enter');
-    await expectFocus(page, 'textbox "Name" [invalid]');
-    await page.keyboard.type(amina.name);
-    await type(page, /^Email/, amina.email);
-    await type(page, /^Phone/, number);
-    await type(page, /^Delivery location/, amina.location);
+      // An invalid form focuses the first invalid field.
+      await tabTo(page, 'button', /^Place Order/);
+      await page.keyboard.press('Enter');
+      await expectFocus(page, 'textbox "Name" [invalid]');
+      await page.keyboard.type(amina.name);
+      await type(page, /^Email/, amina.email);
+      await type(page, /^Phone/, number);
+      await type(page, /^Delivery location/, amina.location);
 
-    await page.keyboard.press('Enter');
-    await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
-    await expectFocus(page, 'button "Processing..."');
-    letGo();
+      await page.keyboard.press('Enter');
+      await dialogOf(page).getByRole('button', { name: 'Processing...' }).waitFor();
+      await expectFocus(page, 'button "Processing..."');
+      letGo();
 
-    await payButton(page).waitFor();
-    expect(await dialogOf(page).textContent()).toContain('1,901.00');
-    await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
-    await tabTo(page, 'textbox', /phone number/);
-    await tabTo(page, 'button', /^Pay\b/);
-    await page.keyboard.press('Enter');
-    await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
-    await expectFocus(page, 'heading "Payment received"');
-    await tabTo(page, 'button', 'Track Your Order');
-    await page.keyboard.press('Enter');
-    await page.waitForURL(/\/track-order\/JJ-/);
-    await page.getByText('Amina Otieno').waitFor();
-    await page.getByRole('heading', { name: 'Paid with M-PESA' }).waitFor();
-    await expectFocus(page, 'main');
-  });
+      await payButton(page).waitFor();
+      expect(await dialogOf(page).textContent()).toContain('1,901.00');
+      await until(() => isFocusInDialog(page), 'the focus is in the payment dialog');
+      await tabTo(page, 'textbox', /phone number/);
+      await tabTo(page, 'button', /^Pay\b/);
+      await page.keyboard.press('Enter');
+      await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+      await expectFocus(page, 'heading "Payment received"');
+      await tabTo(page, 'button', 'Track Your Order');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\/track-order\/JJ-/);
+      await page.getByText('Amina Otieno').waitFor();
+      await page.getByRole('heading', { name: 'Paid with M-PESA' }).waitFor();
+      await expectFocus(page, 'main');
+    },
+  );
 
   longStory('closes the order dialog by Escape and returns to the button', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });

@@ -1,7 +1,7 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
 // and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
 // stories at every size, the long proofs, and the SQL on the other databases.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePrograms } from './ensure-programs.mjs';
@@ -27,15 +27,12 @@ const skipped = [];
 const passedOnRetry = [];
 
 /** Runs a command as one test. Prints its output only if it fails. */
-function check(title, command, parameters) {
-  console.log(`\n— ${title}`);
-  const { status, stdout, stderr } = spawnSync(command, parameters, {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    maxBuffer: 64 * 1024 ** 2,
-    shell: process.platform === 'win32',
-  });
-  if (status !== 0) console.log(`${stdout ?? ''}${stderr ?? ''}`);
+async function check(title, command, parameters) {
+  const child = spawn(command, parameters, { cwd: root, shell: process.platform === 'win32' });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+  const status = await new Promise((done) => child.once('close', done).once('error', done));
+  console.log(`\n— ${title}${status === 0 ? '' : `\n${output}`}`);
   (status === 0 ? passed : failed).push(title);
 }
 
@@ -91,11 +88,13 @@ function suite(title, config, { projects = [], paths = [], environment = {} } = 
   if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);
 }
 
-function checkSource() {
-  check('types of the routes', bin('react-router'), ['typegen']);
-  check('types', bin('tsc'), []);
-  check('lint, format, import cycles, floating promises', bin('biome'), ['ci', '.']);
-  check('unused files, exports and packages', bin('knip'), ['--no-progress']);
+async function checkSource() {
+  await check('types of the routes', bin('react-router'), ['typegen']);
+  await Promise.all([
+    check('types', bin('tsc'), []),
+    check('lint, format, import cycles, floating promises', bin('biome'), ['ci', '.']),
+    check('unused files, exports and packages', bin('knip'), ['--no-progress']),
+  ]);
 }
 
 function stories(title, selection) {
@@ -104,12 +103,12 @@ function stories(title, selection) {
 }
 
 const levels = {
-  quick() {
-    checkSource();
+  async quick() {
+    await checkSource();
     suite('units', 'vitest.config.ts', { projects: ['units'] });
   },
-  usual() {
-    checkSource();
+  async usual() {
+    await checkSource();
     suite('units, services, SQL and screens', 'vitest.config.ts', {
       projects: ['units', 'services', 'sql', 'screens'],
     });
@@ -131,7 +130,7 @@ const levels = {
     }
   },
 };
-levels[level]();
+await levels[level]();
 
 if (passedOnRetry.length > 0) {
   console.log(`\nPassed at the second attempt:\n${passedOnRetry.map((title) => `  ${title}`).join('\n')}`);
