@@ -69,7 +69,7 @@ async function expectFocus(page: Page, called: string): Promise<void> {
   });
 }
 
-describe('a visitor with only a keyboard', () => {
+inLongRun(describe)('a visitor with only a keyboard', () => {
   /** Presses Tab until the element has the focus. */
   async function tabTo(page: Page, role: 'button' | 'link' | 'textbox', name: string | RegExp) {
     const target = page.getByRole(role, { name }).first();
@@ -85,7 +85,7 @@ describe('a visitor with only a keyboard', () => {
     await page.keyboard.type(text);
   }
 
-  longStory.for([
+  story.for([
     ['in the drawer of a phone', phone, '0721005501'],
     ['in the dialog of a desktop', desktop, '0721005502'],
   ] as const)(
