@@ -76,93 +76,53 @@ comment on column private.daily_totals.received_cents is 'What arrived for order
 alter table private.daily_totals enable row level security;
 create index daily_totals_by_day on private.daily_totals (day);
 
-create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
+create type private.day_figures as (day date, orders bigint, revenue_cents bigint, received_cents bigint);
+
+create function private.figures_of(counted public.orders) returns private.day_figures
+language sql immutable set search_path = ''
+return case when counted.id is not null then
+  (private.nairobi_day(counted.created_at), 1, counted.total_amount, 0)::private.day_figures
+end;
+
+create function private.figures_of(counted public.payments) returns private.day_figures
+language sql immutable set search_path = ''
+return case when counted.status = 'completed' and counted.purpose = 'order' then
+  (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents)::private.day_figures
+end;
+
+create function private.figures_of(counted public.refunds) returns private.day_figures
+language sql stable set search_path = ''
+return case
+  -- A refund may move to a payment that is just being added.
+  when counted.status = 'completed' and counted.payment_id is not null
+    and not exists (select from public.payments as p where p.id = counted.payment_id and p.purpose = 'test')
+  then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents)::private.day_figures
+end;
+
+create function private.count_change(old private.day_figures, new private.day_figures) returns void
 language plpgsql set search_path = '' set enable_seqscan = off as $$
 declare
-  of_day date := coalesce(private.nairobi_day(moment), '-infinity');
+  moved private.day_figures;
 begin
-  update private.daily_totals as t
-  set orders = t.orders + add_to_day.orders,
-      revenue_cents = t.revenue_cents + add_to_day.revenue_cents,
-      received_cents = t.received_cents + add_to_day.received_cents
-  where t.id = (select free.id from private.daily_totals as free where free.day = of_day limit 1 for update skip locked);
-  if not found then
-    insert into private.daily_totals (day, orders, revenue_cents, received_cents)
-    values (of_day, add_to_day.orders, add_to_day.revenue_cents, add_to_day.received_cents);
-  end if;
-end
-$$;
-comment on function private.add_to_day is
-  'Adds to the figures of a day. Never waits for another transaction.';
-
-create function private.count_order(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
+  if old is not distinct from new then
     return;
   end if;
-  if old.id is not null then
-    perform private.add_to_day(old.created_at, -1, -old.total_amount, 0);
-  end if;
-  if new.id is not null then
-    perform private.add_to_day(new.created_at, 1, new.total_amount, 0);
-  end if;
+  foreach moved in array array[(old.day, -old.orders, -old.revenue_cents, -old.received_cents)::private.day_figures, new] loop
+    continue when moved.day is null;
+    update private.daily_totals as t
+    set orders = t.orders + moved.orders,
+        revenue_cents = t.revenue_cents + moved.revenue_cents,
+        received_cents = t.received_cents + moved.received_cents
+    where t.id = (select free.id from private.daily_totals as free where free.day = moved.day limit 1 for update skip locked);
+    if not found then
+      insert into private.daily_totals (day, orders, revenue_cents, received_cents)
+      values (moved.day, moved.orders, moved.revenue_cents, moved.received_cents);
+    end if;
+  end loop;
 end
 $$;
-comment on function private.count_order is
-  'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
-
-create function private.move_received(
-  old_cents bigint, old_moment timestamptz, new_cents bigint, new_moment timestamptz
-) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if (old_cents, old_moment) is not distinct from (new_cents, new_moment) then
-    return;
-  end if;
-  if old_cents <> 0 then
-    perform private.add_to_day(old_moment, 0, 0, -old_cents);
-  end if;
-  if new_cents <> 0 then
-    perform private.add_to_day(new_moment, 0, 0, new_cents);
-  end if;
-end
-$$;
-comment on function private.move_received is 'Replaces an amount received in the figures of its day; 0 for none, negative for a refund.';
-
-create function private.count_payment(old public.payments, new public.payments) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.move_received(
-    case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end, old.completed_at,
-    case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end, new.completed_at
-  );
-end
-$$;
-comment on function private.count_payment is
-  'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
-
-create function private.count_refund(old public.refunds, new public.refunds) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.move_received(
-    case when old.status = 'completed' and private.is_for_order(old.payment_id) then -old.refund_cents else 0 end, old.completed_at,
-    case when new.status = 'completed' and private.is_for_order(new.payment_id) then -new.refund_cents else 0 end, new.completed_at
-  );
-end
-$$;
-comment on function private.count_refund is
-  'Updates daily_totals with a refund that was added (old is null) or changed.';
-
-create function private.is_for_order(payment_id uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- A refund may move to a payment that is just being added.
-  return is_for_order.payment_id is not null
-    and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
-end
-$$;
-comment on function private.is_for_order is 'Whether a payment is for an order, and no test.';
+comment on function private.count_change is
+  'Replaces what a row counts in daily_totals; null: nothing. Never waits for another transaction.';
 
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$

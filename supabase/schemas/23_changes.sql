@@ -218,16 +218,15 @@ create trigger orders_before_change before update of status, payment_status or d
 create function private.after_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'INSERT' then
     perform private.record_order_events(null, new);
     return null;
   elsif tg_op = 'DELETE' then
     delete from public.order_events as e where e.order_id = old.id;
     delete from public.outbox_messages as m where m.order_id = old.id;
-    perform private.count_order(old, null);
     return null;
   end if;
-  perform private.count_order(old, new);
   if (old.status, old.payment_status, old.reserved_until is null)
     is distinct from (new.status, new.payment_status, new.reserved_until is null)
   then
@@ -250,21 +249,6 @@ $$;
 
 create trigger orders_after_change after insert or update or delete on public.orders
   for each row execute function private.after_order_change();
-
--- Per statement: one that adds many rows updates the figures of a day once.
-create function private.after_orders_added() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.add_to_day(min(a.created_at), count(*), sum(a.total_amount), 0)
-  from added as a
-  group by private.nairobi_day(a.created_at);
-  return null;
-end
-$$;
-
-create trigger orders_after_insert after insert on public.orders
-  referencing new table as added
-  for each statement execute function private.after_orders_added();
 
 -- Payments and refunds
 
@@ -291,9 +275,7 @@ create trigger payments_before_change before insert or update of receipt on publ
 create function private.after_payment_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op <> 'INSERT' then
-    perform private.count_payment(old, new);
-  end if;
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'DELETE' then
     return null;
   end if;
@@ -339,25 +321,10 @@ create trigger payments_after_receipt after insert or update of receipt on publi
 create trigger payments_after_status_change after insert or update or delete on public.payments
   for each row execute function private.after_payment_change();
 
-create function private.after_payments_added() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.add_to_day(min(a.completed_at), 0, 0, sum(a.charge_cents))
-  from added as a
-  where a.status = 'completed' and a.purpose = 'order'
-  group by private.nairobi_day(a.completed_at);
-  return null;
-end
-$$;
-
-create trigger payments_after_insert after insert on public.payments
-  referencing new table as added
-  for each statement execute function private.after_payments_added();
-
 create function private.after_refund_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.count_refund(old, new);
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'DELETE' then
     return null;
   end if;
