@@ -134,6 +134,7 @@ declare
   phone text := nullif(trim(assign_delivery.delivery_phone), '');
   vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
   notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  ordered public.orders;
   delivery public.deliveries;
 begin
   perform private.expect_staff();
@@ -147,56 +148,39 @@ begin
     perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
   end if;
 
-  loop
-    -- Read without a lock: only requests that change a delivery lock it.
-    select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
-    if found then
-      -- A repeated request changes nothing.
-      if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
-        is not distinct from (person, phone, vehicle, notes) then
-        return delivery;
-      end if;
-      if delivery.delivery_status in ('pending', 'failed') and exists (
-        select from public.orders as o where o.id = assign_delivery.order_id and o.status = 'cancelled'
-      ) then
-        perform private.refuse(409, 'delivery_of_cancelled_order',
-          'This order was cancelled. To deliver it after all, change the order first');
-      elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
-        perform private.refuse(409, 'delivery_already_assigned',
-          format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
-      elsif assign_delivery.seen_updated_at <> delivery.updated_at then
-        perform private.refuse(409, 'delivery_changed',
-          'This delivery was changed in the meantime. Please look at it again and save once more if you still want to');
-      end if;
-      begin
-        update public.deliveries as d
-        set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
-            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
-        where d.id = delivery.id and d.updated_at = delivery.updated_at
-        returning * into delivery;
-        if found then
-          return delivery;
-        end if;
-        -- Another request was first. Leaving this block releases the lock on the delivery.
-        raise exception using errcode = 'JJ001';
-      exception when sqlstate 'JJ001' then
-        continue;
-      end;
-    end if;
-    if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
-      perform private.refuse(404, 'order_not_found', 'This order does not exist');
-    end if;
-    begin
-      insert into public.deliveries
-        (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
-      values (assign_delivery.order_id, 'assigned', person, phone, vehicle, notes)
-      returning * into delivery;
-      return delivery;
-    exception when unique_violation then
-      -- Another request created it. Leaving this block releases the lock on the order.
-      null;
-    end;
-  end loop;
+  select * into ordered from public.orders as o where o.id = assign_delivery.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into delivery from public.deliveries as d where d.order_id = ordered.id;
+  -- A repeated request changes nothing.
+  if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+    is not distinct from (person, phone, vehicle, notes) then
+    return delivery;
+  elsif coalesce(delivery.delivery_status, 'pending') in ('pending', 'failed') and ordered.status = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order',
+      'This order was cancelled. To deliver it after all, change the order first');
+  elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+    perform private.refuse(409, 'delivery_already_assigned',
+      format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+  elsif delivery.id is null then
+    insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+    values (ordered.id, 'assigned', person, phone, vehicle, notes)
+    returning * into delivery;
+    return delivery;
+  end if;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  perform from public.deliveries as d where d.id = delivery.id for no key update skip locked;
+  if not found or assign_delivery.seen_updated_at <> delivery.updated_at then
+    perform private.refuse(409, 'delivery_changed',
+      'This delivery was changed in the meantime. Please look at it again and save once more if you still want to');
+  end if;
+  update public.deliveries as d
+  set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
+      delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+  where d.id = delivery.id
+  returning * into delivery;
+  return delivery;
 end
 $$;
 comment on function public.assign_delivery is
