@@ -44,110 +44,82 @@ declare
   coverage tstzmultirange := private.statement_coverage();
 begin
   return query
-  with theirs as (
-    select t.receipt, t.received_cents, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
-      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution
+  with entries as (
+    select t, coalesce(t.payment_id, t.attempt_id) as payment_id, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
       -- The money of a payment test pays no order.
       and not exists (select from public.payments as k where k.id = t.payment_id and k.purpose = 'test')
-  ),
-  ours as (
-    select p.id
-    from public.payments as p
-    where p.status = 'completed' and p.purpose = 'order'
-      and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
-      and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
     union all
-    select p.id
-    from public.payments as p
-    where p.status = 'review' and p.purpose = 'order'
-      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
-      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
-    union all
-    -- Looked at, and ended by that. Apart, so that each has its index.
-    select p.id
-    from public.payments as p
-    where p.status = 'failed' and p.purpose = 'order'
-      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
-      and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
-      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
-  ),
-  both_books as (
-    select t.receipt as reported, t.received_cents as their_amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
-      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
-    from theirs as t
-    union all
-    select null, null, null, null, null, null, null, null, (
+    select null, ours.id, (
       -- For payments that only the shop knows, the last event is the decision.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
-      where e.payment_id = o.id order by e.id desc limit 1
-    ), null, null, o.id
-    from ours as o
-  ),
-  known as (
-    select b.*, p.id as p_id, p.receipt as p_receipt, p.charge_cents as p_charge, p.status as p_status, p.method as p_method,
-      p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
-      p.created_at as p_created_at, p.updated_at as p_updated_at,
-      o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
-      o.charge_cents as o_charge, o.payment_status as o_payment_status,
-      (
-        select r.status from public.refunds as r
-        where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
-        order by r.status in ('failed', 'withdrawn'), r.created_at desc
-        limit 1
-      ) as r_status
-    from both_books as b
-    -- The attempt whose callback named a wrong amount is listed beside it.
-    left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
-    -- Less than the charge is listed beside the order that its reference names.
-    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
+      where e.payment_id = ours.id order by e.id desc limit 1
+    )
+    from (
+      select p.id
+      from public.payments as p
+      where p.status = 'completed' and p.purpose = 'order'
+        and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+      union all
+      select p.id
+      from public.payments as p
+      where p.status = 'review' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+      union all
+      -- Looked at, and ended by that. Apart, so that each has its index.
+      select p.id
+      from public.payments as p
+      where p.status = 'failed' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+    ) as ours
   ),
   compared as (
-    select k.*,
+    -- t: the money in M-PESA's books; p: the shop's payment of it, or the attempt whose callback named another amount; o: their order,
+    -- or the order that the reference names.
+    select e.t, p, o, e.resolution, refund.status as refund_status,
       case
-        when k.reported is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
-        when k.p_status in ('review', 'failed') then 'wrong_amount'
-        when k.p_needs_refund then 'double'
-        when k.their_amount <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
-        when k.reported is not null then 'matched'
-        when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
+        when (e.t).payment_id is null and (e.t).receipt is not null
+          then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
+        when p.status in ('review', 'failed') then 'wrong_amount'
+        when p.needs_refund then 'double'
+        when (e.t).received_cents <> p.charge_cents or p.charge_cents <> o.charge_cents then 'wrong_amount'
+        when (e.t).receipt is not null then 'matched'
+        when coverage @> tstzrange(p.created_at, p.completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
-      end as kind,
-      coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
-    from known as k
+      end as kind
+    from entries as e
+    left join public.payments as p on p.id = e.payment_id
+    left join public.orders as o on o.id = coalesce(p.order_id, (e.t).order_id)
+    left join lateral (
+      select r.status from public.refunds as r
+      where r.payment_id = p.id or r.receipt = coalesce((e.t).receipt, p.receipt)
+      order by r.status in ('failed', 'withdrawn'), r.created_at desc
+      limit 1
+    ) as refund on true
   )
   select
-    coalesce(c.reported, c.p_id::text),
-    coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
+    coalesce((c.t).receipt, (c.p).id::text),
+    coalesce((c.t).transacted_at, (c.p).completed_at, (c.p).updated_at),
     c.kind,
     case
-      when c.kind in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
-      when c.kind = 'double' then c.p_refunded_at is null
-      when c.kind = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
-        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_review'
+      when c.kind in ('matched', 'not_compared') or c.refund_status not in ('failed', 'withdrawn')
+        or c.resolution in ('accepted', 'not_an_order') then false
+      when c.kind = 'double' then (c.p).refunded_at is null
+      when c.kind = 'wrong_amount' and ((c.t).receipt is null or (c.t).payment_id is not null) and (c.p).status = 'completed'
+        then (c.t).received_cents <> (c.p).charge_cents or (c.o).payment_status = 'needs_review'
       else true
     end,
-    coalesce(c.reported, c.p_receipt),
-    case when c.p_status in ('completed', 'review') then c.p_charge end,
-    c.their_amount,
-    c.p_id,
-    c.p_status,
-    c.p_method,
-    coalesce(c.p_needs_refund, false),
-    c.p_refunded_at,
-    c.r_status,
-    c.o_id,
-    c.o_number,
-    c.o_tracking,
-    c.o_customer,
-    c.o_charge,
-    c.o_payment_status,
-    c.reference,
-    c.payer_name,
-    c.payer_phone,
-    c.reported_by_confirmation_at,
-    c.reported_by_statement_at,
+    coalesce((c.t).receipt, (c.p).receipt),
+    case when (c.p).status in ('completed', 'review') then (c.p).charge_cents end,
+    (c.t).received_cents,
+    (c.p).id, (c.p).status, (c.p).method, coalesce((c.p).needs_refund, false), (c.p).refunded_at, c.refund_status,
+    (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
+    (c.t).reference, (c.t).payer_name, (c.t).payer_phone, (c.t).reported_by_confirmation_at, (c.t).reported_by_statement_at,
     c.resolution
   from compared as c;
 end
@@ -324,14 +296,22 @@ begin
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
 
+  if event_kind = 'given' and money.purpose = 'test' then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif (case event_kind
+    when 'given' then reported.receipt is null or reported.payment_id is not null or reported.resolution is not null
+    when 'not_an_order' then reported.payment_id is not null
+    when 'refund' then money.id is null and reported.resolution is not null
+    when 'reopened' then private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given'
+  end) then
+    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
+  elsif (event_kind = 'given' or (event_kind = 'refund' and money.id is null))
+    and not private.is_whole_shillings(reported.received_cents) then
+    perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+  end if;
+
   if event_kind = 'given' then
-    if money.purpose = 'test' then
-      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-    elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
-    elsif not private.is_whole_shillings(reported.received_cents) then
-      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    elsif private.is_being_refunded(null, reported.receipt) then
+    if private.is_being_refunded(null, reported.receipt) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
@@ -345,22 +325,11 @@ begin
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
-    if money.id is null and reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
-    elsif money.id is null and not private.is_whole_shillings(reported.received_cents) then
-      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    end if;
     -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
     perform public.request_refund(
       coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
       money.id, reported.receipt, resolve_difference.is_sure
     );
-  elsif event_kind = 'reopened' then
-    if private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given' then
-      perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
-    end if;
-  elsif event_kind = 'not_an_order' and reported.payment_id is not null then
-    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
   end if;
 
   if reported.receipt is not null then

@@ -1,0 +1,214 @@
+create or replace function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
+language plpgsql stable
+set search_path = ''
+-- A day and a year need different plans.
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  coverage tstzmultirange := private.statement_coverage();
+begin
+  return query
+  with entries as (
+    select t, coalesce(t.payment_id, t.attempt_id) as payment_id, t.resolution
+    from public.mpesa_transactions as t
+    where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
+      -- The money of a payment test pays no order.
+      and not exists (select from public.payments as k where k.id = t.payment_id and k.purpose = 'test')
+    union all
+    select null, ours.id, (
+      -- For payments that only the shop knows, the last event is the decision.
+      select nullif(e.kind, 'reopened') from public.reconciliation_events as e
+      where e.payment_id = ours.id order by e.id desc limit 1
+    )
+    from (
+      select p.id
+      from public.payments as p
+      where p.status = 'completed' and p.purpose = 'order'
+        and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+      union all
+      select p.id
+      from public.payments as p
+      where p.status = 'review' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+      union all
+      -- Looked at, and ended by that. Apart, so that each has its index.
+      select p.id
+      from public.payments as p
+      where p.status = 'failed' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+    ) as ours
+  ),
+  compared as (
+    -- t: the money in M-PESA's books; p: the shop's payment of it, or the attempt whose callback named another amount; o: their order,
+    -- or the order that the reference names.
+    select e.t, p, o, e.resolution, refund.status as refund_status,
+      case
+        when (e.t).payment_id is null and (e.t).receipt is not null
+          then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
+        when p.status in ('review', 'failed') then 'wrong_amount'
+        when p.needs_refund then 'double'
+        when (e.t).received_cents <> p.charge_cents or p.charge_cents <> o.charge_cents then 'wrong_amount'
+        when (e.t).receipt is not null then 'matched'
+        when coverage @> tstzrange(p.created_at, p.completed_at + interval '10 minutes') then 'missing_there'
+        else 'not_compared'
+      end as kind
+    from entries as e
+    left join public.payments as p on p.id = e.payment_id
+    left join public.orders as o on o.id = coalesce(p.order_id, (e.t).order_id)
+    left join lateral (
+      select r.status from public.refunds as r
+      where r.payment_id = p.id or r.receipt = coalesce((e.t).receipt, p.receipt)
+      order by r.status in ('failed', 'withdrawn'), r.created_at desc
+      limit 1
+    ) as refund on true
+  )
+  select
+    coalesce((c.t).receipt, (c.p).id::text),
+    coalesce((c.t).transacted_at, (c.p).completed_at, (c.p).updated_at),
+    c.kind,
+    case
+      when c.kind in ('matched', 'not_compared') or c.refund_status not in ('failed', 'withdrawn')
+        or c.resolution in ('accepted', 'not_an_order') then false
+      when c.kind = 'double' then (c.p).refunded_at is null
+      when c.kind = 'wrong_amount' and ((c.t).receipt is null or (c.t).payment_id is not null) and (c.p).status = 'completed'
+        then (c.t).received_cents <> (c.p).charge_cents or (c.o).payment_status = 'needs_review'
+      else true
+    end,
+    coalesce((c.t).receipt, (c.p).receipt),
+    case when (c.p).status in ('completed', 'review') then (c.p).charge_cents end,
+    (c.t).received_cents,
+    (c.p).id, (c.p).status, (c.p).method, coalesce((c.p).needs_refund, false), (c.p).refunded_at, c.refund_status,
+    (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
+    (c.t).reference, (c.t).payer_name, (c.t).payer_phone, (c.t).reported_by_confirmation_at, (c.t).reported_by_statement_at,
+    c.resolution
+  from compared as c;
+end
+$$;
+
+create or replace function public.resolve_difference(
+  decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
+  note text default null, is_sure boolean default false
+) returns public.resolved_difference
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  member_email text := private.email_of(member);
+  reported public.mpesa_transactions;
+  money public.payments;
+  reason text := nullif(trim(resolve_difference.note), '');
+  settled public.settled_payment;
+  outcome text;
+  event_kind text;
+  of_order uuid;
+begin
+  if char_length(reason) not between 3 and 200 then
+    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
+  end if;
+  event_kind := case resolve_difference.decision
+    when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
+    when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
+  if event_kind is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+    perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
+  end if;
+
+  -- Lock the order, then the receipt. If the receipt belongs to another order by then, start again: no transaction waits for an order
+  -- while it holds a receipt.
+  loop
+    of_order := coalesce(
+      resolve_difference.order_id,
+      (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+      (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+    );
+    begin
+      perform from public.orders as o where o.id = of_order for update;
+      if not found and resolve_difference.decision = 'give' then
+        perform private.refuse(404, 'order_not_found', 'This order does not exist');
+      elsif resolve_difference.receipt is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
+        select * into reported from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+      end if;
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+      ) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, reported.payment_id,
+    -- M-PESA may not have reported the receipt that staff typed.
+    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+  );
+  if reported.receipt is null and money.id is null then
+    perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
+  end if;
+
+  if event_kind = 'given' and money.purpose = 'test' then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif (case event_kind
+    when 'given' then reported.receipt is null or reported.payment_id is not null or reported.resolution is not null
+    when 'not_an_order' then reported.payment_id is not null
+    when 'refund' then money.id is null and reported.resolution is not null
+    when 'reopened' then private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given'
+  end) then
+    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
+  elsif (event_kind = 'given' or (event_kind = 'refund' and money.id is null))
+    and not private.is_whole_shillings(reported.received_cents) then
+    perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+  end if;
+
+  if event_kind = 'given' then
+    if private.is_being_refunded(null, reported.receipt) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
+    returning * into money;
+    settled := public.settle_payment(
+      payment_id => money.id, source => 'till',
+      body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
+      result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
+    );
+    money := settled.payment;
+    outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
+  elsif event_kind = 'refund' then
+    -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
+    perform public.request_refund(
+      coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
+      money.id, reported.receipt, resolve_difference.is_sure
+    );
+  end if;
+
+  if reported.receipt is not null then
+    update public.mpesa_transactions as t
+    set resolution = nullif(event_kind, 'reopened'), resolved_by = case when event_kind <> 'reopened' then member end,
+        resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
+    where t.receipt = reported.receipt;
+  end if;
+  if event_kind <> 'refund' then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      event_kind, reason, member, member_email
+    );
+  end if;
+  return (event_kind, outcome, money.id)::public.resolved_difference;
+end
+$$;
+
+comment on function public.resolve_difference is
+  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
+
+-- Execution rights
+grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
+  public.resolve_difference to authenticated, service_role;
