@@ -19,13 +19,10 @@ begin
     'customer_name', o.customer_name,
     'delivery_fee', o.delivery_fee,
     'total_amount', o.total_amount,
-    'items', coalesce((
-      select jsonb_agg(
-        jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-        order by i.created_at, i.id
-      )
-      from public.order_items as i where i.order_id = o.id
-    ), '[]'::jsonb),
+    'items', array(
+      select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+      from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+    ),
     'payment', (
       select jsonb_build_object(
         'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,

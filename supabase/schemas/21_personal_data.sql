@@ -31,11 +31,16 @@ create index personal_data_requests_of_a_person on public.personal_data_requests
 create function public.forget_old_rows() returns integer
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  forgotten integer;
+  old_messages uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    order by m.created_at limit 5000
+    for update skip locked
+  );
 begin
   delete from private.rate_limits as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
-  forgotten := private.anonymise_old_messages();
+  perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
   perform private.reduce_abandoned_orders();
@@ -53,7 +58,7 @@ begin
     order by old.created_at limit 5000
     for update skip locked
   );
-  return forgotten;
+  return cardinality(old_messages);
 end
 $$;
 comment on function public.forget_old_rows is
@@ -133,21 +138,6 @@ begin
 end
 $$;
 comment on function private.anonymise_messages is 'Removes recipient and text of messages. Waiting ones are not sent.';
-
-create function private.anonymise_old_messages() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  due uuid[] := array(
-    select m.id from public.outbox_messages as m
-    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
-    order by m.created_at limit 5000
-    for update skip locked
-  );
-begin
-  perform private.anonymise_messages(due);
-  return cardinality(due);
-end
-$$;
 
 create function private.clear_old_payment_messages() returns void
 language plpgsql set search_path = '' as $$
@@ -271,25 +261,18 @@ end
 $$;
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
-create function private.describe_payment(payment_id uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    select jsonb_build_object(
-      'phone', p.phone, 'charge_cents', p.charge_cents, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
-      'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
-      'refund_receipt', p.refund_receipt,
-      'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),
-      'mpesa_messages', coalesce((
-        select jsonb_agg(jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body) order by m.id)
-        from public.payment_messages as m where m.payment_id = p.id and m.body <> '{}'
-      ), '[]'::jsonb)
-    )
-    from public.payments as p
-    where p.id = describe_payment.payment_id
-  );
-end
-$$;
+create function private.describe_payment(payment public.payments) returns jsonb
+language sql stable set search_path = ''
+return jsonb_build_object(
+  'phone', payment.phone, 'charge_cents', payment.charge_cents, 'status', payment.status, 'method', payment.method,
+  'receipt', payment.receipt, 'created_at', payment.created_at, 'completed_at', payment.completed_at,
+  'refunded_at', payment.refunded_at, 'refund_receipt', payment.refund_receipt,
+  'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = payment.receipt),
+  'mpesa_messages', array(
+    select jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body)
+    from public.payment_messages as m where m.payment_id = payment.id and m.body <> '{}' order by m.id
+  )
+);
 
 create function private.describe_message(message public.outbox_messages) returns jsonb
 language sql immutable set search_path = ''
@@ -319,84 +302,73 @@ begin
     'identifier', person_key,
     'exported_at', now(),
     'shop', (select s.store_name from public.store_settings as s),
-    'orders', coalesce((
-      select jsonb_agg(
-        jsonb_build_object(
-          'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
-          'status', o.status, 'payment_status', o.payment_status,
-          'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
-          'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
-          'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
-          'erasure_requested_at', o.erasure_requested_at,
-          'reason_to_keep', private.retention_reason(o.id),
-          'items', coalesce((
-            select jsonb_agg(
-              jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-              order by i.created_at, i.id
-            )
-            from public.order_items as i where i.order_id = o.id
-          ), '[]'::jsonb),
-          'payments', coalesce((
-            select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
-            from public.payments as p where p.order_id = o.id
-          ), '[]'::jsonb),
-          -- Who delivered is another person's data.
-          'delivery', (
-            select jsonb_build_object(
-              'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
-            )
-            from public.deliveries as d where d.order_id = o.id
-          ),
-          'history', coalesce((
-            select jsonb_agg(jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at) order by e.id)
-            from public.order_events as e where e.order_id = o.id
-          ), '[]'::jsonb),
-          'messages', coalesce((
-            select jsonb_agg(private.describe_message(m) order by m.created_at)
-            from public.outbox_messages as m where m.order_id = o.id
-          ), '[]'::jsonb)
+    'orders', array(
+      select jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+        'status', o.status, 'payment_status', o.payment_status,
+        'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+        'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'erasure_requested_at', o.erasure_requested_at,
+        'reason_to_keep', private.retention_reason(o.id),
+        'items', array(
+          select jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+          from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+        ),
+        'payments', array(
+          select private.describe_payment(p) from public.payments as p where p.order_id = o.id order by p.created_at
+        ),
+        -- Who delivered is another person's data.
+        'delivery', (
+          select jsonb_build_object(
+            'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+          )
+          from public.deliveries as d where d.order_id = o.id
+        ),
+        'history', array(
+          select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)
+          from public.order_events as e where e.order_id = o.id order by e.id
+        ),
+        'messages', array(
+          select private.describe_message(m) from public.outbox_messages as m where m.order_id = o.id order by m.created_at
         )
-        order by o.created_at desc, o.id
       )
-      from public.orders as o where o.id = any (order_ids)
-    ), '[]'::jsonb),
-    'payments_for_others', coalesce((
-      select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+      from public.orders as o where o.id = any (order_ids) order by o.created_at desc, o.id
+    ),
+    'payments_for_others', array(
+      select private.describe_payment(p)
       from public.payments as p
       where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
-    ), '[]'::jsonb),
-    'inquiries', coalesce((
-      select jsonb_agg(
-        jsonb_build_object(
-          'created_at', i.created_at, 'name', i.name, 'email', i.email, 'phone', i.phone, 'subject', i.subject, 'message', i.message
-        )
-        order by i.created_at desc
-      )
+      order by p.created_at
+    ),
+    'inquiries', array(
+      select to_jsonb(i) - 'id' - 'is_read'
       from public.inquiries as i
       where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
-    ), '[]'::jsonb),
+      order by i.created_at desc
+    ),
     'newsletter', (
       select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
       from public.newsletter_subscriptions as n where lower(n.email) = person.email
     ),
-    'newsletter_mails', coalesce((
-      select jsonb_agg(private.describe_message(m) order by m.created_at)
-      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
-    ), '[]'::jsonb),
+    'newsletter_mails', array(
+      select private.describe_message(m)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email order by m.created_at
+    ),
     -- Other phones and email addresses of the same customer, for separate requests.
-    'also_used', coalesce((
-      select jsonb_agg(distinct other.identifier)
+    'also_used', array(
+      select distinct other.identifier
       from public.orders as o
       cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
       where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
-    ), '[]'::jsonb),
-    'earlier_requests', coalesce((
-      select jsonb_agg(
-        jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
-      )
+      order by other.identifier
+    ),
+    'earlier_requests', array(
+      select jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts)
       from public.personal_data_requests as r
       where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
-    ), '[]'::jsonb)
+      order by r.id desc
+    )
   );
   perform private.log_personal_data_request('export', person_key, jsonb_build_object(
     'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
