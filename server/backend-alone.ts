@@ -11,10 +11,10 @@ import { WrongSetting } from '../backend/wrong-setting.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
-import { endBroken } from './end-broken.ts';
+import { exitForRestart } from './end-broken.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
-import { claimDatabase, givenKeys, openDatabase, openFiles } from './persistence.ts';
+import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './persistence.ts';
 import { describeStartFailure } from './start-failure.ts';
 import { watchLoop } from './watch-loop.ts';
 
@@ -46,13 +46,13 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
   const { config, root, log, migrations, rootService } = options;
   const onError = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  const database = await openDatabase(config, onError, root, (error) => endBroken(log, error));
+  const database = await openDatabase(config, onError, root, (error) => exitForRestart(log, error));
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },
       ...(migrations ? [{ name: 'application', folder: migrations }] : []),
     ]);
-    const keys = await loadApiKeys(config.dataDir, givenKeys(config));
+    const keys = await loadApiKeys(config.dataDir, readConfiguredKeys(config));
     await claimDatabase(database, keys);
     const backend = await createBackend({
       database,
@@ -104,7 +104,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
 }
 
 /**
- * Runs them until SIGINT or SIGTERM. Besides the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
+ * Runs the services until SIGINT or SIGTERM. Besides the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
  * PGRST_DB_URI it runs the data service only.
  * @param root the project's folder
  */

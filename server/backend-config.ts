@@ -15,7 +15,7 @@ export interface BackendConfig {
 }
 
 /**
- * Reads them.
+ * Reads the settings.
  * @param text returns a variable's value; undefined when it is not set
  * @throws WrongSetting naming the first wrong one
  */

@@ -23,7 +23,7 @@ export interface Config {
   /** A hosted project instead of the built-in services. */
   supabase: { url: string; publishableKey: string; secretKey: string } | null;
   /** Configured keys for the built-in services. */
-  givenKeys: { publishable: string | undefined; secret: string | undefined };
+  configuredKeys: { publishable: string | undefined; secret: string | undefined };
   /** Settings of the built-in services themselves. */
   backend: BackendConfig;
   seed: 'demo' | 'none';
@@ -118,7 +118,7 @@ export function readConfig(environment: Environment, root: string): Config {
     databasePool: readNumber('DATABASE_POOL', text('DATABASE_POOL') ?? '10', 1, 500),
     makesBackups: readChoice('BACKUPS', text('BACKUPS') ?? 'on', ['on', 'off']) === 'on',
     supabase,
-    givenKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
+    configuredKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
     backend: readBackendConfig(text),
     seed: readChoice('SEED', text('SEED') ?? 'demo', ['demo', 'none']),
     firstAdmin: readFirstAdmin(text),

@@ -57,7 +57,7 @@ const minChunkBytes = 64;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
 
-/** Where Node's parser has its handler of chunks: `HTTPParser.kOnBody`, which Node does not export. */
+/** Index of the chunk handler in Node's parser: `HTTPParser.kOnBody`, which Node does not export. */
 const onBody = 3;
 
 /**
@@ -84,7 +84,7 @@ export class BoundedRequest extends IncomingMessage {
   #chunks = 0;
   /** The memory for unfinished bodies. Null before the server has the request. */
   memory: BodyMemory | null = null;
-  /** Bytes counted for it there. */
+  /** Bytes counted for this request in `memory`. */
   countedBytes = 0;
 
   get upgrade(): boolean {
@@ -189,10 +189,10 @@ class Connection implements Reader {
   readonly responses = new Set<ServerResponse>();
   /** Starts the requests that arrived while another one was handled, in their order. */
   readonly waiting: (() => void)[] = [];
-  /** Its latest request. */
+  /** The latest request. */
   request: IncomingMessage | null = null;
   isUpgraded = false;
-  /** Its body that is being received, as far as it is held in memory. */
+  /** The body being received; counts its bytes in memory. */
   readonly sender: Reader;
   readonly giveBack: () => void;
   readonly #socket: Socket;

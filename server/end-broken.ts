@@ -8,7 +8,7 @@ export const restartExitCode = 75;
  * Logs the reason and exits immediately: closing a broken database would never end, and all acknowledged writes are
  * on the disk.
  */
-export function endBroken(log: Log, error: Error): never {
+export function exitForRestart(log: Log, error: Error): never {
   log.fatal({ error: error.message }, 'the shop stops and must be restarted; no acknowledged write is lost');
   process.exit(restartExitCode);
 }

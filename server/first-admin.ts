@@ -14,7 +14,7 @@ export interface FirstAdminOptions {
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
   email: string;
-  /** Null: a random one. */
+  /** Null: a random password is generated. */
   password: string | null;
 }
 
@@ -93,6 +93,6 @@ const alphabet = 'abcdefghjkmnpqrstuvwxyz23456789';
 
 /** Twenty characters in groups of five: 99 bits. */
 function randomPassword(): string {
-  const signs = Array.from({ length: 20 }, () => alphabet[randomInt(alphabet.length)]).join('');
-  return signs.replace(/(.{5})(?=.)/g, '$1-');
+  const characters = Array.from({ length: 20 }, () => alphabet[randomInt(alphabet.length)]).join('');
+  return characters.replace(/(.{5})(?=.)/g, '$1-');
 }

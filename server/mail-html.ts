@@ -44,13 +44,15 @@ function line(text: string, origin: string, buttons: MailButtons): string {
   return text
     .split(/(https?:\/\/[^\s<>"]+)/)
     .map((part, index) =>
-      index % 2 && isOf(origin, part) ? `<a href="${escaped(part)}">${escaped(part)}</a>` : escaped(part),
+      index % 2 && isOnOrigin(origin, part)
+        ? `<a href="${escaped(part)}">${escaped(part)}</a>`
+        : escaped(part),
     )
     .join('');
 }
 
-const isOf = (origin: string, address: string): boolean =>
+const isOnOrigin = (origin: string, address: string): boolean =>
   URL.canParse(address) && new URL(address).origin === origin;
 
-const signs: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (sign) => signs[sign] ?? sign);
+const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (sign) => entities[sign] ?? sign);

@@ -69,7 +69,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         await sendBySmtp(config.smtpUrl, config.mailFrom, mail);
         log.info(facts, 'mail sent');
       } else {
-        const file = await putIntoOutbox(config.outbox, 'eml', await asEml(config.mailFrom, mail));
+        const file = await writeToOutbox(config.outbox, 'eml', await formatEml(config.mailFrom, mail));
         log.info({ ...facts, file }, 'email written to the outbox folder');
       }
     },
@@ -80,7 +80,7 @@ export function createMessages(config: MessagesConfig, log: Log): OutgoingMessag
         log.info({ ...facts, messageId }, 'text message sent');
         return { messageId };
       }
-      const file = await putIntoOutbox(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
+      const file = await writeToOutbox(config.outbox, 'json', `${JSON.stringify(message, null, 2)}\n`);
       log.info({ ...facts, file }, 'text message written to the outbox folder');
       return undefined;
     },
@@ -115,7 +115,7 @@ interface SmtpError extends Error {
 }
 
 // Errors before the email was transmitted: no connection, or no sign-in.
-const neverReached = new Set([
+const connectionErrors = new Set([
   'EDNS',
   'ETLS',
   'EAUTH',
@@ -125,7 +125,7 @@ const neverReached = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
 ]);
-const neverGreeted = new Set(['CONNECT_TIMEOUT', 'GREETING_TIMEOUT', 'UPGRADE_TIMEOUT']);
+const greetingTimeouts = new Set(['CONNECT_TIMEOUT', 'GREETING_TIMEOUT', 'UPGRADE_TIMEOUT']);
 
 function mailError(error: SmtpError): SendError {
   const { code = '', originalCode = '', command, responseCode, timeoutType = '', message } = error;
@@ -135,12 +135,12 @@ function mailError(error: SmtpError): SendError {
     return new SendError(message, responseCode >= 500 && isAboutMail ? 'failed' : 'refused', error);
   }
   if (code === 'EENVELOPE') return new SendError(message, 'failed', error);
-  const hasNotLeft =
-    [code, originalCode].some((known) => neverReached.has(known)) || neverGreeted.has(timeoutType);
-  return new SendError(message, hasNotLeft ? 'refused' : 'unsure', error);
+  const isUnsent =
+    [code, originalCode].some((known) => connectionErrors.has(known)) || greetingTimeouts.has(timeoutType);
+  return new SendError(message, isUnsent ? 'refused' : 'unsure', error);
 }
 
-async function asEml(from: string, mail: OutgoingMail): Promise<Buffer> {
+async function formatEml(from: string, mail: OutgoingMail): Promise<Buffer> {
   const { createTransport } = await import('nodemailer');
   const { message } = await createTransport({ streamTransport: true, buffer: true }).sendMail(
     envelope(from, mail),
@@ -178,7 +178,7 @@ interface GatewayAnswer {
 const accepted = new Set([100, 101, 102]);
 
 // RiskHold to RejectedByGateway. Of these, the following mean that the number cannot receive messages.
-const finallyRefused = new Set([403, 404, 406, 409]);
+const permanentlyRefused = new Set([403, 404, 406, 409]);
 
 async function sendByGateway(gateway: SmsGateway, { to, text, channel }: OutgoingText): Promise<string> {
   if (channel !== 'sms') throw new SendError(`the gateway does not send by ${channel}`, 'failed');
@@ -203,7 +203,7 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
     throw new SendError(
       `the text message gateway did not answer: ${cause?.code ?? (error as Error).message}`,
-      neverReached.has(cause?.code ?? '') ? 'refused' : 'unsure',
+      connectionErrors.has(cause?.code ?? '') ? 'refused' : 'unsure',
       error,
     );
   }
@@ -216,19 +216,19 @@ async function sendByGateway(gateway: SmsGateway, { to, text, channel }: Outgoin
   const recipient = SMSMessageData?.Recipients?.[0];
   if (!recipient || !accepted.has(recipient.statusCode ?? 0)) {
     const reason = recipient?.status ?? SMSMessageData?.Message ?? 'without a reason';
-    const isFinal = finallyRefused.has(recipient?.statusCode ?? 0);
+    const isFinal = permanentlyRefused.has(recipient?.statusCode ?? 0);
     throw new SendError(`the text message gateway refused: ${reason}`, isFinal ? 'failed' : 'refused');
   }
   return recipient.messageId ?? '';
 }
 
-async function putIntoOutbox(
+async function writeToOutbox(
   outbox: string,
-  ending: 'eml' | 'json',
+  extension: 'eml' | 'json',
   content: string | Buffer,
 ): Promise<string> {
   try {
-    return await writeToOutboxFolder(outbox, ending, content);
+    return await writeToOutboxFolder(outbox, extension, content);
   } catch (error) {
     throw new SendError(
       `the outbox folder cannot be written: ${(error as NodeJS.ErrnoException).code}`,

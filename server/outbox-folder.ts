@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 /** Times in file names sort chronologically. */
 const stampOf = (moment: Date): string => moment.toISOString().replaceAll(':', '-');
-const writtenByUs = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
+const outboxFileName = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
 
 /**
  * Writes a file that only its owner may read: its codes and links open accounts.
@@ -14,10 +14,10 @@ const writtenByUs = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
  */
 export async function writeToOutboxFolder(
   folder: string,
-  ending: 'eml' | 'json',
+  extension: 'eml' | 'json',
   content: string | Buffer,
 ): Promise<string> {
-  const file = join(folder, `${stampOf(new Date())}-${randomBytes(3).toString('hex')}.${ending}`);
+  const file = join(folder, `${stampOf(new Date())}-${randomBytes(3).toString('hex')}.${extension}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await writeFile(file, content, { mode: 0o600, flag: 'wx' });
   return file;
@@ -36,7 +36,7 @@ export async function emptyOutboxFolder(
     if (error.code === 'ENOENT') return [];
     throw error;
   });
-  const files = names.filter((name) => writtenByUs.test(name)).sort();
+  const files = names.filter((name) => outboxFileName.test(name)).sort();
   const oldest = stampOf(new Date(now.getTime() - days * 24 * 60 * 60 * 1000));
   const due = files.filter((name, index) => name < oldest || index < files.length - maxFiles);
   // Another process of this shop may delete the same file.

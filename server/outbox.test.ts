@@ -177,7 +177,6 @@ describe.each(testDatabases())('on %s', (kind) => {
         [order.id],
       );
       waits.push(rows[0]?.seconds);
-      // Not before its time.
       await sendDueMessages(options);
       expect((await messagesOf(order))[0]).toMatchObject({ attempts: attempt + 1 });
       await later('10 minutes');

@@ -38,7 +38,7 @@ interface LeasedMessage extends MessageTemplate {
 /** Concurrent messages of a channel: SMTP servers and gateways limit their connections. */
 const concurrency = { mail: 8, text: 16 };
 /** Maximum duration of a run, so that its duration and failures appear in the metrics. */
-const longestRunMs = 30_000;
+const maxRunMs = 30_000;
 
 /**
  * Sends due messages. Emails and texts are sent concurrently: neither waits for the other's server.
@@ -52,22 +52,22 @@ export async function sendDueMessages(options: OutboxOptions): Promise<void> {
 
 async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions): Promise<void> {
   const { tables, signal } = options;
-  const most = concurrency[channel];
-  const end = Date.now() + longestRunMs;
+  const limit = concurrency[channel];
+  const end = Date.now() + maxRunMs;
   while (!signal?.aborted && Date.now() < end) {
     // Twice the concurrency, so that a slow message delays few others.
-    const { data, error } = await tables.rpc('lease_messages', { at_most: 2 * most, channel });
+    const { data, error } = await tables.rpc('lease_messages', { at_most: 2 * limit, channel });
     if (error) throw new Error(error.message);
     const leased = data as LeasedMessage[];
     const waiting = leased.values();
     const ends = await Promise.allSettled(
-      Array.from({ length: most }, async () => {
+      Array.from({ length: limit }, async () => {
         for (const message of waiting) await sendOne(message, options);
       }),
     );
     const failed = ends.find((ended) => ended.status === 'rejected');
     if (failed) throw failed.reason;
-    if (leased.length < 2 * most) return;
+    if (leased.length < 2 * limit) return;
   }
 }
 
@@ -76,7 +76,7 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   const { id, channel, kind, recipient } = message;
   // The message stays leased, and can be leased again in a minute.
   if (signal?.aborted) return;
-  const facts = await factsOf(message, tables);
+  const facts = await readFacts(message, tables);
   const written = writeMessage(message, channel, facts, options.publicUrl);
   // Tokens of newsletter links are stored as hashes only, so the record has the email without them.
   const recorded =
@@ -93,7 +93,7 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   if (begun.error) throw new Error(begun.error.message);
   if (begun.data === null) return;
 
-  const end = await handOver(message, written, facts, options);
+  const end = await deliver(message, written, facts, options);
   if (end.outcome !== 'sent') {
     log.warn(
       {
@@ -107,18 +107,18 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
       'a message to a customer was not sent',
     );
   }
-  const noted = await tables.rpc('finish_message', {
+  const finished = await tables.rpc('finish_message', {
     message_id: id,
     attempt: begun.data,
     outcome: end.outcome,
     problem: end.problem,
     gateway_reference: end.reference,
   });
-  if (noted.error) throw new Error(noted.error.message);
+  if (finished.error) throw new Error(finished.error.message);
 }
 
 /** Values for a message's template; tokens of a newsletter email are issued for this attempt. */
-async function factsOf(
+async function readFacts(
   { kind, facts }: LeasedMessage,
   tables: OutboxOptions['tables'],
 ): Promise<MessageFacts | NewsletterFacts> {
@@ -130,18 +130,18 @@ async function factsOf(
   return { shop: facts.shop, tokens: data[0] ?? null };
 }
 
-interface End {
+interface Outcome {
   outcome: 'sent' | 'refused' | 'failed' | 'unsure';
   problem: string | null;
   reference: string | null;
 }
 
-async function handOver(
+async function deliver(
   { id, kind, channel, recipient }: LeasedMessage,
   { subject, body }: MessageTemplate,
   facts: MessageFacts | NewsletterFacts,
   { messages, publicUrl }: OutboxOptions,
-): Promise<End> {
+): Promise<Outcome> {
   try {
     if (channel === 'text') {
       const sent = await messages.sendText({ to: msisdn(recipient), text: body, kind, channel: 'sms' });

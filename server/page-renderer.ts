@@ -18,7 +18,7 @@ export interface PageRendererOptions {
   servicesUrl: string;
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
-  /** Headers that name a visitor's IP address to the services. */
+  /** Headers that report a visitor's IP address to the services. */
   nameVisitor: (address: string) => Record<string, string>;
   log: Log;
 }

@@ -20,27 +20,26 @@ export interface PageViews {
 }
 
 /** Maximum bytes of a report. */
-const largestReport = 8 * 1024;
-const longestUserAgent = 1000;
-const mostWaiting = 500;
-const mostNetworks = 50_000;
+const maxReportBytes = 8 * 1024;
+const maxUserAgentLength = 1000;
+const maxPendingPaths = 500;
+const maxNetworks = 50_000;
 /** Maximum views per IPv4 address or IPv6 /64 in a window. High, because mobile networks put thousands of people behind one address. */
-const mostPerNetwork = 1000;
+const maxViewsPerNetwork = 1000;
 /** Maximum views per widest network. */
-const mostPerWideNetwork = 8 * mostPerNetwork;
+const maxViewsPerWideNetwork = 8 * maxViewsPerNetwork;
 const windowMs = 10 * 60 * 1000;
 
-/** Creates the receiver. */
 export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageViewsOptions): PageViews {
-  let waiting = new Map<string, number>();
+  let pendingViews = new Map<string, number>();
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
   const seen = new Map<string, number>();
   let windowEnds = 0;
 
-  const isCountedWithin = (network: string, most: number): boolean => {
+  const isCountedWithin = (network: string, maxViews: number): boolean => {
     const views = (seen.get(network) ?? 0) + 1;
-    if (views > most || (views === 1 && seen.size >= mostNetworks)) return false;
+    if (views > maxViews || (views === 1 && seen.size >= maxNetworks)) return false;
     seen.set(network, views);
     return true;
   };
@@ -52,24 +51,24 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
     const networks = networksOf(address);
     // The wide network first: above its limit it adds no more narrow ones to the memory.
     return (
-      isCountedWithin(networks.at(-1) ?? '', mostPerWideNetwork) &&
-      isCountedWithin(networks[0] ?? '', mostPerNetwork)
+      isCountedWithin(networks.at(-1) ?? '', maxViewsPerWideNetwork) &&
+      isCountedWithin(networks[0] ?? '', maxViewsPerNetwork)
     );
   };
 
   const write = () => {
     if (timer) clearTimeout(timer);
     timer = null;
-    const views = [...waiting].map(([path, count]) => ({ path, views: count }));
-    waiting = new Map();
+    const views = [...pendingViews].map(([path, count]) => ({ path, views: count }));
+    pendingViews = new Map();
     if (views.length > 0) writing = writing.then(() => record(views)).catch(onError);
     return writing;
   };
 
   const count = (path: string) => {
-    const isKnown = waiting.has(path);
-    const page = isKnown || (path.length <= 300 && waiting.size < mostWaiting) ? path : 'other';
-    waiting.set(page, (waiting.get(page) ?? 0) + 1);
+    const isKnown = pendingViews.has(path);
+    const page = isKnown || (path.length <= 300 && pendingViews.size < maxPendingPaths) ? path : 'other';
+    pendingViews.set(page, (pendingViews.get(page) ?? 0) + 1);
     timer ??= setTimeout(write, writeAfterMs);
   };
 
@@ -78,17 +77,18 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
       if (request.method !== 'POST') {
         return new Response('Page views are posted.\n', { status: 405, headers: { allow: 'POST' } });
       }
-      const body = await readBody(request, largestReport);
+      const body = await readBody(request, maxReportBytes);
       if (!body) {
         return new Response('This report is too large.\n', { status: 413, headers: { connection: 'close' } });
       }
       const path = reportedPath(Buffer.from(body).toString());
-      if (path === 'unreadable') return new Response('This is no report.\n', { status: 400 });
+      if (path === 'unreadable')
+        return new Response('This is not a report of a page view.\n', { status: 400 });
       const userAgent = request.headers.get('user-agent');
       const isCounted =
         path !== null &&
         userAgent !== null &&
-        userAgent.length <= longestUserAgent &&
+        userAgent.length <= maxUserAgentLength &&
         !isbot(userAgent) &&
         !isForeign(request) &&
         isWithinLimits(request.headers.get('x-forwarded-for') ?? '');

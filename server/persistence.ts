@@ -11,7 +11,7 @@ import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Config } from './config.ts';
 
 /** The configurable keys. */
-export function givenKeys({ givenKeys: keys, backend }: Config): GivenKeys {
+export function readConfiguredKeys({ configuredKeys: keys, backend }: Config): GivenKeys {
   return { ...keys, signingKeys: backend.signingKeys, sharedSecret: backend.sharedSecret };
 }
 

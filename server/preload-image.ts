@@ -1,11 +1,12 @@
-// Preloads a page's largest image from the page's first lines: its markup comes after the style sheet, in the second
+// Preloads a page's largest image from the head: its markup comes after the style sheet, in the second
 // round trip of a new connection.
 
 const first = /<picture[^>]*>((?:<source[^>]*>)*)(<img(?=[^>]* fetchpriority="high")[^>]*>)/i;
 const firstLink = '<link rel="preload"';
 
 /** An attribute's raw value, entities included; '' when it is absent. */
-const written = (tag: string, name: string) => new RegExp(` ${name}="([^"]*)"`, 'i').exec(tag)?.[1] ?? '';
+const attributeValue = (tag: string, name: string) =>
+  new RegExp(` ${name}="([^"]*)"`, 'i').exec(tag)?.[1] ?? '';
 
 /**
  * Rewrites a rendered page.
@@ -17,17 +18,17 @@ export function preloadFirstImage(html: string): string {
   const [, sources = '', image = ''] = first.exec(html) ?? [];
   if (!image) return html;
   const newest = (sources.match(/<source[^>]*>/gi) ?? []).filter(
-    (source) => written(source, 'type') === 'image/avif',
+    (source) => attributeValue(source, 'type') === 'image/avif',
   );
   const links = (newest.length > 0 ? newest : [image]).map((tag, index, all) => {
-    const earlier = all.slice(0, index).map((other) => written(other, 'media'));
+    const earlier = all.slice(0, index).map((other) => attributeValue(other, 'media'));
     // A browser uses the first matching source, so later ones are for other screens.
-    const media = written(tag, 'media') || earlier.map((other) => `not all and ${other}`).join('');
+    const media = attributeValue(tag, 'media') || earlier.map((other) => `not all and ${other}`).join('');
     const attributes = {
-      href: written(tag, 'srcset') ? '' : written(tag, 'src'),
-      imagesrcset: written(tag, 'srcset'),
-      imagesizes: written(tag, 'sizes'),
-      type: written(tag, 'type'),
+      href: attributeValue(tag, 'srcset') ? '' : attributeValue(tag, 'src'),
+      imagesrcset: attributeValue(tag, 'srcset'),
+      imagesizes: attributeValue(tag, 'sizes'),
+      type: attributeValue(tag, 'type'),
       media,
     };
     const attributeText = Object.entries(attributes).flatMap(([name, value]) =>

@@ -12,13 +12,13 @@ const read = (url: string, { method = 'GET', rawHeaders = ['Host', 'localhost:30
 };
 
 test('accepts only targets that URL parsing would not change', () => {
-  const sign = fc.oneof(
+  const character = fc.oneof(
     fc.constantFrom(...'/.%?#&=+*~\\|{}[]()<>"\' \t'),
     fc.constantFrom('..', '%2e', 'é', '\u007f', '\0'),
     fc.string({ maxLength: 3 }),
   );
-  const text = fc.array(sign, { maxLength: 6 }).map((signs) => signs.join(''));
-  let taken = 0;
+  const text = fc.array(character, { maxLength: 6 }).map((characters) => characters.join(''));
+  let accepted = 0;
   fc.assert(
     fc.property(
       fc.constantFrom('', 'rpc/', '../'),
@@ -30,7 +30,7 @@ test('accepts only targets that URL parsing would not change', () => {
         for (const target of [`/rest/v1/${folder}${name}${odd}?${query}`, `/rest/v1/${folder}a?a=${query}`]) {
           const plain = read(target);
           if (!plain) continue;
-          taken += 1;
+          accepted += 1;
           const { pathname, search, href } = new URL(`http://localhost:3000${target}`);
           expect([plain.pathname, plain.search, plain.url]).toEqual([pathname, search, href]);
         }
@@ -38,7 +38,7 @@ test('accepts only targets that URL parsing would not change', () => {
     ),
     { numRuns: 300 },
   );
-  expect(taken).toBeGreaterThan(10);
+  expect(accepted).toBeGreaterThan(10);
 });
 
 test('accepts usual reads with all of their headers', () => {
@@ -62,6 +62,6 @@ test.each([
   ['a repeated header', '/rest/v1/a', { rawHeaders: ['Host', 'a', 'Prefer', 'x', 'prefer', 'y'] }],
   ['no host', '/rest/v1/a', { rawHeaders: ['Accept', '*/*'] }],
   ['an invalid host', '/rest/v1/a', { rawHeaders: ['Host', 'a/b'] }],
-])('does not accept %s', (_what, url, given) => {
-  expect(read(url, given)).toBeNull();
+])('does not accept %s', (_what, url, options) => {
+  expect(read(url, options)).toBeNull();
 });

@@ -10,7 +10,7 @@ export interface RefusedRequest {
   status: number;
   /** IP address of the client. */
   address: string;
-  /** Why, in a few words. */
+  /** Reason, in a few words. */
   reason: string;
   requestId?: string | undefined;
 }

@@ -13,7 +13,7 @@ import { createPaymentFetch } from './payment-queries.ts';
 import { openFiles } from './persistence.ts';
 import { requestIdHeader } from './request-id.ts';
 import { shopRealtime } from './shop-realtime.ts';
-import { wordInvitations } from './staff-invitation.ts';
+import { convertInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
 import { visitorLimits } from './visitor-limits.ts';
 
@@ -63,7 +63,7 @@ export async function startServices(dependencies: ServiceDependencies): Promise<
     realtime: shopRealtime,
     auth: {
       settings: { ...staffSignIn(config), ...config.backend.authSettings },
-      messages: wordInvitations(messages, {
+      messages: convertInvitations(messages, {
         publicUrl: config.publicUrl,
         readName: async () => {
           const { rows } = await database.query<{ store_name: string }>(

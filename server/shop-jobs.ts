@@ -20,7 +20,7 @@ interface JobDependencies {
   database: Database | null;
   messages: OutgoingMessages;
   usesSimulator: boolean;
-  /** The token with which this server names its visitors' addresses to a hosted project; else null. */
+  /** Token with which this server reports IP addresses of visitors to a hosted project; null without one. */
   storefrontToken: string | null;
   log: Log;
   onError(error: unknown, where: string): void;
@@ -113,7 +113,7 @@ function deleteExpiredRows(database: Database): Job {
   };
 }
 
-/** Lets the hosted project accept the addresses of visitors that this server names. */
+/** Registers this server, so that the hosted project accepts its reports of visitors' IP addresses. */
 function registerStorefront({ tables }: Store, token: string): Job {
   return {
     name: 'register at the hosted project',

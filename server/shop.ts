@@ -11,7 +11,7 @@ import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import type { Middleware } from './browser-files.ts';
 import type { Config } from './config.ts';
-import { endBroken } from './end-broken.ts';
+import { exitForRestart } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions } from './first-admin.ts';
 import { followPageChanges } from './follow-page-changes.ts';
 import { checkHostedProject } from './hosted-project.ts';
@@ -24,7 +24,7 @@ import { PageCache } from './page-cache.ts';
 import { changedTags } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
 import { createPageViews } from './page-views.ts';
-import { claimDatabase, givenKeys, openDatabase } from './persistence.ts';
+import { claimDatabase, openDatabase, readConfiguredKeys } from './persistence.ts';
 import { prepareDatabase } from './prepare-database.ts';
 import { createReadiness } from './readiness.ts';
 import { startServices } from './services.ts';
@@ -36,7 +36,6 @@ import { startSimulator } from './simulator.ts';
 const shareImageBytes = 64 * 1024 * 1024;
 
 export interface Shop {
-  /** Its URL. */
   url: string;
   phonePageUrl: string | null;
   keys: Pick<ApiKeys, 'publishable' | 'secret'>;
@@ -84,7 +83,9 @@ async function wire(
   // Database and keys; a hosted project has its own.
   const database = config.supabase
     ? null
-    : metrics.measureDatabase(await openDatabase(config, onError, root, (error) => endBroken(log, error)));
+    : metrics.measureDatabase(
+        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
+      );
   if (database) closers.push(() => database.close());
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
   let drained = Promise.resolve();
@@ -92,7 +93,7 @@ async function wire(
   if (database) await prepareDatabase(database, config, root, log);
   const keys: ApiKeys = config.supabase
     ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey, signingKeys: [] }
-    : await loadApiKeys(config.dataDir, givenKeys(config));
+    : await loadApiKeys(config.dataDir, readConfiguredKeys(config));
   if (database) await claimDatabase(database, keys);
 
   // Services: in this process, or those of the project.

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { OutgoingMail } from './messages.ts';
-import { wordInvitations, writeInvitation } from './staff-invitation.ts';
+import { convertInvitations, writeInvitation } from './staff-invitation.ts';
 
 const publicUrl = 'https://juice.example';
 const link = `${publicUrl}/auth/v1/verify?token=abc&type=invite`;
@@ -38,7 +38,7 @@ test('keeps the inviter in one line', () => {
 
 test('does not change other messages', async () => {
   const sent: OutgoingMail[] = [];
-  const messages = wordInvitations(
+  const messages = convertInvitations(
     { sendMail: async (mail) => void sent.push(mail), sendText: async () => undefined },
     { publicUrl, readName: async () => 'Jani Juice' },
   );

@@ -9,7 +9,7 @@ interface InvitingShop {
 }
 
 /** Converts invitations of the auth service to emails of the shop, and passes other messages on unchanged. */
-export function wordInvitations(messages: OutgoingMessages, shop: InvitingShop): OutgoingMessages {
+export function convertInvitations(messages: OutgoingMessages, shop: InvitingShop): OutgoingMessages {
   return {
     ...messages,
     async sendMail(mail: OutgoingMail & Pick<Mail, 'data'>) {

@@ -127,7 +127,7 @@ describe('a common password', () => {
     expect(refusal(error)).toEqual(tooWeak);
   });
 
-  test('from before is accepted at sign-in, with a warning in the response', async () => {
+  test('set before the rule is accepted at sign-in, with a warning in the response', async () => {
     const { hash } = await import('@node-rs/argon2');
     const { admin } = client(service.keys.secret);
     await admin.createUser({

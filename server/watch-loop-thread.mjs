@@ -4,7 +4,7 @@ import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 
 /** @type {import('./watch-loop.ts').WatchedLoop} */
-const { ticks, mostProcessorMs, everyMs } = workerData;
+const { ticks, maxCpuMs, everyMs } = workerData;
 let seen = Atomics.load(ticks, 0);
 let usedBefore = process.cpuUsage();
 
@@ -16,7 +16,7 @@ setInterval(() => {
     return;
   }
   const { user, system } = process.cpuUsage(usedBefore);
-  if ((user + system) / 1000 < mostProcessorMs) return;
+  if ((user + system) / 1000 < maxCpuMs) return;
   try {
     // Written directly, because other output of a thread passes through the blocked main thread.
     const time = new Date().toISOString();

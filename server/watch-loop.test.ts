@@ -19,7 +19,7 @@ function run(folder: string, program: string) {
     const database = await openPglite(process.env.FOLDER, {
       sharedBuffers: '16MB', onBreak: (error) => endBroken(log, error),
     });
-    await watchLoop(log, { mostProcessorMs: 500, everyMs: 50 });
+    await watchLoop(log, { maxCpuMs: 500, everyMs: 50 });
     ${program}
     process.exit(0);
   `;

@@ -1,7 +1,7 @@
 // Logo, wordmark, favicon and app icons, all from the one mark.
 import { writeFile } from 'node:fs/promises';
 import sharp from 'sharp';
-import { widthOf, write } from '../../server/share-images/lettering.ts';
+import { drawText, widthOf } from '../../server/share-images/lettering.ts';
 import { mark } from '../../server/share-images/mark.ts';
 
 const LEAF_GREEN = '#1a7a43';
@@ -53,7 +53,7 @@ export async function writeLogos(folder: string): Promise<number> {
       svg(
         width,
         100,
-        mark(44, 50, 94, LEAF_GREEN, '#e86c17') + write(words, 88, 74, size, INK, 'display', -18, 'start'),
+        mark(44, 50, 94, LEAF_GREEN, '#e86c17') + drawText(words, 88, 74, size, INK, 'display', -18, 'start'),
       ),
     ],
     ['favicon.svg', rounded],

@@ -1,6 +1,6 @@
 // The three vessels, standing on y = 0 around x = 0: cold-pressed bottle, slim can, swing-top flask.
 
-import { CAPITAL_HEIGHT, sizeToFit, widthOf, write } from '../../server/share-images/lettering.ts';
+import { CAPITAL_HEIGHT, drawText, sizeToFit, widthOf } from '../../server/share-images/lettering.ts';
 import { mark } from '../../server/share-images/mark.ts';
 import { acacia, hills } from './backdrop.ts';
 import type { Flavour } from './flavours.ts';
@@ -82,7 +82,7 @@ function stacked(
     .map((word, index) => {
       const size = sizes[index] ?? 0;
       y += size * CAPITAL_HEIGHT + (index > 0 ? gap : 0);
-      return write(word, x, y, size, fill, 'narrow');
+      return drawText(word, x, y, size, fill, 'narrow');
     })
     .join('');
 }
@@ -167,10 +167,10 @@ function bottle(sheet: Sheet, flavour: Flavour): string {
   const print =
     path(label, CREAM) +
     mark(0, -352, 52, '#146136') +
-    write('EMBU FRESH', 0, -304, 22.5, '#23142f', 'text', 150) +
+    drawText('EMBU FRESH', 0, -304, 22.5, '#23142f', 'text', 150) +
     stacked(flavour.words, 0, -240, 222, flavour.words.length > 1 ? 92 : 78, flavour.print) +
     group(art, '') +
-    write('500 ML', 0, -84, 15, CREAM, 'text', 120);
+    drawText('500 ML', 0, -84, 15, CREAM, 'text', 120);
   return (
     path(wall, '#fff', 'opacity="0.3"') +
     juiceIn(sheet, inside, flavour.juice) +
@@ -264,13 +264,13 @@ function can(sheet: Sheet, flavour: Flavour): string {
     ) +
     place(hills(sheet, 260, 0, 24, 120, night, '#0c0418', 9), -130, -58) +
     place(acacia('#0f0620'), 56, -66, 0.36) +
-    write('330 ML', 0, -30, 15, CREAM, 'text', 120) +
+    drawText('330 ML', 0, -30, 15, CREAM, 'text', 120) +
     mark(0, -584, 48, flavour.glow) +
-    write('DUSK ENERGY', 0, -537, 17.5, CREAM, 'text', 90);
+    drawText('DUSK ENERGY', 0, -537, 17.5, CREAM, 'text', 90);
   const lettering = flavour.words
     .map((word, index) => {
       const x = -across / 2 + line + index * (line + 16);
-      return `<g transform="translate(${n(x)} ${foot}) rotate(-90)">${write(word, 0, 0, size, index === 0 ? CREAM : flavour.glow, 'narrow', 0, 'start')}</g>`;
+      return `<g transform="translate(${n(x)} ${foot}) rotate(-90)">${drawText(word, 0, 0, size, index === 0 ? CREAM : flavour.glow, 'narrow', 0, 'start')}</g>`;
     })
     .join('');
   return (
@@ -374,9 +374,9 @@ function flask(sheet: Sheet, flavour: Flavour): string {
     ) +
     stroke(line, GOLD, 2.6) +
     mark(0, -356, 54, GOLD) +
-    write('MERU GOLD', 0, -300, 19, GOLD, 'text', 150) +
+    drawText('MERU GOLD', 0, -300, 19, GOLD, 'text', 150) +
     stacked(flavour.words, 0, -240, 180, flavour.words.length > 1 ? 94 : 76, CREAM) +
-    write('750 ML', 0, -103, 12.5, GOLD, 'text', 120);
+    drawText('750 ML', 0, -103, 12.5, GOLD, 'text', 120);
   return (
     // Wire bail behind, then glass, then the stopper and the wire in front.
     stroke('M-46 -628C-74 -640 -70 -700 -40 -722M46 -628C74 -640 70 -700 40 -722', '#8a6a3a', 7) +

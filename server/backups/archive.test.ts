@@ -29,7 +29,7 @@ async function* of(...entries: Entry[]): AsyncIterable<Entry> {
   yield* entries;
 }
 
-test('unpacks what it packed, with files of every size and empty folders', async () => {
+test('unpacks a packed archive, with files of every size and empty folders', async () => {
   const sizes = [0, 1, 511, 512, 513, 300_000];
   await mkdir(join(folder, 'in/deep/empty'), { recursive: true });
   for (const size of sizes) await writeFile(join(folder, `in/deep/${size}`), Buffer.alloc(size, size % 251));
@@ -82,7 +82,7 @@ test.each([
   await expect(unpackArchive(archive, join(folder, 'back'))).rejects.toThrow(BrokenArchive);
 });
 
-test.each(['../outside', 'a/../../outside', '/outside'])('nothing is unpacked to %s', async (name) => {
+test.each(['../outside', 'a/../../outside', '/outside'])('unpacks no file to %s', async (name) => {
   await writeArchive(archive, of({ name, content: Buffer.from('x') }));
   await expect(unpackArchive(archive, join(folder, 'back'))).rejects.toThrow(BrokenArchive);
   expect((await readdir(folder)).sort()).not.toContain('outside');

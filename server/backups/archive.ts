@@ -11,7 +11,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 export type Entry =
   | { name: string; folder: true }
   | { name: string; content: Buffer }
-  /** A file of this machine. It may change or disappear concurrently: its size is fixed when it is opened. */
+  /** A local file. It may change or disappear concurrently: its size is fixed when it is opened. */
   | { name: string; file: string };
 
 const block = 512;
@@ -124,7 +124,7 @@ export async function unpackArchive(
   const source = createReadStream(path);
   const unzipped = createGunzip();
   source.on('error', (error) => unzipped.destroy(error));
-  const pieces = new Pieces(source.pipe(unzipped));
+  const pieces = new ByteReader(source.pipe(unzipped));
   let files = 0;
   try {
     for (;;) {
@@ -165,7 +165,7 @@ export async function unpackArchive(
 }
 
 /** Reads the given number of bytes from a stream. */
-class Pieces {
+class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #buffered: Buffer = Buffer.alloc(0);
 

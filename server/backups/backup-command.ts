@@ -8,9 +8,9 @@ import { openDatabase } from '../persistence.ts';
 import { describeStartFailure } from '../start-failure.ts';
 import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
-import { NotTheSame } from './check-backup.ts';
+import { ContentMismatch } from './check-backup.ts';
 import { ProgramFailed } from './postgresql-programs.ts';
-import { RestoredOtherwise, RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { RestoredContentMismatch, RestoreRefused, restoreBackup } from './restore-backup.ts';
 
 const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
 
@@ -59,14 +59,14 @@ async function runAndReport(failure: string, work: () => Promise<string>): Promi
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
     process.exitCode = 1;
-    if (error instanceof RestoredOtherwise) {
+    if (error instanceof RestoredContentMismatch) {
       process.stderr.write(`${error.message}\n`);
       return;
     }
     const isPlain =
       error instanceof RestoreRefused ||
       error instanceof BrokenArchive ||
-      error instanceof NotTheSame ||
+      error instanceof ContentMismatch ||
       error instanceof ProgramFailed;
     process.stderr.write(`${failure} ${isPlain ? error.message : describeStartFailure(error)}\n`);
   }
@@ -89,7 +89,7 @@ async function askRunningShop(config: Config): Promise<string> {
   const keys = JSON.parse(await readFile(join(config.dataDir, 'keys.json'), 'utf8')) as { secret: string };
   const host = ['0.0.0.0', '::'].includes(config.host) ? '127.0.0.1' : config.host;
   const origin = `http://${host.includes(':') ? `[${host}]` : host}:${config.port}`;
-  const headers = { apikey: config.givenKeys.secret ?? keys.secret, 'content-type': 'application/json' };
+  const headers = { apikey: config.configuredKeys.secret ?? keys.secret, 'content-type': 'application/json' };
   interface Row {
     id: number;
     outcome: string;

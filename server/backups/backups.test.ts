@@ -18,11 +18,11 @@ import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { type Backups, createBackups, isDue } from './backups.ts';
-import { checkBackup, checkEmbedded, NotTheSame } from './check-backup.ts';
+import { ContentMismatch, checkBackup, checkEmbedded } from './check-backup.ts';
 import { readFigures } from './figures.ts';
 import { manifestName, readManifest } from './manifest.ts';
 import { findPrograms } from './postgresql-programs.ts';
-import { RestoredOtherwise, RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { RestoredContentMismatch, RestoreRefused, restoreBackup } from './restore-backup.ts';
 
 const at = (text: string) => Date.parse(text);
 
@@ -122,7 +122,9 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     expect(figures['public.inquiries']).toBeGreaterThan(0);
     if (kind === 'pglite') {
       const other = { ...manifest, figures: { ...figures, 'public.orders': 51 } };
-      await expect(checkEmbedded(other, join(dataDir, 'unpacked', 'database'))).rejects.toThrow(NotTheSame);
+      await expect(checkEmbedded(other, join(dataDir, 'unpacked', 'database'))).rejects.toThrow(
+        ContentMismatch,
+      );
     }
     const elsewhere = join(dataDir, 'elsewhere');
     let url: string | null = null;
@@ -196,7 +198,7 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
       }
       await writeArchive(spoiled, all());
       const check = checkBackup(spoiled, join(dataDir, 'check'), database.url ?? null);
-      await expect(check).rejects.toThrow(NotTheSame);
+      await expect(check).rejects.toThrow(ContentMismatch);
       await expect(check).rejects.toThrow('public.orders: 51 in the shop, 50 in the backup');
     },
   );
@@ -290,7 +292,7 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
         yield* entriesOf(altered, '.');
       })(),
     );
-    await expect(restore(true), 'reports the difference').rejects.toThrow(RestoredOtherwise);
+    await expect(restore(true), 'reports the difference').rejects.toThrow(RestoredContentMismatch);
     await database.execute('drop database other_shop with (force)');
     await database.close();
   },

@@ -1,4 +1,4 @@
-// Makes backups: every night at three, and soon after a start if the last one is older than that. A backup
+// Makes backups: every night at three in Nairobi, and soon after a start if the last one is older than that. A backup
 // counts once it was restored elsewhere with the same content; the last seven are stored.
 import { spawn } from 'node:child_process';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -40,14 +40,14 @@ const hour = 60 * 60 * 1000;
 
 /**
  * Whether a backup is due.
- * @param settledAt when the last one was made or found impossible, null for never; milliseconds since 1970, like all times here
- * @param triedAt when the last attempt ended, successful or not
+ * @param completedAt when the last one was made or found impossible, null for never; milliseconds since 1970, like all times here
+ * @param attemptedAt when the last attempt ended, successful or not
  */
-export function isDue(now: number, settledAt: number | null, triedAt: number | null): boolean {
-  // Three o'clock at night in Nairobi is midnight in UTC.
+export function isDue(now: number, completedAt: number | null, attemptedAt: number | null): boolean {
+  // Three in the morning in Nairobi is midnight in UTC.
   const lastNight = Math.floor(now / (24 * hour)) * 24 * hour;
-  if (settledAt !== null && settledAt >= lastNight) return false;
-  return triedAt === null || now - triedAt >= hour;
+  if (completedAt !== null && completedAt >= lastNight) return false;
+  return attemptedAt === null || now - attemptedAt >= hour;
 }
 
 /** Creates the backups of a shop. It starts nothing by itself. */
@@ -57,9 +57,9 @@ export function createBackups(options: BackupOptions): Backups {
   let running: Promise<unknown> | null = null;
 
   // One at a time: a promise serialises this process, an advisory lock several processes.
-  const alone = async <Result>(work: () => Promise<Result>): Promise<Result | null> => {
+  const runExclusively = async <Result>(work: () => Promise<Result>): Promise<Result | null> => {
     if (running) return null;
-    const turn =
+    const result =
       database.kind === 'pglite'
         ? work()
         : database.transaction(async (session) => {
@@ -68,9 +68,9 @@ export function createBackups(options: BackupOptions): Backups {
             );
             return rows[0]?.mine ? work() : null;
           });
-    running = turn.catch(() => {});
+    running = result.catch(() => {});
     try {
-      return await turn;
+      return await result;
     } finally {
       running = null;
     }
@@ -99,7 +99,7 @@ export function createBackups(options: BackupOptions): Backups {
 
   return {
     async runIfDue() {
-      await alone(async () => {
+      await runExclusively(async () => {
         const { rows } = await database.query<{ settled: number | null; tried: number | null }>(
           `select (extract(epoch from max(finished_at) filter (where outcome <> 'failed')) * 1000)::bigint as settled,
              (extract(epoch from max(finished_at)) * 1000)::bigint as tried
@@ -108,7 +108,7 @@ export function createBackups(options: BackupOptions): Backups {
         if (isDue(Date.now(), rows[0]?.settled ?? null, rows[0]?.tried ?? null)) await attempt();
       });
     },
-    run: () => alone(attempt),
+    run: () => runExclusively(attempt),
     async close() {
       stopping.abort();
       await running;
@@ -134,7 +134,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
   for (const name of await readdir(folder)) if (name.endsWith('.draft')) await rm(join(folder, name));
 
   const fileName = `jani-${startedAt.toISOString().replace(/\.\d+/, '').replaceAll(':', '-')}.tar.gz`;
-  const unproven = join(work, fileName);
+  const unverified = join(work, fileName);
   try {
     let figures: Figures = {};
     const onFigures = (read: Figures) => {
@@ -142,7 +142,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
     };
     const copy =
       programs && databaseUrl
-        ? dumpOf(database, databaseUrl, programs, work, onFigures, signal)
+        ? dumpDatabase(database, databaseUrl, programs, work, onFigures, signal)
         : copyOfEmbedded(database, join(dataDir, 'database'), join(work, 'wal'), onFigures);
     const manifest = (): Manifest => ({
       format: 1,
@@ -150,10 +150,10 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
       madeAt: startedAt.toISOString(),
       figures,
     });
-    await writeArchive(unproven, contents(copy, config, manifest), signal);
-    const outcome = await check(unproven, join(work, 'check'), databaseUrl, signal);
-    const size = await place(unproven, folder, fileName);
-    await forgetOld(folder);
+    await writeArchive(unverified, archiveEntries(copy, config, manifest), signal);
+    const outcome = await check(unverified, join(work, 'check'), databaseUrl, signal);
+    const size = await publishArchive(unverified, folder, fileName);
+    await deleteOldArchives(folder);
     return { outcome, fileName, size };
   } finally {
     // A check that was just aborted may still be writing there.
@@ -161,7 +161,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
   }
 }
 
-async function* contents(
+async function* archiveEntries(
   database: AsyncIterable<Entry>,
   { dataDir, s3 }: BackupOptions['config'],
   manifest: () => Manifest,
@@ -173,7 +173,7 @@ async function* contents(
   yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest(), null, 2)}\n`) };
 }
 
-async function* dumpOf(
+async function* dumpDatabase(
   database: Database,
   databaseUrl: string,
   programs: string,
@@ -215,30 +215,30 @@ function check(
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
     });
-    let said = '';
-    let complaints = '';
+    let output = '';
+    let errorOutput = '';
     child.stdout.on('data', (chunk: Buffer) => {
-      said += chunk.toString();
+      output += chunk.toString();
     });
     child.stderr.on('data', (chunk: Buffer) => {
-      complaints = (complaints + chunk.toString()).slice(-2000);
+      errorOutput = (errorOutput + chunk.toString()).slice(-2000);
     });
     child.once('error', fail);
     child.once('close', (code) => {
-      if (code === 0 && (said === 'verified' || said === 'readable')) done(said);
-      else fail(new Error(complaints.trim() || `the check of the backup ended with code ${code}`));
+      if (code === 0 && (output === 'verified' || output === 'readable')) done(output);
+      else fail(new Error(errorOutput.trim() || `the check of the backup ended with code ${code}`));
     });
   });
 }
 
-async function place(archive: string, folder: string, fileName: string): Promise<number> {
+async function publishArchive(archive: string, folder: string, fileName: string): Promise<number> {
   const path = join(folder, fileName);
   await rename(archive, path);
   await syncFolder(folder);
   return (await stat(path)).size;
 }
 
-async function forgetOld(folder: string): Promise<void> {
+async function deleteOldArchives(folder: string): Promise<void> {
   const archives = (await readdir(folder)).filter((name) => archiveName.test(name)).sort();
   for (const name of archives.slice(0, -storedBackups)) await rm(join(folder, name));
 }

@@ -11,7 +11,7 @@ import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
 
 /** The backup can be restored, but has other content than the shop. */
-export class NotTheSame extends Error {
+export class ContentMismatch extends Error {
   override readonly name = 'NotTheSame';
 }
 
@@ -41,7 +41,7 @@ export async function checkBackup(
 
 /** Opens an unpacked embedded database, compares it, and closes it as a clean stop does. */
 export async function checkEmbedded(manifest: Manifest, folder: string): Promise<void> {
-  // It is read once.
+  // Small buffers: each row is read once.
   const database = await openPglite(folder, { sharedBuffers: '16MB' });
   try {
     await compare(manifest, database);
@@ -54,7 +54,7 @@ export async function checkEmbedded(manifest: Manifest, folder: string): Promise
 export async function compare(manifest: Manifest, database: Database): Promise<void> {
   const found = await database.transaction(readFigures, { readOnly: true });
   const difference = differenceOf(manifest.figures, found);
-  if (difference) throw new NotTheSame(`the restored backup is not the same (${difference})`);
+  if (difference) throw new ContentMismatch(`the restored backup is not the same (${difference})`);
 }
 
 async function checkDump(

@@ -14,7 +14,7 @@ export interface Manifest {
 
 export const manifestName = 'backup.json';
 
-/** Reads it from an unpacked backup. */
+/** Reads the manifest of an unpacked backup. */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, manifestName), 'utf8').catch(() => null);
   const manifest = text === null ? null : (JSON.parse(text) as Manifest);

@@ -54,14 +54,14 @@ export function runProgram(
       stdio: ['ignore', 'ignore', 'pipe'],
       ...(options.signal ? { signal: options.signal } : {}),
     });
-    let complaints = '';
+    let errorOutput = '';
     child.stderr.on('data', (chunk: Buffer) => {
-      complaints = (complaints + chunk.toString()).slice(-2000);
+      errorOutput = (errorOutput + chunk.toString()).slice(-2000);
     });
     child.once('error', fail);
     child.once('close', (code) => {
       if (code === 0) done();
-      else fail(new ProgramFailed(complaints.trim() || `${program} ended with code ${code}`));
+      else fail(new ProgramFailed(errorOutput.trim() || `${program} ended with code ${code}`));
     });
   });
 }

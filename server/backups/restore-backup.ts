@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import { syncFolder, unpackArchive } from './archive.ts';
-import { checkEmbedded, compare, NotTheSame } from './check-backup.ts';
+import { ContentMismatch, checkEmbedded, compare } from './check-backup.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
 
@@ -14,7 +14,7 @@ export class RestoreRefused extends Error {
 }
 
 /** The restored database differs from the backup's figures. */
-export class RestoredOtherwise extends Error {
+export class RestoredContentMismatch extends Error {
   override readonly name = 'RestoredOtherwise';
 }
 
@@ -51,16 +51,16 @@ export async function restoreBackup(
           : 'This is a backup of a PostgreSQL: set DATABASE_URL to the database it shall be restored to.',
       );
     }
-    const present = await dataIn(dataDir);
-    const isTaken = databaseUrl ? await holdsShop(databaseUrl) : present.length > 0;
-    if (isTaken && !replaces) {
+    const present = await listShopData(dataDir);
+    const isOccupied = databaseUrl ? await containsShop(databaseUrl) : present.length > 0;
+    if (isOccupied && !replaces) {
       throw new RestoreRefused(
         databaseUrl
           ? 'There is a shop in that database. With --replace the backup replaces it, and its data is lost.'
           : `There is a shop's data in ${dataDir}. With --replace it is set aside, and the backup takes its place.`,
       );
     }
-    if (databaseUrl) await restoreDump(manifest, join(work, 'database.dump'), databaseUrl, isTaken);
+    if (databaseUrl) await restoreDump(manifest, join(work, 'database.dump'), databaseUrl, isOccupied);
     else await checkEmbedded(manifest, join(work, 'database'));
 
     const setAside = present.length > 0 ? join(dataDir, `replaced-${moment}`) : null;
@@ -85,18 +85,18 @@ export async function restoreBackup(
 }
 
 /** Files and folders that a backup replaces. Backups, emails and the simulator's ledger are not moved. */
-async function dataIn(dataDir: string): Promise<string[]> {
+async function listShopData(dataDir: string): Promise<string[]> {
   const found = new Set(await readdir(dataDir));
   return ['database', 'storage', 'keys.json'].filter((name) => found.has(name));
 }
 
 /** Maximum time PostgreSQL takes to detect that a shop was stopped. */
-const mostGoodbyeMs = 5000;
+const disconnectTimeoutMs = 5000;
 
-async function holdsShop(databaseUrl: string): Promise<boolean> {
+async function containsShop(databaseUrl: string): Promise<boolean> {
   const database = openPostgresql(databaseUrl, { poolSize: 1 });
   try {
-    const lookedFirst = performance.now();
+    const startedAt = performance.now();
     for (;;) {
       const { rows } = await database.query<{ others: number; is_there: boolean }>(
         `select count(*) as others, to_regclass('platform.schema_migrations') is not null as is_there
@@ -104,7 +104,7 @@ async function holdsShop(databaseUrl: string): Promise<boolean> {
          where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`,
       );
       if ((rows[0]?.others ?? 0) === 0) return rows[0]?.is_there ?? false;
-      if (performance.now() - lookedFirst > mostGoodbyeMs) {
+      if (performance.now() - startedAt > disconnectTimeoutMs) {
         throw new RestoreRefused(
           'Another process is connected to that database: stop every process of the shop first.',
         );
@@ -118,7 +118,7 @@ async function holdsShop(databaseUrl: string): Promise<boolean> {
 
 // The schemas of a shop's database. They are dropped with all their content before an older one is restored: objects that a later
 // version has added would depend on the restored tables, and conflict with the next update of the shop.
-const clearance = `
+const dropShopSchemas = `
 set client_min_messages = warning;
 do $$
 declare
@@ -178,7 +178,7 @@ async function restoreDump(
       'pg_restore and psql are not on this machine: install PostgreSQL’s client programs.',
     );
   const [clear, script] = [`${dump}.clear.sql`, `${dump}.sql`];
-  await writeFile(clear, isTaken ? clearance : '', { mode: 0o600 });
+  await writeFile(clear, isTaken ? dropShopSchemas : '', { mode: 0o600 });
   await runProgram(join(programs, 'pg_restore'), ['--file', script, dump]);
   // One transaction: a failure leaves the database unchanged.
   const parameters = ['--no-psqlrc', '--quiet', '--single-transaction', '--set', 'ON_ERROR_STOP=1'];
@@ -189,8 +189,8 @@ async function restoreDump(
   try {
     await compare(manifest, database);
   } catch (error) {
-    if (!(error instanceof NotTheSame)) throw error;
-    throw new RestoredOtherwise(
+    if (!(error instanceof ContentMismatch)) throw error;
+    throw new RestoredContentMismatch(
       `The database was restored, but does not hold what it held when the backup was made: ${error.message} The uploads were left as they were.`,
     );
   } finally {

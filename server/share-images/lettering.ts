@@ -4,31 +4,31 @@ import letterforms from './letterforms.json' with { type: 'json' };
 /** A number as short SVG text, one decimal. */
 const n = (value: number): string => String(Math.round(value * 10) / 10);
 
-type Face = Record<string, [advance: number, outline: string]>;
-export type FaceName = 'display' | 'narrow' | 'text';
+type Font = Record<string, [advance: number, outline: string]>;
+export type FontName = 'display' | 'narrow' | 'text';
 
-const faces = letterforms as unknown as Record<FaceName, Face>;
+const fonts = letterforms as unknown as Record<FontName, Font>;
 
 /** Capital height of the brand's capitals, in thousandths of the size. */
 export const CAPITAL_HEIGHT = 0.66;
 
 /** Whether the font has a glyph for a letter. */
-export const isWritable = (letter: string, face: FaceName): boolean => Object.hasOwn(faces[face], letter);
+export const hasGlyph = (letter: string, face: FontName): boolean => Object.hasOwn(fonts[face], letter);
 
 /** Width of `words` at `size`, with `spacing` in thousandths of an em between letters. */
-export function widthOf(words: string, face: FaceName, size: number, spacing = 0): number {
-  const letters = [...words].map((letter) => faces[face][letter]?.[0] ?? 250);
+export function widthOf(words: string, face: FontName, size: number, spacing = 0): number {
+  const letters = [...words].map((letter) => fonts[face][letter]?.[0] ?? 250);
   return ((letters.reduce((sum, advance) => sum + advance + spacing, 0) - spacing) * size) / 1000;
 }
 
 /** `words` as outlines with the baseline at `y`, centred on `x` (or starting or ending there). */
-export function write(
+export function drawText(
   words: string,
   x: number,
   y: number,
   size: number,
   fill: string,
-  face: FaceName = 'display',
+  face: FontName = 'display',
   spacing = 0,
   anchor: 'start' | 'middle' | 'end' = 'middle',
 ): string {
@@ -36,7 +36,7 @@ export function write(
   let at = x - (anchor === 'middle' ? width / 2 : anchor === 'end' ? width : 0);
   let letters = '';
   for (const letter of words) {
-    const [advance, outline] = faces[face][letter] ?? [250, ''];
+    const [advance, outline] = fonts[face][letter] ?? [250, ''];
     if (outline)
       letters += `<path transform="translate(${n(at)} ${n(y)}) scale(${(size / 1000).toFixed(4)})" d="${outline}"/>`;
     at += ((advance + spacing) * size) / 1000;
@@ -45,5 +45,5 @@ export function write(
 }
 
 /** The size at which `words` fill `width`, at most `largest`. */
-export const sizeToFit = (words: string, face: FaceName, width: number, largest: number): number =>
+export const sizeToFit = (words: string, face: FontName, width: number, largest: number): number =>
   Math.min(largest, width / widthOf(words, face, 1));

@@ -1,5 +1,5 @@
 // The SVG layer over a product's image for shared links: shop, name and price.
-import { isWritable, widthOf, write } from './lettering.ts';
+import { drawText, hasGlyph, widthOf } from './lettering.ts';
 import { mark } from './mark.ts';
 
 export interface SharedWords {
@@ -9,17 +9,17 @@ export interface SharedWords {
   price: string;
 }
 
-const panel = 600;
-const left = 64;
-const room = panel - left - 20;
+const panelWidth = 600;
+const leftMargin = 64;
+const textWidth = panelWidth - leftMargin - 20;
 const sizes = [82, 72, 62, 54, 46];
-const mostLines = 4;
+const maxLines = 4;
 
 /**
  * Reduces a text to letters of the font: removes accents and unknown characters, and simplifies quotes and dashes.
  * @returns '' when nothing can be drawn
  */
-export function writable(words: string): string {
+export function toDrawableText(words: string): string {
   return [
     ...words
       .normalize('NFKD')
@@ -27,7 +27,7 @@ export function writable(words: string): string {
       .replace(/[\u2010-\u2015]/g, '-')
       .replace(/\s+/g, ' '),
   ]
-    .filter((letter) => isWritable(letter, 'display'))
+    .filter((letter) => hasGlyph(letter, 'display'))
     .join('')
     .replace(/ +/g, ' ')
     .trim();
@@ -45,19 +45,19 @@ export function breakLines(words: string, size: number, width: number): string[]
   return lines;
 }
 
-function fitted(words: string): { size: number; lines: string[] } {
+function fitTitle(words: string): { size: number; lines: string[] } {
   const smallest = sizes.at(-1) ?? 46;
   for (const size of sizes) {
-    const lines = breakLines(words, size, room);
-    const isWithin = lines.every((line) => widthOf(line, 'display', size, -14) <= room);
+    const lines = breakLines(words, size, textWidth);
+    const isWithin = lines.every((line) => widthOf(line, 'display', size, -14) <= textWidth);
     if (isWithin && lines.length * size <= 260) return { size, lines };
   }
   // A very long name is truncated.
-  const lines = breakLines(words, smallest, room)
-    .slice(0, mostLines)
+  const lines = breakLines(words, smallest, textWidth)
+    .slice(0, maxLines)
     .map((line) => {
       const letters = [...line];
-      while (widthOf(letters.join(''), 'display', smallest, -14) > room) letters.pop();
+      while (widthOf(letters.join(''), 'display', smallest, -14) > textWidth) letters.pop();
       return letters.join('');
     });
   return { size: smallest, lines };
@@ -65,12 +65,14 @@ function fitted(words: string): { size: number; lines: string[] } {
 
 /** The layer, 1200 x 630: a dark gradient on the left that fades out over the image, with the text on it. */
 export function shareDrawing({ storeName, name, price }: SharedWords): string {
-  const { size, lines } = fitted(writable(name) || writable(storeName));
+  const { size, lines } = fitTitle(toDrawableText(name) || toDrawableText(storeName));
   const height = lines.length * size;
   const first = 330 - height / 2 + size * 0.5;
   const text = lines
-    .map((line, index) => write(line, left, first + index * size, size, '#fdf8ef', 'display', -14, 'start'))
+    .map((line, index) =>
+      drawText(line, leftMargin, first + index * size, size, '#fdf8ef', 'display', -14, 'start'),
+    )
     .join('');
   const priceAt = first + (lines.length - 1) * size + 84;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1200 630" width="1200" height="630"><defs><linearGradient id="dusk" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#140923"/><stop offset="0.6" stop-color="#301c4b"/><stop offset="1" stop-color="#6b2868"/></linearGradient><linearGradient id="fade" x1="0" y1="0" x2="1" y2="0"><stop offset="0" stop-color="#fff"/><stop offset="0.7" stop-color="#fff"/><stop offset="0.8" stop-color="#8a8a8a"/><stop offset="0.9" stop-color="#2c2c2c"/><stop offset="1" stop-color="#000"/></linearGradient><mask id="over"><rect width="790" height="630" fill="url(#fade)"/></mask></defs><rect width="790" height="630" fill="url(#dusk)" mask="url(#over)"/>${mark(left + 22, 86, 56, '#8bd1a1', '#ffab66')}${write(writable(storeName), left + 62, 100, 40, '#fdf8ef', 'display', -14, 'start')}${text}${write(price, left, priceAt, 50, '#ffab66', 'display', -8, 'start')}${write('Ice-cold in Nairobi, 15-60 minutes', left, 562, 26, '#d9caea', 'text', 0, 'start')}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1200 630" width="1200" height="630"><defs><linearGradient id="dusk" x1="0" y1="0" x2="0" y2="1"><stop offset="0" stop-color="#140923"/><stop offset="0.6" stop-color="#301c4b"/><stop offset="1" stop-color="#6b2868"/></linearGradient><linearGradient id="fade" x1="0" y1="0" x2="1" y2="0"><stop offset="0" stop-color="#fff"/><stop offset="0.7" stop-color="#fff"/><stop offset="0.8" stop-color="#8a8a8a"/><stop offset="0.9" stop-color="#2c2c2c"/><stop offset="1" stop-color="#000"/></linearGradient><mask id="over"><rect width="790" height="630" fill="url(#fade)"/></mask></defs><rect width="790" height="630" fill="url(#dusk)" mask="url(#over)"/>${mark(leftMargin + 22, 86, 56, '#8bd1a1', '#ffab66')}${drawText(toDrawableText(storeName), leftMargin + 62, 100, 40, '#fdf8ef', 'display', -14, 'start')}${text}${drawText(price, leftMargin, priceAt, 50, '#ffab66', 'display', -8, 'start')}${drawText('Ice-cold in Nairobi, 15-60 minutes', leftMargin, 562, 26, '#d9caea', 'text', 0, 'start')}</svg>`;
 }

@@ -11,7 +11,7 @@ import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
 import { type Shop, startShop } from '../shop.ts';
-import { breakLines, shareDrawing, writable } from './share-drawing.ts';
+import { breakLines, shareDrawing, toDrawableText } from './share-drawing.ts';
 
 describe('a share image', () => {
   let shop: Shop;
@@ -128,8 +128,8 @@ describe('a share image', () => {
 
 describe('its text', () => {
   test('loses accents and unknown characters', () => {
-    expect(writable('  Crème  brûlée – “Jani’s” 🧃 №1 ')).toBe("Creme brulee - Jani's No1");
-    expect(writable('ジュース')).toBe('');
+    expect(toDrawableText('  Crème  brûlée – “Jani’s” 🧃 №1 ')).toBe("Creme brulee - Jani's No1");
+    expect(toDrawableText('ジュース')).toBe('');
   });
 
   test('breaks between words', () => {

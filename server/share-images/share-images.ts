@@ -38,7 +38,7 @@ export interface ShareImages {
 }
 
 const address = /^\/share\/([a-z0-9-]{1,200})\.jpg$/;
-const largestArt = 50_000_000;
+const maxInputPixels = 50_000_000;
 /** Increase it when the drawing changes: cached images of another version are not used. */
 const drawingVersion = 1;
 
@@ -79,7 +79,7 @@ export function createShareImages({
     const { width, height } = shareImageSize;
     const { default: sharp } = await import('sharp');
     try {
-      const scene = await sharp(art, { limitInputPixels: largestArt })
+      const scene = await sharp(art, { limitInputPixels: maxInputPixels })
         .rotate()
         .resize(height, height, { fit: 'cover' })
         .flatten({ background: '#301c4b' })

@@ -31,8 +31,8 @@ export async function idTokenGrant(request: AuthRequest, context: AuthContext): 
   await limitNetwork(context, 'signIn', request.ip);
   const isLink = flag(body, 'link_identity');
   const target = isLink ? await linkingTarget(request, context) : null;
-  const { name, provider, given } = chosenProvider(named, issuer, context);
-  const expected = await Promise.resolve(keysOf(given, provider)).catch((error) => {
+  const { name, provider, configured } = chosenProvider(named, issuer, context);
+  const expected = await Promise.resolve(keysOf(configured, provider)).catch((error) => {
     context.onError(error);
     throw new AuthError(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
   });
@@ -66,7 +66,7 @@ function chosenProvider(
   named: string,
   issuer: string,
   { settings }: AuthContext,
-): { name: string; provider: NamedProvider; given: ExternalProvider } {
+): { name: string; provider: NamedProvider; configured: ExternalProvider } {
   const all = [...new Set([...Object.keys(settings.external), ...Object.keys(knownProviders)])];
   const byIssuer = all.find((name) => providerNamed(name, settings.external).issuer === issuer);
   const {
@@ -75,13 +75,13 @@ function chosenProvider(
     isKnown,
     issuer: ownIssuer,
   } = providerNamed(named || byIssuer || '', settings.external);
-  const given = settings.external[name];
-  if (provider && given) {
+  const configured = settings.external[name];
+  if (provider && configured) {
     if (!provider.issuer) throw invalid(`Provider "${name}" is not an OIDC provider`);
     if (issuer && issuer !== provider.issuer) {
       throw invalid('Provided issuer does not match ID token issuer');
     }
-    return { name, provider, given };
+    return { name, provider, configured };
   }
   if (isKnown) {
     throw new AuthError(400, 'provider_disabled', `Provider (issuer "${ownIssuer}") is not enabled`);
@@ -91,17 +91,17 @@ function chosenProvider(
 }
 
 async function keysOf(
-  given: ExternalProvider,
+  configured: ExternalProvider,
   provider: NamedProvider,
 ): Promise<{ keys: JWTVerifyGetKey; issuer: string }> {
-  const server = (await configurationOf(given, provider)).serverMetadata();
+  const server = (await configurationOf(configured, provider)).serverMetadata();
   const keySet =
-    keySets.get(given) ??
+    keySets.get(configured) ??
     Promise.resolve().then(() => {
       if (!server.jwks_uri) throw new Error('the provider publishes no keys');
       return publishedKeys(server.jwks_uri, provider.allowsInsecureRequests ? fetch : publicFetch);
     });
-  keySets.set(given, keySet);
-  keySet.catch(() => keySets.delete(given));
+  keySets.set(configured, keySet);
+  keySet.catch(() => keySets.delete(configured));
   return { keys: await keySet, issuer: server.issuer };
 }

@@ -99,13 +99,13 @@ async function startSignIn(
   const query = request.url.searchParams;
   const parameters = Object.fromEntries(query);
   await limitNetwork(context, 'sso', request.ip);
-  const { name, provider, given } = providerOf(text(parameters, 'provider'), context);
+  const { name, provider, configured } = providerOf(text(parameters, 'provider'), context);
   const pkce = readPkce(parameters);
   const inviteToken = text(parameters, 'invite_token', 128) || null;
   if (inviteToken && !(await invitedBy(context.database, inviteToken))) {
     throw new AuthError(404, 'user_not_found', 'User identified by token not found');
   }
-  const configuration = await configurationOf(given, provider).catch((error) => {
+  const configuration = await configurationOf(configured, provider).catch((error) => {
     context.onError(error);
     throw new AuthError(500, 'unexpected_failure', `Provider ${name} cannot be reached`);
   });
@@ -131,10 +131,10 @@ async function startSignIn(
 function providerOf(
   named: string,
   { settings }: AuthContext,
-): { name: string; provider: NamedProvider; given: ExternalProvider } {
+): { name: string; provider: NamedProvider; configured: ExternalProvider } {
   const { name, provider, isKnown } = providerNamed(named, settings.external);
-  const given = settings.external[name];
-  if (provider && given) return { name, provider, given };
+  const configured = settings.external[name];
+  if (provider && configured) return { name, provider, configured };
   throw invalid(
     `Unsupported provider: ${isKnown ? 'provider is not enabled' : `Provider ${name} could not be found`}`,
   );
@@ -182,8 +182,8 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
     throw new AuthError(400, 'bad_oauth_callback', message);
   }
   const { name, provider, isKnown } = providerNamed(flow.provider_type, context.settings.external);
-  const given = context.settings.external[name];
-  if (!provider || !given) {
+  const configured = context.settings.external[name];
+  if (!provider || !configured) {
     const reason = isKnown ? 'provider is not enabled' : `Provider ${name} could not be found`;
     throw new AuthError(400, 'oauth_provider_not_supported', `Unsupported provider: ${reason}`);
   }
@@ -196,7 +196,7 @@ async function arrive(context: AuthContext, flow: FlowStateRow, answered: Fields
     context.onError(error);
     throw new AuthError(500, 'unexpected_failure', message);
   };
-  const configuration = await configurationOf(given, provider).catch(
+  const configuration = await configurationOf(configured, provider).catch(
     failed(`Provider ${name} cannot be reached`),
   );
   const { accessToken, refreshToken, claims } = await exchangeCode(configuration, url, {
