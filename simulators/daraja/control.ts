@@ -230,7 +230,7 @@ function viewPrompt(prompt: Prompt, { settings, queryCounts }: ControlDependenci
       }),
     ),
     callbacksOutstanding: outstandingCallbacks(prompt).length,
-    queries: queryCounts.ofPrompt.get(push.checkoutRequestId)?.asked ?? 0,
+    queries: queryCounts.ofPrompt.get(push.checkoutRequestId)?.requests ?? 0,
   };
 }
 

@@ -21,7 +21,7 @@ export type QueryDependencies = {
 
 /** Number of queries per prompt, and of queries above the rate limit. */
 export type QueryCounts = {
-  ofPrompt: Map<string, { asked: number; pendingAnswers: number }>;
+  ofPrompt: Map<string, { requests: number; pendingAnswers: number }>;
   turnedAway: number;
 };
 
@@ -50,9 +50,9 @@ export async function answerQuery(c: SimulatorContext, dependencies: QueryDepend
   if (checkoutRequestId === '') return errorResponse(badRequest('CheckoutRequestID'));
   const prompt = ledger.find(checkoutRequestId);
   if (!prompt) return errorResponse(noAnswer('The transaction does not Exist'));
-  const count = queryCounts.ofPrompt.get(checkoutRequestId) ?? { asked: 0, pendingAnswers: 0 };
+  const count = queryCounts.ofPrompt.get(checkoutRequestId) ?? { requests: 0, pendingAnswers: 0 };
   queryCounts.ofPrompt.set(checkoutRequestId, count);
-  count.asked += 1;
+  count.requests += 1;
   if (clock.now() - prompt.push.at < settings.tooEarlyMs) {
     return errorResponse(badRequest('CheckoutRequestID'));
   }
