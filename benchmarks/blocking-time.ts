@@ -22,7 +22,7 @@ export interface Trace {
 const slowdown = 4;
 const slowdownOfLayout = 2;
 /** Tasks up to this duration in milliseconds do not count as blocking. */
-const unnoticed = 50;
+const maxTaskMs = 50;
 
 /**
  * Milliseconds above 50 ms of each task of the page's main thread on Lighthouse's phone. Counted from the navigation, not from the
@@ -41,7 +41,7 @@ export function blockingByProcessorTime({ traceEvents }: Trace): number {
     .filter(({ name, ph }) => ph === 'X' && name.endsWith('RunTask'))
     .map(({ ts, dur = 0, tdur = 0 }) => {
       const laysOut = layouts.some((layout) => layout.ts >= ts && layout.ts < ts + dur);
-      return Math.max(0, (tdur / 1000) * (laysOut ? slowdownOfLayout : slowdown) - unnoticed);
+      return Math.max(0, (tdur / 1000) * (laysOut ? slowdownOfLayout : slowdown) - maxTaskMs);
     })
     .reduce((sum, blocked) => sum + blocked, 0);
 }

@@ -88,9 +88,9 @@ async function fill(shop: StaffShop, { orders, products }: Size): Promise<void> 
   }));
 }
 
-const staffCall = (name: string, procedure: string, given: Record<string, string> = {}): Point => ({
+const staffCall = (name: string, procedure: string, parameters: Record<string, string> = {}): Point => ({
   name,
-  call: (shop) => shop.get(`/rest/v1/rpc/${procedure}?${new URLSearchParams(given)}`, shop.asStaff),
+  call: (shop) => shop.get(`/rest/v1/rpc/${procedure}?${new URLSearchParams(parameters)}`, shop.asStaff),
 });
 const pageCall = (name: string, path: (round: number) => string): Point => ({
   name,

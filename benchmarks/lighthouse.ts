@@ -29,7 +29,7 @@ interface Report {
   categories: Record<(typeof categories)[number], { score: number }>;
   audits: Record<(typeof figures)[number], { numericValue: number }>;
   /** Blocking time by processor time, in milliseconds. */
-  busy: number;
+  blockingCpuMs: number;
 }
 
 /** Failed attempts with their reasons. */
@@ -91,7 +91,7 @@ async function row(name: string, url: string): Promise<string> {
     ...scores,
     `${(paint / 1000).toFixed(2)} s`,
     `${Math.round(blocking)} ms`,
-    `${Math.round(middle((report) => report.busy))} ms`,
+    `${Math.round(middle((report) => report.blockingCpuMs))} ms`,
     shift.toFixed(3),
   ];
   return `| ${cells.join(' | ')} |`;
@@ -119,7 +119,8 @@ async function measure(url: string): Promise<Report | null> {
     ).catch((error: Error) => error);
     const report: Report | null = await readFile(file, 'utf8').then(JSON.parse, () => null);
     const trace: Trace | null = await readFile(traceFile, 'utf8').then(JSON.parse, () => null);
-    if (report && trace && !report.runtimeError) return { ...report, busy: blockingByProcessorTime(trace) };
+    if (report && trace && !report.runtimeError)
+      return { ...report, blockingCpuMs: blockingByProcessorTime(trace) };
     const reason =
       report?.runtimeError?.code ?? (ended instanceof Error ? lastLineOf(ended.message) : 'no report');
     repeated.push(`${new URL(url).pathname} (${reason})`);

@@ -15,7 +15,7 @@ const browserNames = [
   'google-chrome',
   'chrome',
 ];
-const usualBrowsers = [
+const browserPaths = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ];
@@ -86,7 +86,7 @@ function findBrowser() {
   if (given) return existsSync(given) ? given : null;
   const folders = (process.env.PATH ?? '').split(delimiter);
   const named = browserNames.flatMap((name) => folders.map((folder) => join(folder, name)));
-  return [...named, ...usualBrowsers].find((path) => existsSync(path)) ?? null;
+  return [...named, ...browserPaths].find((path) => existsSync(path)) ?? null;
 }
 
 function findFolderWith(...names) {

@@ -9,7 +9,7 @@ export interface FirstVisit {
   beforeLargestPaint: number;
   /** The largest contentful paint: file name or element. */
   largest: string;
-  largestPaintMs: number;
+  largestContentfulPaintMs: number;
   /** Gzip size of the scripts. */
   scripts: number;
   /** Every request: its name, bytes, and the time of its last byte in ms after the start. */
@@ -137,7 +137,7 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     total: sum(pieces),
     beforeLargestPaint: sum(pieces.filter(({ at }) => at <= paintedAt)),
     largest: largest.what.split('/').at(-1) ?? '',
-    largestPaintMs: Math.round(largest.at),
+    largestContentfulPaintMs: Math.round(largest.at),
     scripts: sizes.reduce((total, size) => total + size, 0),
     requests,
   };

@@ -12,7 +12,7 @@ import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql
 const memory = '/dev/shm';
 const folderOf = (processId: number | string) => `jani-test-run-${processId}`;
 /** Free space that a run needs, with a margin. */
-const enoughBytes = 4 * 1024 ** 3;
+const minFreeBytes = 4 * 1024 ** 3;
 
 export default async function prepare({ vitest }: TestProject): Promise<() => Promise<void>> {
   if (vitest.projects.every(({ name }) => name === 'units')) return async () => {};
@@ -52,7 +52,7 @@ async function startPostgresql() {
 async function makeFolderInMemory(): Promise<string | null> {
   const space = await statfs(memory).catch(() => null);
   const free = process.availableMemory?.() ?? freemem();
-  if (!space || space.bavail * space.bsize < enoughBytes || free < enoughBytes) return null;
+  if (!space || space.bavail * space.bsize < minFreeBytes || free < minMemoryBytes) return null;
   await forgetRunsThatWereKilled();
   const folder = join(memory, folderOf(process.pid));
   // PostgreSQL refuses to run as root, and its user needs access to the folder.
