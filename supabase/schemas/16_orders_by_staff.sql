@@ -51,27 +51,19 @@ $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select a.user_id from public.admin_profiles as a where a.user_id = (select auth.uid()));
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
-  select
-    order_id,
-    kind,
-    case when member.user_id is null then otherwise else 'staff' end,
-    member.user_id,
-    member.email,
+  values (
+    order_id, kind, case when member is null then otherwise else 'staff' end, member, private.email_of(member),
     jsonb_strip_nulls(details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
       when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
         then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)
-  from (select) as once
-  left join (
-    select a.user_id, u.email
-    from public.admin_profiles as a
-    join auth.users as u on u.id = a.user_id
-    where a.user_id = (select auth.uid())
-  ) as member on true;
+  );
 end
 $$;
 comment on function private.record_order_event is
@@ -129,7 +121,7 @@ declare
     'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
     'method', case when new.method <> 'prompt' then new.method end
   );
-  result jsonb := jsonb_build_object(
+  result jsonb := payment || jsonb_build_object(
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
@@ -139,24 +131,18 @@ begin
       return;
     end if;
     perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
-    if new.status in ('initiating', 'processing') then
-      return;
-    end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
-      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || result);
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', result);
     end if;
     return;
   end if;
-  if new.status = 'completed' then
-    perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
-      payment || result || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
-  elsif new.status = 'failed' then
-    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || result);
-  elsif new.status = 'review' then
-    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || result);
-  elsif new.status = 'unresolved' then
-    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || result);
+  if new.status not in ('initiating', 'processing') then
+    perform private.record_order_event(
+      new.order_id, 'payment_' || case new.status when 'review' then 'in_review' else new.status end,
+      case new.status when 'unresolved' then 'shop' else 'mpesa' end,
+      result || jsonb_build_object('needs_refund', case when new.status = 'completed' and new.needs_refund then true end)
+    );
   end if;
 end
 $$;
