@@ -52,7 +52,7 @@ async function startPostgresql() {
 async function makeFolderInMemory(): Promise<string | null> {
   const space = await statfs(memory).catch(() => null);
   const free = process.availableMemory?.() ?? freemem();
-  if (!space || space.bavail * space.bsize < minFreeBytes || free < minMemoryBytes) return null;
+  if (!space || space.bavail * space.bsize < minFreeBytes || free < minFreeBytes) return null;
   await forgetRunsThatWereKilled();
   const folder = join(memory, folderOf(process.pid));
   // PostgreSQL refuses to run as root, and its user needs access to the folder.
