@@ -124,6 +124,11 @@ const points: Point[] = [
     call: (shop) => shop.get('/sitemap.xml', {}),
   },
   {
+    name: 'tracking of an order',
+    call: (shop, round) =>
+      shop.send('POST', '/rest/v1/rpc/track_order', { tracking_number: `JJ-20251001-${100_500 + round}` }),
+  },
+  {
     name: 'place an order',
     async call(shop) {
       return shop.send('POST', '/rest/v1/rpc/place_order', {
