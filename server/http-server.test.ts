@@ -141,7 +141,6 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
         seen.push(
           `${kind} ${request.method} ${pathname}${search} from ${request.headers.get('x-forwarded-for')}`,
         );
-        if (pathname.endsWith('/long')) return new PlainResponse(414, {}, 'too long');
         if (pathname.endsWith('/whole'))
           return new PlainResponse(200, { 'content-type': 'text/plain' }, 'né');
         return new Response(new Blob(['as it comes']).stream(), { status: 206 });
@@ -175,6 +174,7 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
   expect(await ask('whole', 'HEAD')).toEqual([200, null, 'nosniff', '']);
   expect(await ask('parts')).toEqual([206, '11', 'nosniff', 'as it comes']);
   expect(await ask('whole?a=eq.%C3%A9 b')).toEqual([200, '3', 'nosniff', 'né']);
+  expect(await ask(`whole?a=eq.${'x'.repeat(4096)}`)).toEqual([200, '3', 'nosniff', 'né']);
   expect(await ask('%77hole')).toEqual([206, '11', 'nosniff', 'as it comes']);
   expect(await ask('whole', 'POST')).toEqual([200, '3', 'nosniff', 'né']);
   expect(seen).toEqual([
@@ -182,14 +182,11 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
     'plain HEAD /rest/v1/whole from 192.0.2.1',
     'plain GET /rest/v1/parts from 192.0.2.1',
     'plain GET /rest/v1/whole?a=eq.%C3%A9%20b from 192.0.2.1',
+    // The service refuses it; until then it waits in the queue of its network.
+    expect.stringMatching(/^web GET \/rest\/v1\/whole\?a=eq\.x{4096} /),
     'web GET /rest/v1/%77hole from 192.0.2.1',
     'web POST /rest/v1/whole from 192.0.2.1',
   ]);
-
-  const { port } = services.address() as AddressInfo;
-  const connectionAfter = async (path: string) =>
-    (await fetch(`http://127.0.0.1:${port}/rest/v1/${path}`)).headers.get('connection');
-  expect([await connectionAfter('whole'), await connectionAfter('long')]).toEqual(['keep-alive', 'close']);
   services.closeAllConnections();
   await new Promise((done) => services.close(done));
 });

@@ -177,20 +177,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
 
-  /**
-   * Closes the connection if the body was read in part only, because a proxy would send the next customer's request on it, and after a
-   * URL that is too long: connections per network are limited, requests on them are not.
-   */
-  const serviceHeaders = (request: IncomingMessage, status: number) =>
-    status === 414 || isPartlyRead(request) ? { ...securityHeaders, connection: 'close' } : securityHeaders;
-
   // Streamed responses are sent like all other web responses.
   const streams = new WeakMap<object, Response>();
   const answerPlain = async (request: IncomingMessage, response: ServerResponse, read: PlainRequest) => {
     const answer = await backend?.answer(read, signalOf(response));
     if (answer) logStatus(request, answer.status);
     if (answer instanceof PlainResponse) {
-      sendPlain(request, response, answer, serviceHeaders(request, answer.status));
+      sendPlain(request, response, answer, securityHeaders);
       return;
     }
     if (answer) streams.set(request, answer);
@@ -218,7 +211,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));
         logStatus(incoming as IncomingMessage, answer.status);
-        const headers = serviceHeaders(incoming as IncomingMessage, answer.status);
+        const headers = isPartlyRead(incoming as IncomingMessage)
+          ? { ...securityHeaders, connection: 'close' }
+          : securityHeaders;
         if (!(answer instanceof PlainResponse)) return withHeaders(answer, headers);
         sendPlain(incoming as IncomingMessage, outgoing as ServerResponse, answer, headers);
         return RESPONSE_ALREADY_SENT;
@@ -294,7 +289,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       measure(response, () => routeOf(path));
       identifyClient(request);
       giveRequestId(request, response);
-      const read = readPlain(request);
+      // A URL that will be refused waits in the queue of its network.
+      const read = path.length <= maxUrlLength ? readPlain(request) : null;
       if (read) {
         answerPlain(request, response, read).catch((error) => {
           const requestId = requestIdOf(request);
@@ -362,6 +358,10 @@ function isRead(request: IncomingMessage): boolean {
   return request.method === 'GET' || request.method === 'HEAD';
 }
 
+/**
+ * Whether a body was read in part only. Its connection must then be closed with a header, or a proxy would send the next
+ * customer's request on it.
+ */
 function isPartlyRead(request: IncomingMessage): boolean {
   return request.readableDidRead && !request.complete;
 }
