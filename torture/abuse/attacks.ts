@@ -107,6 +107,10 @@ export const attacks: readonly Attack[] = [
     ).join(',')})`,
     headers: { apikey: target.publishableKey },
   })),
+  flood('M1: reads with too many columns to order by', 30, (target) => ({
+    path: `/rest/v1/products?select=name&order=${Array.from({ length: 400 }, () => 'name.asc').join(',')}`,
+    headers: { apikey: target.publishableKey },
+  })),
   flood('M1: 1,000 inquiries in one insert', 30, (target) => ({
     method: 'POST',
     path: '/rest/v1/inquiries',
