@@ -27,7 +27,7 @@ export interface Visitor {
   page: Page;
   context: BrowserContext;
   /** Console errors and warnings from every tab of this visitor. */
-  complaints: string[];
+  consoleErrors: string[];
   /** Texts of the toasts and alerts shown in every tab. */
   messages: string[];
   close(): Promise<void>;
@@ -61,7 +61,7 @@ export async function visit(
     serviceWorkers: options.allowServiceWorker ? 'allow' : 'block',
   });
   context.setDefaultTimeout(20_000);
-  const complaints: string[] = [];
+  const consoleErrors: string[] = [];
   const messages: string[] = [];
   if (options.javaScriptEnabled ?? true) {
     await context.exposeBinding('recordMessage', (_, text: string) => void messages.push(text));
@@ -72,13 +72,13 @@ export async function visit(
       if (!['error', 'warning'].includes(message.type())) return;
       if (message.text() === 'Service Worker registration blocked by Playwright') return;
       const text = `${message.text()} (${message.location().url})`;
-      if (!options.expectedFailures?.test(text)) complaints.push(text);
+      if (!options.expectedFailures?.test(text)) consoleErrors.push(text);
     });
-    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('pageerror', (error) => consoleErrors.push(String(error)));
   };
   context.on('page', listen);
   const page = await context.newPage();
-  return { page, context, complaints, messages, close: () => context.close() };
+  return { page, context, consoleErrors: consoleErrors, messages, close: () => context.close() };
 }
 
 /** Runs in the page: records each text of a toast or an alert once. */

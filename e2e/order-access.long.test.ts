@@ -202,7 +202,7 @@ describe('a stranger', () => {
     },
   );
 
-  story('who guesses the digits is blocked; the customer is not', async ({ newVisitor }) => {
+  story('is blocked after guessing the digits; the customer is not', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-can', { ...amina, phone: '0731005605' });
     const number = await trackingNumberIn(page);

@@ -170,7 +170,7 @@ inLongRun(describe)('payment outcomes', () => {
 });
 
 describe('an impatient visitor', () => {
-  story('who double-clicks Place Order orders once', async ({ newVisitor }) => {
+  story('places one order with a double click on Place Order', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0715005501' });
@@ -187,7 +187,7 @@ describe('an impatient visitor', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).waitFor();
   });
 
-  story('who double-clicks Pay gets one prompt', async ({ newVisitor }) => {
+  story('gets one prompt with a double click on Pay', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005502' });
     await payButton(page).dblclick({ noWaitAfter: true });
@@ -195,7 +195,7 @@ describe('an impatient visitor', () => {
     expect(await promptsTo('0715005502')).toHaveLength(1);
   });
 
-  story('who reloads while paying sees the payment continue', async ({ newVisitor }) => {
+  story('sees the payment continue after a reload', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await order(page, shop.url, 'mango-bottle', { ...amina, phone: '0715005503' });
     await payButton(page).click();

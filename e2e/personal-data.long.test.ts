@@ -115,7 +115,7 @@ story.for(sizes)('%s: staff edit a text with its preview', async ([where, viewpo
   expect(html).not.toContain('<script>alert(1)');
 });
 
-story('two staff members who edit a text at once both keep what they wrote', async ({ newVisitor }) => {
+story('keeps both texts when two staff members edit one at the same time', async ({ newVisitor }) => {
   await original('faq');
   const [first, second] = [(await newVisitor()).page, (await newVisitor()).page];
   for (const page of [first, second]) {

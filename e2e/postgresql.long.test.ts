@@ -41,7 +41,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     expect(answer.status).toBe(204);
   };
 
-  test('migrate and seed once between them, though they start at once', async () => {
+  test('migrate and seed the database once, although they start at the same time', async () => {
     for (const shop of [first, second]) {
       const page = await (await fetch(`${shop.url}/shop`)).text();
       expect(page).toContain('Embu Fresh Mango');
@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     }
   });
 
-  test('an order placed and paid at one is tracked live at the other', async () => {
+  test('an order placed and paid at one process is tracked live at the other', async () => {
     const visitor = await visit(browser);
     const { page, context } = visitor;
     await order(page, first.url, 'mango-bottle', { ...amina, phone: '0719005501' });
@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgresql)('two processes on one PostgreSQL', () => {
     for (const tab of [page, other]) {
       await tab.locator('[data-status="delivered"]').first().waitFor();
     }
-    expect(visitor.complaints).toEqual([]);
+    expect(visitor.consoleErrors).toEqual([]);
     await visitor.close();
   });
 

@@ -26,12 +26,12 @@ const line = (page: Page, label: string) =>
   page.getByRole('region', { name: 'System Status' }).locator('dl > div').filter({ hasText: label });
 
 /** Figures of the shop so far, including those from other stories and retries. */
-const sofar = { orders: 0, revenue: 0, received: 0, views: 0 };
+const totals = { orders: 0, revenue: 0, received: 0, views: 0 };
 /** Inserts an order with the secret key; the total in cents. Returns its id. */
 async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promise<string> {
   const answer = await asOwner(shop, '/rest/v1/orders', 'POST', {
-    order_number: `ORD-${9001 + sofar.orders}`,
-    tracking_number: `JJ-20261121-${1001 + sofar.orders}`,
+    order_number: `ORD-${9001 + totals.orders}`,
+    tracking_number: `JJ-20261121-${1001 + totals.orders}`,
     customer_name: 'Amina Kamau',
     customer_email: 'amina@example.com',
     customer_phone: '+254712345678',
@@ -40,8 +40,8 @@ async function addOrder(paymentStatus: 'paid' | 'unpaid', total: number): Promis
     total_amount: total,
     payment_status: paymentStatus,
   });
-  sofar.orders += 1;
-  sofar.revenue += total;
+  totals.orders += 1;
+  totals.revenue += total;
   const [order] = (await answer.json()) as { id: string }[];
   return order?.id ?? '';
 }
@@ -52,10 +52,10 @@ async function addPayment(orderId: string, cents: number, completedAt: Date): Pr
     phone: '254712345678',
     charge_cents: cents,
     status: 'completed',
-    receipt: `UKL${String(1_000_000 + sofar.received).slice(-7)}`,
+    receipt: `UKL${String(1_000_000 + totals.received).slice(-7)}`,
     completed_at: completedAt.toISOString(),
   });
-  sofar.received += cents;
+  totals.received += cents;
 }
 
 /** Opens pages as a customer: page views with `Headless` in the user agent are not counted. */
@@ -76,7 +76,7 @@ async function visitAsCustomer(paths: readonly string[]): Promise<void> {
     ]);
     expect(report.status()).toBe(202);
     expect(report.headers()).not.toHaveProperty('x-plausible-dropped');
-    sofar.views += 1;
+    totals.views += 1;
   }
   await context.close();
 }
@@ -143,7 +143,7 @@ story.for(sizes)(
       Number((await card(page, title).locator('p').first().textContent())?.replace(/\D/g, ''));
     await page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
 
-    const before = sofar.received;
+    const before = totals.received;
     const paid = await addOrder('paid', 95_100);
     await addPayment(paid, 95_100, new Date());
     const former = await addOrder('paid', 20_000);
@@ -151,25 +151,25 @@ story.for(sizes)(
     await addOrder('unpaid', 4_900);
     await visitAsCustomer(['/', '/shop']);
     // Updates without a reload.
-    await until(async () => (await figure('Total Orders')) === sofar.orders, 'the orders are counted');
+    await until(async () => (await figure('Total Orders')) === totals.orders, 'the orders are counted');
     const shillings = (cents: number) => `KES ${(cents / 100).toLocaleString('en-KE')}`;
-    await revenue.getByText(shillings(sofar.revenue), { exact: true }).waitFor();
+    await revenue.getByText(shillings(totals.revenue), { exact: true }).waitFor();
     const received = (label: string) => money.locator('div').filter({ hasText: label }).last().locator('dd');
-    await expect.poll(() => received('In all').textContent()).toBe(shillings(sofar.received));
+    await expect.poll(() => received('In all').textContent()).toBe(shillings(totals.received));
     // Data from a month ago counts neither for today nor for this week.
     const isNew = shillings(95_100 * (1 + Math.round(before / 115_100)));
     expect(await received('Today').textContent()).toBe(isNew);
     expect(await received('This week').textContent()).toBe(isNew);
 
     await until(
-      async () => sumOf((await countedViews()).map(({ views }) => views)) === sofar.views,
+      async () => sumOf((await countedViews()).map(({ views }) => views)) === totals.views,
       'the views are written down',
     );
     await page.reload();
     const chart = page.getByRole('img', { name: /Chart of/ });
     await chart.waitFor();
     expect(await chart.getAttribute('aria-label')).toContain(
-      `${sofar.views} page views, ${sofar.orders} orders`,
+      `${totals.views} page views, ${totals.orders} orders`,
     );
     await chart.locator('svg .recharts-bar-rectangle path').first().waitFor();
     await page.getByText('Figures as a table').click();
@@ -182,8 +182,8 @@ story.for(sizes)(
     );
     // Midnight may pass between them.
     const lastTwo = days.slice(0, 2);
-    expect(sumOf(lastTwo.map(([views = 0]) => views))).toBe(sofar.views);
-    expect(sumOf(lastTwo.map(([, orders = 0]) => orders))).toBe(sofar.orders);
+    expect(sumOf(lastTwo.map(([views = 0]) => views))).toBe(totals.views);
+    expect(sumOf(lastTwo.map(([, orders = 0]) => orders))).toBe(totals.orders);
     await expectAccessible(page, `the dashboard ${where}`);
     expect(
       await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),

@@ -282,8 +282,8 @@ describe.each(sizes)('%s', (size, viewport) => {
   });
 });
 
-describe('two members', () => {
-  story('assign one delivery: the second sees who has it and chooses', async ({ newVisitor }) => {
+describe('two staff members', () => {
+  story('assign one delivery: the second sees the current assignee and chooses', async ({ newVisitor }) => {
     const order = await makePaidOrder('Wanjiku');
     const first = await newVisitor();
     const second = await newVisitor({
@@ -307,7 +307,7 @@ describe('two members', () => {
     const conflict = second.page.getByRole('alert', { name: 'Someone else changed this' });
     await conflict.getByText('Joseph Otieno has this delivery now').waitFor();
     await conflict.getByText(`Assigned by ${member.email}`, { exact: false }).waitFor();
-    await expectAccessible(second.page, 'two members assign one delivery');
+    await expectAccessible(second.page, 'two staff members assign one delivery');
     expect((await deliveryOf(order)).delivery_person).toBe('Joseph Otieno');
     // The typed text is still there, and can be saved after the conflict is shown.
     await conflict.getByRole('button', { name: 'Save mine instead' }).click();
@@ -351,51 +351,54 @@ describe('two members', () => {
     await rowOf(page, order).getByText('Kamau').waitFor();
   });
 
-  story('set one status: the first is kept, and the second sees who set it', async ({ newVisitor }) => {
-    const order = await makePaidOrder('Achieng');
-    await asOwner(shop, '/rest/v1/rpc/assign_delivery', 'POST', {
-      order_id: order.id,
-      delivery_person: 'Kamau',
-      delivery_phone: '0700000000',
-      delivery_vehicle: 'Van',
-    });
-    const { page } = await newVisitor({
-      expectedFailures: /Failed to update delivery status|409 .*set_delivery_status/,
-    });
-    await enterAsStaff(shop, page);
-    await openDeliveries(page);
-    await statusOfDelivery(page, order).waitFor();
-    let isFirst = true;
-    await page.route('**/rest/v1/rpc/set_delivery_status*', async (route) => {
-      if (!isFirst) return route.fallback();
-      isFirst = false;
-      await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
-        delivery_status: 'delivered',
+  story(
+    'set one status: the first change stays, and the second staff member sees its author',
+    async ({ newVisitor }) => {
+      const order = await makePaidOrder('Achieng');
+      await asOwner(shop, '/rest/v1/rpc/assign_delivery', 'POST', {
+        order_id: order.id,
+        delivery_person: 'Kamau',
+        delivery_phone: '0700000000',
+        delivery_vehicle: 'Van',
       });
-      await route.continue();
-    });
-    await chooseStatus(statusOfDelivery(page, order), 'Picked Up');
-    await toast(page, `set the delivery of ${order.order_number} to Delivered`).waitFor();
-    await until(
-      async () => (await statusOfDelivery(page, order).textContent()) === 'Delivered',
-      'the status that stays is shown',
-    );
-    expect((await deliveryOf(order)).delivery_status).toBe('delivered');
+      const { page } = await newVisitor({
+        expectedFailures: /Failed to update delivery status|409 .*set_delivery_status/,
+      });
+      await enterAsStaff(shop, page);
+      await openDeliveries(page);
+      await statusOfDelivery(page, order).waitFor();
+      let isFirst = true;
+      await page.route('**/rest/v1/rpc/set_delivery_status*', async (route) => {
+        if (!isFirst) return route.fallback();
+        isFirst = false;
+        await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+          delivery_status: 'delivered',
+        });
+        await route.continue();
+      });
+      await chooseStatus(statusOfDelivery(page, order), 'Picked Up');
+      await toast(page, `set the delivery of ${order.order_number} to Delivered`).waitFor();
+      await until(
+        async () => (await statusOfDelivery(page, order).textContent()) === 'Delivered',
+        'the status that stays is shown',
+      );
+      expect((await deliveryOf(order)).delivery_status).toBe('delivered');
 
-    // The delivery of a cancelled order cannot be assigned and can only be set to failed.
-    await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
-    await rowOf(page, order).getByText('Order cancelled').waitFor();
-    expect(
-      await rowOf(page, order)
-        .getByRole('button', { name: /Assign|Edit assignment/ })
-        .count(),
-    ).toBe(0);
-    await statusOfDelivery(page, order).click();
-    const inTransit = page.getByRole('menuitemradio', { name: 'In Transit Order cancelled' });
-    expect(await inTransit.getAttribute('aria-disabled')).toBe('true');
-    await page.getByRole('menuitemradio', { name: 'Failed' }).click();
-    await expect.poll(async () => (await deliveryOf(order)).delivery_status).toBe('failed');
-  });
+      // The delivery of a cancelled order cannot be assigned and can only be set to failed.
+      await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
+      await rowOf(page, order).getByText('Order cancelled').waitFor();
+      expect(
+        await rowOf(page, order)
+          .getByRole('button', { name: /Assign|Edit assignment/ })
+          .count(),
+      ).toBe(0);
+      await statusOfDelivery(page, order).click();
+      const inTransit = page.getByRole('menuitemradio', { name: 'In Transit Order cancelled' });
+      expect(await inTransit.getAttribute('aria-disabled')).toBe('true');
+      await page.getByRole('menuitemradio', { name: 'Failed' }).click();
+      await expect.poll(async () => (await deliveryOf(order)).delivery_status).toBe('failed');
+    },
+  );
 });
 
 story('the customer’s open page follows the delivery', async ({ newVisitor }) => {

@@ -396,27 +396,30 @@ describe.each(
     },
   );
 
-  story('reports what fails when the connection breaks on the first screen', async ({ newVisitor }) => {
-    const order = await place('Offline Otieno');
-    const { page, context } = await newVisitor({ expectedFailures: /Failed to|could not be loaded/ });
-    await enterAsStaff(shop, page);
-    // The code of messages must not wait for a timer.
-    await page.clock.install();
-    await page.clock.pauseAt(Date.now() + 60_000);
-    const toasterLoaded = page.waitForResponse(/\/assets\/toaster-/);
-    await page.goto(`${shop.url}/admin/orders/${order.id}`);
-    await (await toasterLoaded).finished();
-    await page.clock.resume();
-    const dialog = dialogOf(page, order);
-    await dialog.getByRole('button', { name: 'Print Packing slip' }).waitFor();
+  story(
+    'reports each failed request when the connection breaks on the first screen',
+    async ({ newVisitor }) => {
+      const order = await place('Offline Otieno');
+      const { page, context } = await newVisitor({ expectedFailures: /Failed to|could not be loaded/ });
+      await enterAsStaff(shop, page);
+      // The code of messages must not wait for a timer.
+      await page.clock.install();
+      await page.clock.pauseAt(Date.now() + 60_000);
+      const toasterLoaded = page.waitForResponse(/\/assets\/toaster-/);
+      await page.goto(`${shop.url}/admin/orders/${order.id}`);
+      await (await toasterLoaded).finished();
+      await page.clock.resume();
+      const dialog = dialogOf(page, order);
+      await dialog.getByRole('button', { name: 'Print Packing slip' }).waitFor();
 
-    await context.setOffline(true);
-    await dialog.getByRole('button', { name: 'Print Packing slip' }).click();
-    await toast(page, 'Failed to print. Please check the connection and try again.').waitFor();
-    await chooseStatus(statusIn(dialog, order), 'Processing');
-    await toast(page, 'The connection broke').waitFor();
-    await dialog.getByText('Offline Otieno').first().waitFor();
-  });
+      await context.setOffline(true);
+      await dialog.getByRole('button', { name: 'Print Packing slip' }).click();
+      await toast(page, 'Failed to print. Please check the connection and try again.').waitFor();
+      await chooseStatus(statusIn(dialog, order), 'Processing');
+      await toast(page, 'The connection broke').waitFor();
+      await dialog.getByText('Offline Otieno').first().waitFor();
+    },
+  );
 
   longStory('a new order appears by itself, and the visible rows stay in place', async ({ newVisitor }) => {
     const { page } = await newVisitor();

@@ -69,7 +69,7 @@ describe.each(
 )('%s', (where, viewport) => {
   const story = storyIn(() => browser, { viewport });
 
-  story('the sign-in dialog opens by itself and keeps what was typed', async ({ newVisitor }) => {
+  story('the sign-in dialog opens by itself and keeps the typed text', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: refusals });
     const account = await enterAsStaff(shop, page, '/admin/products?new=1');
     await page.getByLabel(/^Product Name/).fill('Half typed');

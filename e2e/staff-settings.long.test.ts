@@ -148,7 +148,7 @@ story.for(sizes)('%s: leaving with unsaved changes asks first', async ([where, v
 });
 
 story.for(sizes)(
-  '%s: two staff members who save at once both keep their changes',
+  '%s: keeps the changes of two staff members who save at the same time',
   async ([where, viewport], { newVisitor }) => {
     await reset();
     const [first, second] = [(await newVisitor({ viewport })).page, (await newVisitor({ viewport })).page];

@@ -58,7 +58,7 @@ describe.each(viewports)('%s', (_, viewport, which) => {
   );
 
   story(
-    'the last order is offered again, with what was to be remembered, until it is forgotten',
+    'the last order is offered again, with the remembered details, until it is forgotten',
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ viewport });
       await openOrderDialog(page, shop.url, 'mango-can');
@@ -465,7 +465,7 @@ describe('offline', () => {
     await notice(page).waitFor({ state: 'detached' });
   });
 
-  story('an order cannot be placed, says so, and keeps what was typed', async ({ newVisitor }) => {
+  story('an order cannot be placed: the form says so and keeps the typed text', async ({ newVisitor }) => {
     const { page, context } = await newVisitor(offline);
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0711006902' });

@@ -19,16 +19,16 @@ afterAll(async () => {
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** Delays requests until released. */
-async function holdBack(page: Page, what: RegExp): Promise<{ requested: string[]; release(): void }> {
+/** Delays the responses to matching requests until `release`. */
+async function delayResponses(page: Page, url: RegExp): Promise<{ requested: string[]; release(): void }> {
   const requested: string[] = [];
   let release = () => {};
-  const free = new Promise<void>((done) => {
+  const released = new Promise<void>((done) => {
     release = done;
   });
-  await page.route(what, async (route: Route) => {
+  await page.route(url, async (route: Route) => {
     requested.push(new URL(route.request().url()).pathname);
-    await free;
+    await released;
     await route.continue();
   });
   return { requested, release };
@@ -51,7 +51,7 @@ describe('a tap before hydration', () => {
   story('is handled after hydration, each one in order', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await slowDown(page);
-    const code = await holdBack(page, scripts);
+    const code = await delayResponses(page, scripts);
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
     const more = page.getByRole('button', { name: 'Increase quantity' });
     await more.tap();
@@ -69,7 +69,7 @@ describe('a tap before hydration', () => {
 
   longStory('opens the order page where scripts never load', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    await holdBack(page, scripts);
+    await delayResponses(page, scripts);
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: 'Order Now' }).tap();
     await page.waitForURL('**/shop/mango-bottle/order?quantity=1');
@@ -77,7 +77,7 @@ describe('a tap before hydration', () => {
 
   story('opens the filters once and leaves them open', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    const code = await holdBack(page, scripts);
+    const code = await delayResponses(page, scripts);
     await page.goto(`${shop.url}/shop`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: /^Filters/ }).tap();
     await page.getByRole('heading', { name: 'Filters' }).waitFor();
@@ -95,7 +95,7 @@ describe('a tap before hydration', () => {
 
   story('opens the menu and follows a link at once', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    await holdBack(page, scripts);
+    await delayResponses(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'commit' });
     await page.getByRole('button', { name: 'Menu' }).tap();
     await page.getByRole('dialog').getByRole('link', { name: 'Delivery' }).tap();
@@ -105,23 +105,23 @@ describe('a tap before hydration', () => {
 });
 
 describe('the scripts of a storefront page', () => {
-  story('wait for the first picture', async ({ newVisitor }) => {
+  story('wait for the first image', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
-    const pictures = await holdBack(page, /\/art\//);
+    const images = await delayResponses(page, /\/art\//);
     const requested: string[] = [];
     page.on('request', (request) => {
       if (scripts.test(request.url())) requested.push(request.url());
     });
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'domcontentloaded' });
-    await expect.poll(() => pictures.requested.length).toBeGreaterThan(0);
+    await expect.poll(() => images.requested.length).toBeGreaterThan(0);
     expect(requested).toEqual([]);
-    pictures.release();
+    images.release();
     await expect.poll(() => requested.length).toBeGreaterThan(3);
   });
 
   story('load at once when a visitor types', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
-    await holdBack(page, /\/art\//);
+    await delayResponses(page, /\/art\//);
     const started = page.waitForRequest(scripts);
     await page.goto(`${shop.url}/shop/mango-bottle`, { waitUntil: 'domcontentloaded' });
     await page.keyboard.press('Tab');
@@ -181,7 +181,7 @@ describe('a first visit on a slow line', () => {
 
   longStory('loads images far below after hydration', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    const code = await holdBack(page, scripts);
+    const code = await delayResponses(page, scripts);
     // With delayed scripts the load event may never fire.
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
@@ -198,7 +198,7 @@ describe('a first visit on a slow line', () => {
 
   longStory('or earlier when the visitor scrolls there', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
-    const code = await holdBack(page, scripts);
+    const code = await delayResponses(page, scripts);
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     await expect.poll(() => code.requested.length).toBeGreaterThan(3);
     await page.mouse.wheel(0, 600);

@@ -10,21 +10,21 @@ type VisitOptions = Parameters<typeof visit>[1];
 /**
  * Creates the `story` function of a file.
  * @param browser returns the file's browser once it is open
- * @param usually default options of every visitor
+ * @param defaults default options of every visitor
  */
-export function storyIn(browser: () => Browser, usually: VisitOptions = {}) {
+export function storyIn(browser: () => Browser, defaults: VisitOptions = {}) {
   return test.extend<{ newVisitor: (options?: VisitOptions) => Promise<Visitor> }>({
     newVisitor: async ({ task }, use) => {
       const visitors: Visitor[] = [];
       await use(async (options) => {
-        const visitor = await visit(browser(), { ...usually, ...options });
+        const visitor = await visit(browser(), { ...defaults, ...options });
         visitors.push(visitor);
         return visitor;
       });
-      const complaints = visitors.flatMap((visitor) => visitor.complaints);
+      const consoleErrors = visitors.flatMap((visitor) => visitor.consoleErrors);
       const messages = visitors.flatMap((visitor) => visitor.messages);
       await Promise.all(visitors.map((visitor) => visitor.close()));
-      expect(complaints, `the browser's console after "${task.name}"`).toEqual([]);
+      expect(consoleErrors, `the browser's console after "${task.name}"`).toEqual([]);
       expect(technicalMessages(messages), `toasts and alerts of "${task.name}"`).toEqual([]);
     },
   });
