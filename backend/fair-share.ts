@@ -87,6 +87,8 @@ export function createFairShare(database: Database['kind']): FairShare {
       concurrency: 3,
       maxRunningPerShare: 2,
       startsPerTurn: 1,
+      // 200 per second: subscribers that are closed for too many changes join again at once.
+      startIntervalMs: 5,
       maxQueued: 20_000,
       maxQueuedPerShare: 500,
     }),

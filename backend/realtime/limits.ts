@@ -50,7 +50,7 @@ export interface Limits {
   /** Deliveries per second for all clients together. */
   deliveriesPerSecond: number;
   /**
-   * Table changes that visitors (role `anon`) receive, per network and second, with a burst of ten seconds. Each 32 KiB of a
+   * Table changes that visitors (role `anon`) receive, per network and second, with a burst of two seconds. Each 32 KiB of a
    * change counts as one more. More close the channel.
    */
   visitorChangesPerNetwork: number;
@@ -127,6 +127,7 @@ export interface SharedLimits {
 }
 
 const burstSeconds = 10;
+const changesBurstSeconds = 2;
 
 /** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
@@ -141,7 +142,7 @@ export function shareLimits(limits: Limits): SharedLimits {
     }),
     visitorChanges: new NetworkRate(
       { perNetwork: limits.visitorChangesPerNetwork, inAll: limits.visitorChangesPerSecond },
-      burstSeconds,
+      changesBurstSeconds,
     ),
   };
 }
