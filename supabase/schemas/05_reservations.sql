@@ -26,7 +26,7 @@ create index order_networks_by_product on private.order_networks (network, produ
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
 create function private.return_units(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -50,6 +50,7 @@ set enable_mergejoin = off
 -- The partial indexes return due orders in order.
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
   due uuid[];
@@ -121,7 +122,7 @@ comment on function public.expire_reservations is
   'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns boolean
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -185,6 +186,7 @@ set search_path = ''
 -- Starts from the few attempts under review, not from all orders in order of id.
 set enable_sort = on
 set enable_bitmapscan = on
+set jit = off
 as $$
 declare
   reviewed record;
@@ -225,7 +227,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
   is_held boolean := new.id is not null
@@ -285,7 +287,7 @@ end
 $$;
 
 create function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
 declare
   waiting record;
@@ -321,7 +323,7 @@ comment on function private.refuse_too_many_unpaid_orders is
 
 create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
 returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 begin
   return not exists (
@@ -343,7 +345,7 @@ comment on function private.is_within_unit_allowance is
 
 create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
 returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   held bigint;
@@ -362,7 +364,7 @@ comment on function private.may_hold_units is
   'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
   prompt_time constant interval := '5 minutes';
   waiting public.orders;
@@ -447,7 +449,7 @@ create trigger order_items_after_insert after insert on public.order_items
   execute function private.after_order_item_insert();
 
 create function private.reduce_abandoned_orders() returns void
-language plpgsql set search_path = '' set enable_seqscan = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (

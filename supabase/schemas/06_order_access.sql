@@ -301,6 +301,7 @@ language plpgsql volatile security definer
 set search_path = ''
 -- Without statistics the embedded database would scan all keys.
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -97,7 +97,7 @@ end
 $$;
 
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   unanswered constant integer := 20;
 begin

@@ -59,6 +59,7 @@ set search_path = ''
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

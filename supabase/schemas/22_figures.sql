@@ -100,7 +100,7 @@ return case
 end;
 
 create function private.count_change(old private.day_figures, new private.day_figures) returns void
-language plpgsql set search_path = '' set enable_seqscan = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   moved private.day_figures;
 begin

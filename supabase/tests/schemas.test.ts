@@ -87,6 +87,18 @@ test('a table has one trigger for each timing, and payments have two after a cha
   ]);
 });
 
+test('a function that switches plans off does not compile them', async () => {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const { rows } = await database.query<{ name: string; is_compiled: boolean }>(
+    `select p.oid::regproc::text as name, not 'jit=off' = any (p.proconfig) as is_compiled from pg_proc as p
+     where p.proconfig && array['enable_seqscan=off', 'enable_bitmapscan=off', 'enable_sort=off']`,
+    [],
+  );
+  await database.close();
+  expect(rows.length).toBeGreaterThan(20);
+  expect(rows.filter((row) => row.is_compiled)).toEqual([]);
+});
+
 test.each(files)('%s fits on a few screens', async (file) => {
   expect((await readSchema(file)).split('\n').length).toBeLessThanOrEqual(600);
 });
