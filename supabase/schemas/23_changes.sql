@@ -92,8 +92,12 @@ alter publication supabase_realtime add table
 create function private.before_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  -- Ignores the stock, so that orders do not conflict with a staff member's edit.
-  new.updated_at := private.time_of_edit(to_jsonb(old) - 'stock_quantity', to_jsonb(new) - 'stock_quantity');
+  -- A change of the stock alone is no edit, so that orders do not conflict with a staff member's edit.
+  old.stock_quantity := new.stock_quantity;
+  if old is not distinct from new then
+    return new;
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
     new.previous_price := null;

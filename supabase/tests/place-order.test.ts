@@ -15,6 +15,7 @@ import {
   type PlacedOrder,
   people,
   stockOf,
+  untilOneQueryWaits,
 } from './shop-database.ts';
 
 const long = (length: number) => 'x'.repeat(length);
@@ -513,6 +514,34 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     expect(new Set(refused)).toEqual(new Set(['out_of_stock']));
     expect(await stockOf(database, product)).toBe(0);
   });
+
+  test.each<[string, string, number, string]>([
+    ['becomes dearer', 'price = 96000', 409, 'total_changed'],
+    ['is switched off', 'is_active = false', 404, 'product_unavailable'],
+    ['is sold out', 'stock_quantity = 0', 409, 'out_of_stock'],
+  ])(
+    'an order whose product %s while it waits is rejected and changes nothing',
+    async (_, change, status, code) => {
+      const product = await makeProduct(database, 5);
+      const form = orderForm(product);
+      let rejected: Promise<unknown> | undefined;
+      await database.transaction(async (session) => {
+        await session.query(`update public.products set ${change} where id = $1`, [product]);
+        rejected = expectRefusal(place(database, form), status, code);
+        await untilOneQueryWaits(database);
+      });
+      const changed = await everything(database);
+      await rejected;
+      expect(await everything(database)).toEqual(changed);
+      await database.query(
+        'update public.products set price = 95000, is_active = true, stock_quantity = 5 where id = $1',
+        [product],
+      );
+      expect(await place(database, form), 'the same key orders later').toMatchObject({
+        total_amount: 95_100,
+      });
+    },
+  );
 
   test('customers who order several units get all of them or none', async () => {
     const product = await makeProduct(database, 10);
