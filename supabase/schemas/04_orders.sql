@@ -379,23 +379,23 @@ begin
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
-    exit when found;
+    continue when not found;
+    -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
+    -- changed what is left.
+    select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
+    perform private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+    exit when not is_held or private.may_hold_units(
+      networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+    );
+    is_held := false;
+    delete from public.orders as o where o.id = new_order.id;
   end loop;
   if new_order.id is null then
     perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
   end if;
 
-  -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
-  -- changed what is left.
-  select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
-  perform private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
-  if is_held and private.may_hold_units(
-    networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
-  ) then
+  if is_held then
     update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
-  elsif is_held then
-    is_held := false;
-    update public.orders as o set reserved_until = null where o.id = new_order.id;
   end if;
   insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
   values (new_order.id, product.id, product.name, place_order.quantity, product.price);

@@ -697,6 +697,12 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     expect(orders.filter(({ reserved_until }) => reserved_until !== null)).toHaveLength(6);
     expect(await stockOf(database, product)).toBe(5);
     const unheld = orders.filter(({ reserved_until }) => reserved_until === null);
+    const { rows: events } = await database.query(
+      `select kind, details -> 'holds_no_units' as holds_none, count(*)::integer as count from public.order_events
+       where order_id = any ($1) group by 1, 2`,
+      [unheld.map(({ id }) => id)],
+    );
+    expect(events).toEqual([{ kind: 'order_placed', holds_none: true, count: 54 }]);
     const prompted = await Promise.allSettled(unheld.map(prompt));
     expect(refusalsOf(prompted)).toEqual(Array(54 - 5).fill('out_of_stock'));
     expect(await stockOf(database, product)).toBe(0);
