@@ -106,13 +106,15 @@ $$;
 comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
+-- A function with a body of `return` is read when it is created, so it needs no search_path; without one it becomes part of its
+-- caller's plan.
 create function private.is_whole_shillings(cents bigint) returns boolean
-language sql immutable set search_path = ''
+language sql immutable
 return cents >= 100 and cents % 100 = 0;
 comment on function private.is_whole_shillings is 'Whether M-PESA can charge or refund an amount: whole shillings, at least one.';
 
 create function private.nairobi_day(moment timestamptz) returns date
-language sql immutable set search_path = ''
+language sql immutable
 return (moment at time zone 'Africa/Nairobi')::date;
 comment on function private.nairobi_day is 'The day in Nairobi at a moment.';
 
@@ -133,7 +135,7 @@ create policy "people read their own profile" on public.admin_profiles
 create function public.is_admin() returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  return exists (
+  return (select auth.uid()) is not null and exists (
     select from public.admin_profiles as profile
     join auth.users as account on account.id = profile.user_id
     where profile.user_id = (select auth.uid()) and profile.is_active
@@ -193,7 +195,7 @@ $$;
 comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
 
 create function private.email_of(user_id uuid) returns text
-language sql stable set search_path = '' as $$
+language sql stable strict set search_path = '' as $$
   select u.email from auth.users as u where u.id = user_id;
 $$;
 comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
@@ -347,40 +349,48 @@ $$;
 comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
+create function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
+      >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   rule private.limits;
 begin
   select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
-  return not exists (
-    select from unnest(private.caller_networks()) as caller (network)
-    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
-      >= rule.allowed * private.allowance_factor(caller.network)
-  );
+  return private.is_within_limit(rule, private.caller_networks(), is_within_limit.subject);
 end
 $$;
-comment on function private.is_within_limit is
+comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
 create function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;
+  networks text[] := private.caller_networks();
   started timestamptz;
   is_within boolean;
 begin
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
   -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
-  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+  if not private.is_within_limit(rule, networks, count_call.subject) then
     return false;
   end if;
-  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
   started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
   with counted as (
     insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
     select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
-    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    from unnest(networks) with ordinality as caller (network, level)
     -- Concurrent calls lock their common counters in the same order.
     order by caller.level
     on conflict (bucket, subject, window_start) do update set hits = known.hits + 1

@@ -1,7 +1,7 @@
 -- Order access: the data shown for a tracking number, an access key or digits of the phone (docs/decisions/what-a-tracking-number-shows.md).
 
 create function private.shown_status(status text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case status when 'shipped' then 'out_for_delivery' else status end;
 comment on function private.shown_status is 'The order status that the storefront shows.';
 

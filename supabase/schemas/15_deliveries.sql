@@ -117,7 +117,7 @@ end
 $$;
 
 create function private.order_status_of_delivery(delivery_status text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case
   when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
   when delivery_status = 'delivered' then 'delivered'
@@ -187,7 +187,7 @@ comment on function public.assign_delivery is
   'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
 
 create function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
   when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end

@@ -278,7 +278,7 @@ comment on function private.check_handover is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless although_unpaid was passed to set_order_status or set_delivery_status.';
 
 create function private.undo_window() returns interval
-language sql immutable set search_path = ''
+language sql immutable
 return interval '15 seconds';
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 

@@ -1,13 +1,13 @@
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
 create function private.delivery_promise() returns interval
-language sql immutable set search_path = ''
+language sql immutable
 return interval '60 minutes';
 comment on function private.delivery_promise is
   'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
 create function private.short_search_rows() returns integer
-language sql immutable set search_path = ''
+language sql immutable
 return 5000;
 comment on function private.short_search_rows is
   'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';

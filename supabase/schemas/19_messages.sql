@@ -327,7 +327,7 @@ comment on function private.queue_order_messages is
   'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
 
 create function private.is_status_message(kind text) returns boolean
-language sql immutable set search_path = ''
+language sql immutable
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message is
   'Whether a kind of message reports a status change by staff, and is withdrawn with it.';

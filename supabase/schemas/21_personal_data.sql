@@ -262,7 +262,7 @@ $$;
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
 create function private.describe_payment(payment public.payments) returns jsonb
-language sql stable set search_path = ''
+language sql stable
 return jsonb_build_object(
   'phone', payment.phone, 'charge_cents', payment.charge_cents, 'status', payment.status, 'method', payment.method,
   'receipt', payment.receipt, 'created_at', payment.created_at, 'completed_at', payment.completed_at,
@@ -275,7 +275,7 @@ return jsonb_build_object(
 );
 
 create function private.describe_message(message public.outbox_messages) returns jsonb
-language sql immutable set search_path = ''
+language sql immutable
 return jsonb_build_object(
   'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
   'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at

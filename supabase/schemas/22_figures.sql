@@ -79,19 +79,19 @@ create index daily_totals_by_day on private.daily_totals (day);
 create type private.day_figures as (day date, orders bigint, revenue_cents bigint, received_cents bigint);
 
 create function private.figures_of(counted public.orders) returns private.day_figures
-language sql immutable set search_path = ''
+language sql immutable
 return case when counted.id is not null then
   (private.nairobi_day(counted.created_at), 1, counted.total_amount, 0)::private.day_figures
 end;
 
 create function private.figures_of(counted public.payments) returns private.day_figures
-language sql immutable set search_path = ''
+language sql immutable
 return case when counted.status = 'completed' and counted.purpose = 'order' then
   (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents)::private.day_figures
 end;
 
 create function private.figures_of(counted public.refunds) returns private.day_figures
-language sql stable set search_path = ''
+language sql stable
 return case
   -- A refund may move to a payment that is just being added.
   when counted.status = 'completed' and counted.payment_id is not null
