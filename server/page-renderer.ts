@@ -66,7 +66,8 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       },
     );
     const context = new RouterContextProvider();
-    context.set(await contextOf(build), {
+    const { shopContext, emptySheet, storefrontSheet } = await entryOf(build);
+    context.set(shopContext, {
       store,
       config,
       onError: (error) =>
@@ -87,8 +88,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
         ? body.toString()
         : deferScripts(preloadFirstImage(body.toString()));
       const html = response.status >= 500 && requestId ? showRequestId(rendered, requestId) : rendered;
-      body = Buffer.from(html);
       headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
+      // Last, because it is longer than all the rest.
+      const sheet = () => emptySheet.replace('><', () => `>${storefrontSheet}<`);
+      body = Buffer.from(html.replace(emptySheet, sheet));
     }
     headers['cache-control'] ??= use === 'cached' ? 'no-cache' : 'private, no-store';
     // A table read without a more specific tag: the page depends on all of its rows.
@@ -103,10 +106,17 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
   };
 }
 
+/** What `web/entry.server.tsx` exports for the renderer. */
+interface Entry {
+  shopContext: typeof shopContext;
+  emptySheet: string;
+  storefrontSheet: string;
+}
+
 // The built pages hold a copy of the context's module: a value reaches their loaders only under that copy's key.
-async function contextOf(build: PageRendererOptions['build']): Promise<typeof shopContext> {
+async function entryOf(build: PageRendererOptions['build']): Promise<Entry> {
   const { entry } = typeof build === 'function' ? await build() : build;
-  return (entry.module as unknown as { shopContext: typeof shopContext }).shopContext;
+  return entry.module as unknown as Entry;
 }
 
 const addressOf = (input: Parameters<typeof fetch>[0]): string =>

@@ -57,5 +57,6 @@ function reportError(error: unknown, request: Request, context: Readonly<RouterC
   context.get(shopContext).onError(error);
 }
 
-// The server sets the context under this build's own key.
+// The server sets the context under this build's own key, and adds the style sheet to the pages.
 export { shopContext } from './lib/shop-context.ts';
+export { emptySheet, storefrontSheet } from './storefront/layout/storefront-sheet.tsx';

@@ -373,12 +373,14 @@ declare
   of_category text := left(shop_page.category, 200);
   before integer := (least(greatest(coalesce(shop_page.page, 1), 1), 1000) - 1) * page_size;
   is_whole boolean := (select count(*) from (select from public.products as p where p.is_active limit page_size + 1) as few) <= page_size;
+  terms private.search_terms;
   found_ids uuid[];
   shown_ids uuid[];
   matching integer;
 begin
   if wanted <> '' then
-    found_ids := array(select s.id from public.search_products(wanted, most_found) as s);
+    terms := private.read_search(wanted);
+    found_ids := private.found_products(terms, most_found);
   end if;
   if is_whole then
     shown_ids := private.shop_page_ids(null, null, null, 0, page_size);
@@ -435,7 +437,7 @@ begin
       from unnest(found_ids) with ordinality as f (id, place)
       join public.products as p on p.id = f.id
     ) end,
-    'correction', case when wanted <> '' then public.correct_search(wanted) end
+    'correction', case when wanted <> '' then private.better_search(terms) end
   );
 end
 $$;

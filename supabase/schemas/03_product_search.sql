@@ -193,16 +193,19 @@ begin
 end
 $$;
 
+create type private.search_terms as (
+  folded text,
+  all_words tsquery,
+  exact_words tsquery,
+  any_words tsquery,
+  correction text,
+  is_misspelt boolean
+);
+comment on type private.search_terms is
+  'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+
 -- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
-create function private.read_search(
-  search text,
-  out folded text,
-  out all_words tsquery,
-  out exact_words tsquery,
-  out any_words tsquery,
-  out correction text,
-  out is_misspelt boolean
-)
+create function private.read_search(search text) returns private.search_terms
 language plpgsql stable
 set search_path = ''
 -- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
@@ -216,6 +219,11 @@ set jit = off
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
+  folded text := private.fold_text(left(search, 100));
+  all_words tsquery;
+  exact_words tsquery;
+  any_words tsquery;
+  is_misspelt boolean := false;
   words text[];
   word_index integer := 1;
   word_count integer;
@@ -233,7 +241,6 @@ declare
   corrected_count integer := 0;
   price constant text := '\m(\d+ ?(bob|kshs?|kes|shillings?)|(bob|kshs?|kes) ?\d+)\M ?';
 begin
-  folded := private.fold_text(left(search, 100));
   -- A price matches every drink: "500 bob" is no size.
   if folded ~ price then
     folded := trim(regexp_replace(folded, price, '', 'g'));
@@ -242,7 +249,6 @@ begin
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
-  is_misspelt := false;
   while word_index <= coalesce(cardinality(words), 0) loop
     -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
     word_count := least(3, cardinality(words) - word_index + 1);
@@ -374,11 +380,10 @@ begin
     end if;
     word_index := word_index + word_count;
   end loop;
-  correction := array_to_string(corrected, ' ');
+  return (folded, all_words, exact_words, any_words, array_to_string(corrected, ' '), is_misspelt)::private.search_terms;
 end
 $$;
-comment on function private.read_search is
-  'Parses a search. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+comment on function private.read_search is 'Parses a search.';
 
 create function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
 returns uuid[]
@@ -400,39 +405,33 @@ $$;
 comment on function private.ranked_products is
   'The best of some searchable products: exact name, names that start with the search, then by rank of the words, then the newest.';
 
-create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
-language plpgsql stable security definer rows 50
+create function private.found_products(terms private.search_terms, most integer) returns uuid[]
+language plpgsql stable
 set search_path = ''
 set enable_seqscan = off
 set jit = off
--- Finds a few products by id: without statistics the planner would scan the table to join them.
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
-  most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
   -- At most this many matches are ranked; of more, the newest.
   compared integer := greatest(most, 250);
-  asked record;
   candidates tid[];
   by_word tid[];
   found_ids uuid[] := '{}';
 begin
-  asked := private.read_search(coalesce(search_products.search, ''));
-  if asked.exact_words is not null then
+  if terms.exact_words is not null then
     by_word := array(
       select s.ctid from private.searchable_products as s
-      where s.words @@ coalesce(asked.all_words, asked.exact_words)
+      where s.words @@ coalesce(terms.all_words, terms.exact_words)
       limit compared
     );
     candidates := by_word;
     -- There may be more: those named so, and the newest.
     if cardinality(by_word) = compared then
       candidates := candidates || array(
-        select s.ctid from private.searchable_products as s where s.name ~>=~ asked.folded and s.name ~<~ (asked.folded || E'\uffff') limit compared
+        select s.ctid from private.searchable_products as s where s.name ~>=~ terms.folded and s.name ~<~ (terms.folded || E'\uffff') limit compared
       ) || array(
         select s.ctid from private.searchable_products as s
-        where to_tsvector('private.catalogue', s.name) @@ coalesce(asked.all_words, asked.exact_words)
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(terms.all_words, terms.exact_words)
         limit compared
       ) || array(
         select n.ctid
@@ -441,18 +440,18 @@ begin
           order by s.created_at desc, s.product_id
           limit 2 * compared
         ) as n
-        where n.words @@ coalesce(asked.all_words, asked.exact_words)
+        where n.words @@ coalesce(terms.all_words, terms.exact_words)
       );
     end if;
-    found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
+    found_ids := private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most);
     -- Some of the words, where hardly any product matches all of them.
-    if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
+    if terms.all_words <> terms.any_words and cardinality(found_ids) < least(most, 3) then
       candidates := array(
-        select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
+        select s.ctid from private.searchable_products as s where s.words @@ terms.any_words limit compared
       );
       found_ids := (array(
         select f.id
-        from unnest(found_ids || private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most))
+        from unnest(found_ids || private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most))
           with ordinality as f (id, place)
         group by f.id
         order by min(f.place)
@@ -460,7 +459,7 @@ begin
     end if;
   end if;
   -- No word narrows the search: every drink, newest first.
-  if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
+  if terms.all_words is null and (terms.exact_words is not null or terms.folded is null) then
     found_ids := found_ids || array(
       select s.product_id from private.searchable_products as s
       where s.product_id <> all (found_ids)
@@ -468,6 +467,25 @@ begin
       limit most - cardinality(found_ids)
     );
   end if;
+  return found_ids;
+end
+$$;
+comment on function private.found_products is
+  'Ids of the active products that match a search, best first. Without a text: the newest.';
+
+create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+language plpgsql stable security definer rows 50
+set search_path = ''
+set enable_seqscan = off
+-- Finds a few products by id: without statistics the planner would scan the table to join them.
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  terms private.search_terms := private.read_search(nullif(trim(search_products.search), ''));
+  found_ids uuid[] := private.found_products(terms, least(greatest(coalesce(search_products.page_size, 50), 1), 1000));
+begin
   return query
     select p.*
     from unnest(found_ids) with ordinality as f (id, place)
@@ -478,30 +496,34 @@ $$;
 comment on function public.search_products is
   'Active products that match a search, best first: in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search returns the newest. Reads 100 characters and 10 words; returns 1 to 1000 rows.';
 
-create function public.correct_search(search text) returns text
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+create function private.better_search(terms private.search_terms) returns text
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
-  asked record;
-  corrected record;
-  found_asked integer;
+  corrected private.search_terms;
+  found_count integer;
   found_corrected integer;
 begin
-  asked := private.read_search(coalesce(correct_search.search, ''));
-  if coalesce(asked.correction, '') in ('', asked.folded) then
+  if coalesce(terms.correction, '') in ('', terms.folded) then
     return null;
   end if;
-  corrected := private.read_search(asked.correction);
+  corrected := private.read_search(terms.correction);
   select count(*) into found_corrected
   from (select from private.searchable_products as s where s.words @@ corrected.all_words limit 250) as s;
-  if not asked.is_misspelt then
-    select count(*) into found_asked
-    from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
+  if not terms.is_misspelt then
+    select count(*) into found_count
+    from (select from private.searchable_products as s where s.words @@ terms.all_words limit 250) as s;
   end if;
-  if found_corrected > coalesce(found_asked, 0) or (asked.is_misspelt and corrected.all_words is null) then
-    return asked.correction;
+  if found_corrected > coalesce(found_count, 0) or (terms.is_misspelt and corrected.all_words is null) then
+    return terms.correction;
   end if;
   return null;
 end
+$$;
+comment on function private.better_search is 'The search with typing errors corrected, if that finds more; else null.';
+
+create function public.correct_search(search text) returns text
+language sql stable security definer set search_path = '' as $$
+  select private.better_search(private.read_search(correct_search.search));
 $$;
 comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
 
