@@ -1,6 +1,6 @@
 // The visitor's query, synchronised with the URL.
 import { useEffect, useEffectEvent, useState } from 'react';
-import { useSearchParams } from 'react-router';
+import { useLocation, useNavigation, useSearchParams } from 'react-router';
 import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
 
@@ -22,13 +22,19 @@ function withoutPage(parameters: URLSearchParams): URLSearchParams {
 export function useCatalogueQuery(isSheetOpen: boolean) {
   const [parameters, setParameters] = useSearchParams();
   const { replace: isInDialog } = useLeaveDialog();
-  const mayWrite = !isSheetOpen && !isInDialog;
   const url = withoutPage(parameters).toString();
   const [query, setQuery] = useState(() => readCatalogueQuery(parameters));
   const [seen, setSeen] = useState(url);
   const [formKey, setFormKey] = useState(0);
   const [written, setWritten] = useState<string | null>(null);
   const [unwritten, setUnwritten] = useState<CatalogueQuery | null>(null);
+  const { pathname } = useLocation();
+  const { location: next } = useNavigation();
+  // What was just typed does not replace the page that a link leads to.
+  const isLeaving =
+    next !== undefined &&
+    (next.pathname !== pathname || withoutPage(new URLSearchParams(next.search)).toString() !== written);
+  const mayWrite = !isSheetOpen && !isInDialog && !isLeaving;
 
   if (url !== seen) {
     setSeen(url);
