@@ -35,7 +35,9 @@ test.each([
   ['1234', 'That is only a part of the number.'],
   ['JJ-20261121-1234', null],
   ['WATERMELON', null],
-])('%j is recognised as another number: %j', (asked, text) => expect(describeOtherNumber(asked)).toBe(text));
+])('%j is recognised as another number: %j', (text, description) =>
+  expect(describeOtherNumber(text)).toBe(description),
+);
 
 test('the account reference for M-PESA has at most twelve characters', () => {
   expect(accountReference('JJ-20261121-1234')).toBe('JJ2611211234');

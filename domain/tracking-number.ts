@@ -23,14 +23,14 @@ export function normaliseTrackingNumber(input: string): string {
 
 /**
  * Recognises what a customer entered instead of the tracking number.
- * @param asked normalised text
+ * @param text normalised text
  * @returns null when it is not recognised
  */
-export function describeOtherNumber(asked: string): string | null {
-  if (/^ORD\W{0,3}\d+$/.test(asked)) return `${asked} is an order number.`;
-  if (normalisePhone(asked)) return 'That is a phone number.';
-  if (/^(?=.{0,9}\d)[A-Z][A-Z0-9]{9}$/.test(asked)) return 'That looks like an M-PESA receipt.';
-  return /^\d{4,6}$/.test(asked) ? 'That is only a part of the number.' : null;
+export function describeOtherNumber(text: string): string | null {
+  if (/^ORD\W{0,3}\d+$/.test(text)) return `${text} is an order number.`;
+  if (normalisePhone(text)) return 'That is a phone number.';
+  if (/^(?=.{0,9}\d)[A-Z][A-Z0-9]{9}$/.test(text)) return 'That looks like an M-PESA receipt.';
+  return /^\d{4,6}$/.test(text) ? 'That is only a part of the number.' : null;
 }
 
 /** Whether a text is a tracking number as it is stored. Call it with text of bounded length. */

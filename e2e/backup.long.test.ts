@@ -16,13 +16,13 @@ beforeAll(async () => {
 afterAll(() => shop.close());
 
 /** Runs a project command. Returns its output and whether it succeeded. */
-async function run(script: string, ...given: string[]): Promise<{ said: string; isDone: boolean }> {
+async function run(script: string, ...given: string[]): Promise<{ output: string; isDone: boolean }> {
   const environment = { ...process.env, DATA_DIR: dataDir, PORT: new URL(shop.url).port };
   return promisify(execFile)(process.execPath, [`scripts/${script}.mjs`, ...given], {
     env: environment,
   }).then(
-    ({ stdout }) => ({ said: stdout, isDone: true }),
-    ({ stdout, stderr }: { stdout: string; stderr: string }) => ({ said: stdout + stderr, isDone: false }),
+    ({ stdout }) => ({ output: stdout, isDone: true }),
+    ({ stdout, stderr }: { stdout: string; stderr: string }) => ({ output: stdout + stderr, isDone: false }),
   );
 }
 const ordersNow = async () => (await asOwner(shop, '/rest/v1/orders?select=*&order=id', 'GET')).json();
@@ -59,10 +59,12 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   const seen = Buffer.from(await (await fetch(`${shop.url}${picture}`)).arrayBuffer());
 
   const made = await run('backup');
-  expect(made.said).toContain('It was restored beside the shop, and holds the same.');
+  expect(made.output).toContain('It was restored beside the shop, and holds the same.');
   const [archive = ''] = (await readdir(join(dataDir, 'backups'))).filter((name) => name.endsWith('.tar.gz'));
   const path = join(dataDir, 'backups', archive);
-  expect((await run('restore', path, '--replace')).said, 'a running shop is left alone').toContain('in use');
+  expect((await run('restore', path, '--replace')).output, 'a running shop is left alone').toContain(
+    'in use',
+  );
   await place('Too late');
 
   await shop.kill();
@@ -71,9 +73,9 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   await rm(join(dataDir, 'keys.json'));
   await writeFile(join(dataDir, 'keys.json'), '{}');
   const refused = await run('restore', path);
-  expect([refused.isDone, refused.said]).toEqual([false, expect.stringContaining('--replace')]);
+  expect([refused.isDone, refused.output]).toEqual([false, expect.stringContaining('--replace')]);
   const restored = await run('restore', path, '--replace');
-  expect(restored.said).toContain('The shop is as it was on');
+  expect(restored.output).toContain('The shop is as it was on');
   await shop.restart();
   expect(await shop.keys()).toMatchObject({ secret });
   expect(await ordersNow()).toEqual(before);

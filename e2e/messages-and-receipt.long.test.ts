@@ -57,7 +57,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
   const receipt = page.getByRole('article', { name: 'Receipt' });
   await receipt.waitFor();
   const words = (await receipt.allInnerTexts()).join(' ').replaceAll(/\s+/g, ' ');
-  for (const said of [
+  for (const expected of [
     'Jani Juice',
     '0700 000 000',
     'hello@jani.example',
@@ -68,7 +68,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
     'Total KSh 1,051.00',
     'KSh 1,051.00 by M-PESA',
   ]) {
-    expect(words, said).toContain(said);
+    expect(words, expected).toContain(expected);
   }
   const number = /M-PESA receipt: ([A-Z0-9]{10})/.exec(words)?.[1];
   expect(number).toBeTruthy();

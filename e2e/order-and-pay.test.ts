@@ -357,7 +357,7 @@ describe('following an order', () => {
     await second.goto(page.url());
     await second.getByText('Amina Otieno').waitFor();
     const [{ tracking_number: number } = { tracking_number: '' }] = await ordersOf('0716005501');
-    const tell = async (status: string, label: string) => {
+    const setStatus = async (status: string, label: string) => {
       await asStaff(`orders?tracking_number=eq.${number}`, {
         method: 'PATCH',
         body: JSON.stringify({ status }),
@@ -372,8 +372,8 @@ describe('following an order', () => {
         );
       }
     };
-    await tell('shipped', 'Out for Delivery');
-    await tell('delivered', 'Delivered');
+    await setStatus('shipped', 'Out for Delivery');
+    await setStatus('delivered', 'Delivered');
   });
 
   longStory('a forged message changes nothing; a genuine one is still received', async ({ newVisitor }) => {

@@ -21,14 +21,14 @@ async function countingLine(database: string) {
   const line = createServer((client) => {
     const server = connect(Number(target.port), target.hostname);
     let isAnswered = true;
-    client.on('data', (said) => {
+    client.on('data', (chunk) => {
       if (isAnswered) trips += 1;
       isAnswered = false;
-      server.write(said);
+      server.write(chunk);
     });
-    server.on('data', (said) => {
+    server.on('data', (chunk) => {
       isAnswered = true;
-      client.write(said);
+      client.write(chunk);
     });
     for (const [one, other] of [
       [client, server],
@@ -109,12 +109,12 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
     const readers = everywhere(shown, async (shop, path) => {
       const seen = new Set<number>();
       while (!isOver) {
-        const asked = Date.now();
+        const requestedAt = Date.now();
         const versions = versionsOn(await read(shop, path));
         expect(versions, `the prices of one drink on one reading of ${path}`).toHaveLength(1);
         const [version = -1] = versions;
         const nextAt = committed[version + 1] ?? Number.POSITIVE_INFINITY;
-        expect(asked - nextAt, `ms that ${path} was out of date`).toBeLessThan(1000);
+        expect(requestedAt - nextAt, `ms that ${path} was out of date`).toBeLessThan(1000);
         seen.add(version);
       }
       return seen.size;

@@ -40,10 +40,10 @@ describe.each(
 
   longStory('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
-    const asked: string[] = [];
+    const searches: string[] = [];
     page.on('request', (request) => {
       if (request.url().includes('/rpc/search_products'))
-        asked.push((request.postDataJSON() as { search: string }).search);
+        searches.push((request.postDataJSON() as { search: string }).search);
     });
     await page.goto(`${shop.url}/delivery`);
     await waitForHydration(page);
@@ -63,8 +63,8 @@ describe.each(
       .toBeGreaterThan(0);
     expect(await options.count()).toBeLessThanOrEqual(5);
     await page.getByText(/^\d drinks suggested/).waitFor({ state: 'attached' });
-    await expect.poll(() => asked.at(-1)).toBe('pineaple');
-    expect(asked.length, 'not every key is a request').toBeLessThan('pineaple'.length - 2);
+    await expect.poll(() => searches.at(-1)).toBe('pineaple');
+    expect(searches.length, 'not every key is a request').toBeLessThan('pineaple'.length - 2);
     await expectAccessible(page, `suggestions on ${device}`);
 
     const active = async () => {

@@ -213,16 +213,16 @@ describe.each(sizes)('%s', (size, viewport) => {
     ).toBe('');
     await fill(page, { 'Delivery Person': 'Nobody yet' });
     await page.keyboard.press('Escape');
-    const asked = dialogOf(page).getByRole('alertdialog', { name: 'Discard unsaved changes?' });
-    await asked.getByRole('button', { name: 'Keep editing' }).click();
-    await asked.waitFor({ state: 'detached' });
+    const question = dialogOf(page).getByRole('alertdialog', { name: 'Discard unsaved changes?' });
+    await question.getByRole('button', { name: 'Keep editing' }).click();
+    await question.waitFor({ state: 'detached' });
     expect(
       await dialogOf(page)
         .getByLabel(/^Delivery Person/)
         .inputValue(),
     ).toBe('Nobody yet');
     await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
-    await asked.getByRole('button', { name: 'Discard' }).click();
+    await question.getByRole('button', { name: 'Discard' }).click();
     await dialogOf(page).waitFor({ state: 'hidden' });
 
     // Status changes: the database sets the times and updates the order.

@@ -211,10 +211,10 @@ describe.each(
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /403|Only staff/ });
       await enterAsStaff(shop, page);
-      let asked = 0;
+      let requests = 0;
       await page.route('**/rest/v1/rpc/search_orders*', async (route) => {
         if (route.request().postDataJSON().before_id === null) return route.continue();
-        asked += 1;
+        requests += 1;
         await route.fulfill({ status: 403, json: { message: 'Only staff may do this', code: 'PT403' } });
       });
       await openOrders(page);
@@ -225,7 +225,7 @@ describe.each(
         for (let frame = 0; frame < 60; frame += 1) await new Promise(requestAnimationFrame);
       });
       // A change of an order may reload the list once; a retry loop would send a request with every frame.
-      expect(asked).toBeLessThan(4);
+      expect(requests).toBeLessThan(4);
       await page.unroute('**/rest/v1/rpc/search_orders*');
       await page.getByRole('button', { name: 'Show more' }).click();
       await rowOf(page, 'OLD-1050').waitFor();

@@ -361,7 +361,7 @@ inLongRun(describe)('on a phone', () => {
       await until(async () => (await message.count()) === 0, 'it is gone');
       await fillOrder(page, form);
 
-      const asked = '**/rest/v1/rpc/place_order';
+      const pattern = '**/rest/v1/rpc/place_order';
       const problem = (details: string, message: string) => ({ code: 'PT409', message, details, hint: null });
       for (const [status, json, text] of [
         [409, problem('no_tracking_number', 'No numbers left'), 'Failed to create order: No numbers left'],
@@ -370,13 +370,13 @@ inLongRun(describe)('on a phone', () => {
         [500, problem('', ''), 'Failed to place order. Please try again.'],
         [null, undefined, 'Failed to place order. Please try again.'],
       ] as const) {
-        await answerWith(page, asked, status, json);
+        await answerWith(page, pattern, status, json);
         await placeOrderButton(page).click();
         await expectShown(page, [toast('Order Failed', text)]);
       }
       await expectAccessible(page, 'order, failed');
 
-      await page.unroute(asked);
+      await page.unroute(pattern);
       await placeOrderButton(page).click();
       await expectShown(page, [
         toast('Order Created!', 'Please complete payment to confirm your order.'),
@@ -402,13 +402,13 @@ inLongRun(describe)('on a phone', () => {
     await expectShown(page, ['Please enter a valid phone number 📱']);
     await number.fill('0724005502');
 
-    const asked = '**/functions/v1/mobile-money';
+    const pattern = '**/functions/v1/mobile-money';
     for (const [status, json, text] of [
       [200, { success: false, error: 'M-PESA rests on Sundays' }, 'M-PESA rests on Sundays'],
       [200, { success: false }, 'Failed to initiate payment'],
       [500, 'nothing to read', 'Failed to initiate payment. Please try again. ⚠️'],
     ] as const) {
-      await answerWith(page, asked, status, json);
+      await answerWith(page, pattern, status, json);
       await payButton(page).click();
       const failure = dialogOf(page).getByRole('alert').getByText(text, { exact: true });
       await failure.waitFor();
@@ -419,8 +419,8 @@ inLongRun(describe)('on a phone', () => {
 
     const payment = { status: 'failed', result_code: '2028' };
     let questions = 0;
-    await page.unroute(asked);
-    await page.route(asked, (route) => {
+    await page.unroute(pattern);
+    await page.route(pattern, (route) => {
       if (route.request().postDataJSON().action === 'initiate')
         return route.fulfill({ json: { success: true, checkoutRequestId: 'ws_CO_1' } });
       questions += 1;

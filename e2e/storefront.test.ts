@@ -885,10 +885,10 @@ describe('the message form', () => {
     await page.unroute('**/contact.data*');
     // A request without an answer times out.
     await page.clock.install();
-    const asked = page.waitForRequest((request) => request.method() === 'POST');
+    const posted = page.waitForRequest((request) => request.method() === 'POST');
     await page.route('**/contact.data*', () => {}, { times: 1 });
     await page.getByRole('button', { name: 'Send message' }).click();
-    await asked;
+    await posted;
     await page.getByRole('button', { name: 'Sending...' }).waitFor();
     await page.clock.fastForward(30_000);
     await page.getByRole('button', { name: 'Send message' }).waitFor();

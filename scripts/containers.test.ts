@@ -34,7 +34,7 @@ describe.runIf(hasImages)('compose.yaml', () => {
   /** Reads a page through Caddy. */
   const read = (path: string) =>
     new Promise<{ status: number | undefined; body: string }>((done, fail) => {
-      const asked = request(
+      const outgoing = request(
         {
           host: '127.0.0.1',
           port,
@@ -52,8 +52,8 @@ describe.runIf(hasImages)('compose.yaml', () => {
           response.on('end', () => done({ status: response.statusCode, body }));
         },
       );
-      asked.on('error', fail);
-      asked.end();
+      outgoing.on('error', fail);
+      outgoing.end();
     });
   const answers = async () => (await read('/readyz')).status === 200;
 

@@ -32,7 +32,7 @@ beforeAll(async () => {
     ),
     root,
     log: openLog('silent'),
-    build: () => Promise.reject(new Error('no page is asked for')),
+    build: () => Promise.reject(new Error('no page is requested')),
     mode: 'development',
     assets: (_request, _response, next) => next(),
   });

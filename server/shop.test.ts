@@ -15,7 +15,7 @@ test('closes WebSockets with a close frame when the shop stops, without waiting 
     config: readConfig({ PORT: '0', DATA_DIR: dataDir, SEED: 'none' }, root),
     root,
     log: openLog('silent'),
-    build: () => Promise.reject(new Error('no page is asked for')),
+    build: () => Promise.reject(new Error('no page is requested')),
     mode: 'development',
     assets: (_request, _response, next) => next(),
   });

@@ -27,7 +27,7 @@ const failureOf = async (environment: Record<string, string>): Promise<string> =
       config,
       root,
       log,
-      build: () => Promise.reject(new Error('no page is asked for')),
+      build: () => Promise.reject(new Error('no page is requested')),
       mode: 'development',
       assets: (_request, _response, next) => next(),
     });

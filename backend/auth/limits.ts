@@ -175,15 +175,15 @@ async function countCall(
   window: number,
 ): Promise<number | null> {
   const { rows } = await database.query<{ wait: number | null }>(
-    `with asked as materialized (
+    `with requested as materialized (
        select left(given.value ->> 'subject', 300) as subject, (given.value ->> 'allowed')::integer as allowed, given.level
        from jsonb_array_elements($2::jsonb) with ordinality as given (value, level)
      ), used_up as materialized (
-       select known.window_end from asked join auth.rate_limits as known on known.name = $1 and known.subject = asked.subject
-       where known.window_end > $3::timestamptz and known.used >= asked.allowed
+       select known.window_end from requested join auth.rate_limits as known on known.name = $1 and known.subject = requested.subject
+       where known.window_end > $3::timestamptz and known.used >= requested.allowed
      ), counted as (
        insert into auth.rate_limits as known (name, subject, window_start, window_end, used)
-       select $1, subject, $3::timestamptz, $4::timestamptz, 1 from asked
+       select $1, subject, $3::timestamptz, $4::timestamptz, 1 from requested
        where not exists (select from used_up)
        -- Concurrent calls lock their common counters in the same order.
        order by level
@@ -195,7 +195,7 @@ async function countCall(
      ), refused as (
        select window_end from used_up
        union all
-       select counted.window_end from counted join asked using (subject) where counted.used > asked.allowed
+       select counted.window_end from counted join requested using (subject) where counted.used > requested.allowed
      )
      select ceil(extract(epoch from max(window_end) - $3::timestamptz))::integer as wait from refused`,
     [name, JSON.stringify(counters), at(context), at(context, window)],

@@ -28,19 +28,19 @@ function writeUntilKilled(folder: string, rows: number): Promise<number> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    let complaints = '';
+    let errorOutput = '';
     child.stdout.on('data', (chunk) => {
       output += chunk;
       // The writer is in the middle of a later row by then, because the pipe lags behind it.
       if (output.split('\n').length > rows) child.kill('SIGKILL');
     });
     child.stderr.on('data', (chunk) => {
-      complaints += chunk;
+      errorOutput += chunk;
     });
     child.once('exit', (_, signal) => {
       const complete = output.slice(0, output.lastIndexOf('\n')).split('\n');
       if (signal === 'SIGKILL') done(Number(complete.at(-1)));
-      else fail(new Error(`the writer ended by itself: ${complaints}`));
+      else fail(new Error(`the writer ended by itself: ${errorOutput}`));
     });
   });
 }

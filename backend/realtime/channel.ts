@@ -72,7 +72,7 @@ export class Channel {
   readonly #config: JoinConfig;
   readonly #presenceCalls: RateWindow;
   readonly #onEnd: () => void;
-  /** Stored messages to replay, if the client asked for them. */
+  /** Stored messages to replay, if the client requested them. */
   #stored: readonly StoredMessage[] = [];
   /** Messages that arrived while the stored ones were read; sent after those. */
   #held: { broadcast: Broadcast; frames: SharedFrames }[] | null = null;

@@ -572,15 +572,15 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   test('fifty subscribers of three roles each receive their changes, with one query per identity', async () => {
     await database.execute(`
       create function public.note_asking() returns boolean language plpgsql volatile security definer as $$
-      begin perform pg_notify('asked', current_setting('request.jwt.claims')); return true; end $$;
+      begin perform pg_notify('calls', current_setting('request.jwt.claims')); return true; end $$;
       create table public.tickets (id int primary key, owner uuid);
       alter table public.tickets enable row level security;
       create policy "owners" on public.tickets for select
         using ((select public.note_asking()) and (owner = (select auth.uid()) or owner is null));
       alter publication supabase_realtime add table public.tickets;
     `);
-    const asked: string[] = [];
-    const stop = await database.listen('asked', (claims) => asked.push(claims));
+    const calls: string[] = [];
+    const stop = await database.listen('calls', (claims) => calls.push(claims));
     const token = await tokenOf({ role: 'authenticated', sub: anna });
     const clients = await Promise.all(
       Array.from({ length: 50 }, async (_, n) => {
@@ -596,8 +596,8 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       expect(received.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
     });
     // service_role bypasses policies. PostgreSQL sends equal notifications of one transaction once.
-    await vi.waitFor(() => expect(asked).toHaveLength(2));
-    expect(asked.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
+    await vi.waitFor(() => expect(calls).toHaveLength(2));
+    expect(calls.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
     await stop();
   });
 
@@ -608,15 +608,15 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       create policy "owners" on public.parcels for select using (owner = (select auth.uid()));
       alter publication supabase_realtime add table public.parcels;
     `);
-    const asked = { total: 0 };
+    const queries = { total: 0 };
     const counting: Database = {
       ...database,
       query: (...given) => {
-        asked.total += 1;
+        queries.total += 1;
         return database.query(...given);
       },
       transaction: (...given) => {
-        asked.total += 1;
+        queries.total += 1;
         return database.transaction(...given);
       },
     };
@@ -632,7 +632,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     };
     let id = 0;
     const costOfOneChange = async () => {
-      const before = asked.total;
+      const before = queries.total;
       id += 1;
       await database.query('insert into public.parcels values ($1, $2)', [id, anna]);
       // The deletion reaches all clients last, so nothing else can follow.
@@ -642,7 +642,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
           .filter((_, n) => n % 2 === 0)
           .map((received, n) => received.atLeast((counts[2 * n] ?? 0) + 1)),
       );
-      const cost = asked.total - before;
+      const cost = queries.total - before;
       await database.query('delete from public.parcels where id = $1', [id]);
       await Promise.all(
         subscribers.map((received, n) => received.atLeast((counts[n] ?? 0) + (n % 2 === 0 ? 2 : 1))),
@@ -693,7 +693,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a waiting subscription is not checked after its client has disconnected', async () => {
-    const asked: unknown[] = [];
+    const calls: unknown[] = [];
     let open = () => {};
     const gate = new Promise<void>((done) => {
       open = done;
@@ -702,7 +702,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       ...database,
       query: async (sql, parameters) => {
         if (sql.includes('pg_publication_tables')) {
-          asked.push(parameters?.[1]);
+          calls.push(parameters?.[1]);
           await gate;
         }
         return database.query(sql, parameters);
@@ -719,12 +719,12 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       }),
     );
     // Two of a network are checked at a time.
-    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    await vi.waitFor(() => expect(calls).toHaveLength(2));
     await Promise.all(visitors.map((client) => client.disconnect()));
     await vi.waitFor(() => expect(own.sockets).toBe(0));
     open();
     await followTables(own.client(), { table: 'drinks' });
-    expect(asked).toHaveLength(3);
+    expect(calls).toHaveLength(3);
     expect(own.errors).toEqual([]);
     await own.close();
   });

@@ -160,8 +160,8 @@ export class PostgresChanges {
       if (!this.#refused.delete(follower)) continue;
       // Claims may have changed or the client may have left: then it is in neither set.
       this.#served.set(follower, { interests: [], since: 0 });
-      const asked = follower.inShare(() => this.#interestsOf(follower));
-      const interests = await asked.catch((error) => {
+      const reading = follower.inShare(() => this.#interestsOf(follower));
+      const interests = await reading.catch((error) => {
         if (!(error instanceof UnfitInterest) && !isQueueRejection(error)) this.#onError(error);
         return null;
       });
@@ -285,10 +285,10 @@ export class PostgresChanges {
         question.ids.add(change.id);
       }
     }
-    const asked = [...questions];
-    for (let from = 0; from < asked.length; from += maxConcurrentQueries) {
+    const queries = [...questions];
+    for (let from = 0; from < queries.length; from += maxConcurrentQueries) {
       await Promise.all(
-        asked.slice(from, from + maxConcurrentQueries).map(async ([identity, { claims, ids }]) => {
+        queries.slice(from, from + maxConcurrentQueries).map(async ([identity, { claims, ids }]) => {
           visible.set(identity, await this.#visibleTo(claims, table, ids, filters));
         }),
       );

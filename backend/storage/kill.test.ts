@@ -59,16 +59,16 @@ function uploadUntilKilled(folder: string, dies: string): Promise<number> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    let complaints = '';
+    let errorOutput = '';
     child.stdout.on('data', (chunk) => {
       output += chunk;
     });
     child.stderr.on('data', (chunk) => {
-      complaints += chunk;
+      errorOutput += chunk;
     });
     child.once('close', (_, signal) => {
       if (signal === 'SIGKILL') done(Number(output.trim().split('\n').at(-1)));
-      else fail(new Error(`the uploader ended by itself: ${complaints}`));
+      else fail(new Error(`the uploader ended by itself: ${errorOutput}`));
     });
   });
 }

@@ -145,12 +145,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   const paid = { order: 'processing', money: 'paid', deliveries: 1, stock: 3 };
   const outcomes = async (payment: Payment) =>
     (
-      await database.query<{ said: string }>(
-        `select source || ' ' || coalesce(outcome, '-') as said from public.payment_messages
+      await database.query<{ message: string }>(
+        `select source || ' ' || coalesce(outcome, '-') as message from public.payment_messages
          where payment_id = $1 order by id`,
         [payment.id],
       )
-    ).rows.map(({ said }) => said);
+    ).rows.map(({ message }) => message);
 
   describe('beginning', () => {
     test('opens one payment of the order’s charge, and returns it until it ends', async () => {
@@ -502,9 +502,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('a query has no amount: it completes an open payment, but not one in review', async () => {
-      const asked = await prompt(order);
+      const payment = await prompt(order);
       const query = { source: 'query', received_cents: null, receipt: null };
-      expect((await settle(asked, query)).outcome).toBe('paid');
+      expect((await settle(payment, query)).outcome).toBe('paid');
 
       const other = await place(product, 1);
       const doubtful = await prompt(other);
@@ -579,18 +579,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('messages about one payment have the same result in any order', async () => {
-      const said = [
+      const messages = [
         failed,
         {},
         { received_cents: 100 },
         { source: 'query', received_cents: null, receipt: null },
         { result: 'pending', received_cents: null, receipt: null },
       ];
-      for (let turn = 0; turn < said.length; turn += 1) {
+      for (let turn = 0; turn < messages.length; turn += 1) {
         const placed = await place(await newProduct(2));
         const payment = await prompt(placed);
-        for (let step = 0; step < said.length; step += 1) {
-          await settle(payment, said[(turn + step) % said.length]);
+        for (let step = 0; step < messages.length; step += 1) {
+          await settle(payment, messages[(turn + step) % messages.length]);
           await expectBalancedBooks(database, units);
         }
         expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
@@ -782,9 +782,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const many = [await promptFrom('203.0.113.5', 50), await promptFrom('203.0.113.77', 40)];
       const others = [await promptFrom('2001:db8:9:1::1', 30), await promptFrom('2001:db8:9:2::1', 20)];
       const customer = await promptFrom('198.51.100.9', 1);
-      const asked: string[] = [];
-      for (let turn = 0; turn < 5; turn += 1) asked.push(...(await lease(1)).map(({ id }) => id));
-      expect(asked).toEqual([many[0], others[0], customer, many[1], others[1]]);
+      const queried: string[] = [];
+      for (let turn = 0; turn < 5; turn += 1) queried.push(...(await lease(1)).map(({ id }) => id));
+      expect(queried).toEqual([many[0], others[0], customer, many[1], others[1]]);
     });
 
     test('are limited to five per minute, evenly, for all processes together', async () => {

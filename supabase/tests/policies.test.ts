@@ -903,8 +903,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('staff with an ended session no longer count, although their token is still valid', async () => {
     const from = (session: string) => ({ ...people.staff, session_id: session });
     const counts = async (session: string) => {
-      const { rows } = await asRole(database, from(session), (asked) =>
-        asked.query<{ is_admin: boolean }>('select public.is_admin()'),
+      const { rows } = await asRole(database, from(session), (reader) =>
+        reader.query<{ is_admin: boolean }>('select public.is_admin()'),
       );
       return rows[0]?.is_admin;
     };
@@ -927,8 +927,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('banned or deleted staff have no access, even with a valid token', async () => {
     const counts = async () => {
-      const { rows } = await asRole(database, people.staff, (asked) =>
-        asked.query<{ is_admin: boolean }>('select public.is_admin()'),
+      const { rows } = await asRole(database, people.staff, (reader) =>
+        reader.query<{ is_admin: boolean }>('select public.is_admin()'),
       );
       return rows[0]?.is_admin;
     };
@@ -954,8 +954,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     `);
     const seenBy = async (person: Person, from: number) => {
       const claims = { ...people[person], session_id: id(from) };
-      const { rows } = await asRole(database, claims, (asked) =>
-        asked.query('select user_agent, address, is_current from public.list_own_sessions()'),
+      const { rows } = await asRole(database, claims, (reader) =>
+        reader.query('select user_agent, address, is_current from public.list_own_sessions()'),
       );
       return rows;
     };

@@ -251,8 +251,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           payment_id: begun.id,
           reason: 'Test with KSh 1',
         });
-      const asked = await Promise.allSettled([ask(), ask(), ask()]);
-      expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const attempts = await Promise.allSettled([ask(), ask(), ask()]);
+      expect(attempts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const { refund } = await service<{ refund: Refund }>('lease_refunds');
       expect(refund).toMatchObject({ payment_id: begun.id, receipt: code, refund_cents: 100 });
       await service('settle_reversal', {

@@ -219,11 +219,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       const [first, second, back] = [receipt(), receipt(), receipt()];
       await receive(first);
       const { payment } = await receive(second);
-      const asked = await call<{ id: string }>(database, 'staff', 'request_refund', {
+      const refund = await call<{ id: string }>(database, 'staff', 'request_refund', {
         payment_id: payment?.id,
         reason: 'Twice',
       });
-      await call(database, 'staff', 'withdraw_refund', { refund_id: asked.id });
+      await call(database, 'staff', 'withdraw_refund', { refund_id: refund.id });
       expect(await rowOf(second)).toMatchObject({ kind: 'double', is_open: true });
       await call(database, 'staff', 'note_refund_by_hand', {
         payment_id: payment?.id,

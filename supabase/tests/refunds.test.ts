@@ -289,9 +289,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         session.query('update public.store_settings set refund_approval_above = 500000'),
       );
       for (const who of [first, second]) {
-        const asked = await request(paid, who);
-        expect(asked).toMatchObject({ needs_approval: true, status: 'requested' });
-        await withdraw(asked);
+        const refund = await request(paid, who);
+        expect(refund).toMatchObject({ needs_approval: true, status: 'requested' });
+        await withdraw(refund);
       }
       expect(await as(second, 'payment_health', {})).toMatchObject({
         limit_raise: {
@@ -411,10 +411,10 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('is either delivered or refunded when both are requested concurrently', async () => {
       await setStatus('cancelled');
-      const [asked, taken] = await Promise.allSettled([request(), setStatus('processing')]);
-      expect([asked.status, taken.status].filter((word) => word === 'fulfilled')).toHaveLength(1);
+      const [requested, taken] = await Promise.allSettled([request(), setStatus('processing')]);
+      expect([requested.status, taken.status].filter((word) => word === 'fulfilled')).toHaveLength(1);
       expect(await state()).toMatchObject(
-        asked.status === 'fulfilled'
+        requested.status === 'fulfilled'
           ? { order: 'cancelled', refunds: ['reversal approved'] }
           : { order: 'processing', refunds: [] },
       );

@@ -200,7 +200,7 @@ test('the bundle completes a payment with prompt and callback', async () => {
 
 test('the jobs accept every secret key of the project and no other key', async () => {
   for (const key of [secret, otherSecret]) {
-    expect(await ask({ action: 'query-open' }, key)).toMatchObject({ status: 200, body: { asked: 0 } });
+    expect(await ask({ action: 'query-open' }, key)).toMatchObject({ status: 200, body: { queried: 0 } });
     expect((await ask({ action: 'describe-setup' }, key)).body.setup.environment).toBe('simulator');
   }
   expect((await ask({ action: 'query-open' })).status).toBe(401);

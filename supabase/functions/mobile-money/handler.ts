@@ -51,7 +51,7 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
  *
  * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (prompts/initiate.ts)
  * - `POST {action: 'check-status', checkoutRequestId}` (prompts/check-status.ts)
- * - with the secret key, `POST {action}`: `query-open` (prompts/query-open.ts) `{asked, settled}`; `take-up-till`, which
+ * - with the secret key, `POST {action}`: `query-open` (prompts/query-open.ts) `{queried, settled}`; `take-up-till`, which
  *   settles stored confirmations and callbacks, `{found, taken}`; `pull-statement` (till/pull-statement.ts) `{payments, newPayments}`
  *   or null; `register-till` (till/register.ts) `{till, statement}`; `send-refunds` (refunds/send.ts) `{sent, queried}`
  * - with a staff session: `POST {action: 'describe-setup'}` (also with the secret key) and `{action: 'check-address'}`

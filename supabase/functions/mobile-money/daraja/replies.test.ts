@@ -169,7 +169,7 @@ describe('the answer to a query', () => {
       MerchantRequestID: 'm-1',
       CheckoutRequestID: 'ws_CO_1',
       ResultCode,
-      ResultDesc: 'said',
+      ResultDesc: 'any text',
     });
 
   test.each([

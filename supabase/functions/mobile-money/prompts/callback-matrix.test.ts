@@ -211,7 +211,7 @@ function callbackBody(attempt: Attempt, callback: Fields = {}, items: Fields = {
         MerchantRequestID: 'm',
         CheckoutRequestID: attempt.checkoutRequestId,
         ResultCode: 0,
-        ResultDesc: 'said',
+        ResultDesc: 'any text',
         ...(isPaid
           ? { CallbackMetadata: { Item: Object.entries(named).map(([Name, Value]) => ({ Name, Value })) } }
           : {}),
@@ -519,7 +519,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('an inconclusive query', () => {
     const json = (status: number, body: unknown) => () => Response.json(body, { status });
     const resultOf = (ResultCode: unknown) =>
-      json(200, { ResponseCode: '0', ResponseDescription: 'ok', ResultCode, ResultDesc: 'said' });
+      json(200, { ResponseCode: '0', ResponseDescription: 'ok', ResultCode, ResultDesc: 'any text' });
     const error = (status: number, errorCode: string, errorMessage: string) =>
       json(status, { requestId: '1', errorCode, errorMessage });
     const text = (status: number, body: string, type: string) => () =>
@@ -562,7 +562,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         [order.id],
       );
       for (let time = 0; time < 2; time += 1) {
-        expect(await shop.query(answer)).toEqual({ asked: 1, settled: 0 });
+        expect(await shop.query(answer)).toEqual({ queried: 1, settled: 0 });
         expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['processing'] });
       }
       const { checkoutRequestId: CheckoutRequestID } = attempt;
@@ -570,7 +570,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await shop.query(
           json(200, { ResponseCode: '0', CheckoutRequestID, ResultCode: '0', ResultDesc: 'ok' }),
         ),
-      ).toEqual({ asked: 1, settled: 1 });
+      ).toEqual({ queried: 1, settled: 1 });
       expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
     });
   });

@@ -179,16 +179,16 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
     },
     /** State of an order with its payments. */
     async books(order: Order) {
-      const { rows } = await database.query<{ money: string; payments: string[]; said: string[] }>(
+      const { rows } = await database.query<{ money: string; payments: string[]; messages: string[] }>(
         `select o.payment_status as money,
                 coalesce((select json_agg(p.status order by p.created_at) from public.payments as p where p.order_id = o.id), '[]') as payments,
                 coalesce((select json_agg(m.source || ' ' || coalesce(m.outcome, '-') order by m.id)
                           from public.payment_messages as m join public.payments as p on p.id = m.payment_id
-                          where p.order_id = o.id), '[]') as said
+                          where p.order_id = o.id), '[]') as messages
          from public.orders as o where o.id = $1`,
         [order.id],
       );
-      return rows[0] as { money: string; payments: string[]; said: string[] };
+      return rows[0] as { money: string; payments: string[]; messages: string[] };
     },
     /** All rows that a forged or malformed message could change. */
     async everything() {
@@ -297,7 +297,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toEqual({
         money: 'paid',
         payments: ['completed'],
-        said: ['push accepted', 'callback paid'],
+        messages: ['push accepted', 'callback paid'],
       });
     });
 
@@ -365,9 +365,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await decided(order);
       expect(await shop.status(body.checkoutRequestId)).toEqual({ status: 'pending', result_code: null });
-      expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });
+      expect((await shop.ask()).body).toEqual({ queried: 1, settled: 1 });
       expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
-      expect((await shop.ask()).body).toEqual({ asked: 0, settled: 0 });
+      expect((await shop.ask()).body).toEqual({ queried: 0, settled: 0 });
     });
 
     test('9002: three callbacks are one payment', async () => {
@@ -377,7 +377,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toEqual({
         money: 'paid',
         payments: ['completed'],
-        said: ['push accepted', 'callback paid', 'callback already_completed', 'callback already_completed'],
+        messages: [
+          'push accepted',
+          'callback paid',
+          'callback already_completed',
+          'callback already_completed',
+        ],
       });
     });
 
@@ -385,7 +390,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { body } = await shop.initiate(order, shop.phone('9003'));
       expect(body.success).toBe(true);
       expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
-      expect((await shop.books(order)).said).toEqual(['callback paid', 'push accepted']);
+      expect((await shop.books(order)).messages).toEqual(['callback paid', 'push accepted']);
     });
 
     test('9004: when the answer to the push is lost, its callback completes it', async () => {
@@ -396,7 +401,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await statusBecomes(body.checkoutRequestId, 'completed');
       expect(await shop.prompts(order)).toHaveLength(1);
-      expect((await shop.books(order)).said).toEqual(['push unknown', 'callback paid']);
+      expect((await shop.books(order)).messages).toEqual(['push unknown', 'callback paid']);
     });
 
     test('9005: a callback with a wrong amount pays nothing and needs review, whatever a query returns', async () => {
@@ -638,7 +643,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toEqual({
         money: 'unpaid',
         payments: ['review'],
-        said: ['push accepted', 'callback wrong_amount'],
+        messages: ['push accepted', 'callback wrong_amount'],
       });
     });
 
@@ -649,7 +654,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.notify(prompt.callbackUrl, callback(foreign));
       await shop.notify(prompt.callbackUrl, callback(foreign, { ResultCode: 1032 }));
       expect(await shop.everything()).toEqual(before);
-      expect((await shop.books(order)).said).toEqual([
+      expect((await shop.books(order)).messages).toEqual([
         'push accepted',
         'callback other_request',
         'callback other_request',
@@ -698,7 +703,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const answer = await shop.notify(prompt.callbackUrl, body);
       expect(answer).toEqual({ status: 200, body: { ResultCode: 0, ResultDesc: 'Accepted' } });
       expect(await shop.everything()).toEqual(before);
-      expect((await shop.books(order)).said).toEqual(['push accepted', 'callback pending']);
+      expect((await shop.books(order)).messages).toEqual(['push accepted', 'callback pending']);
     });
 
     test('that is too large is cut, stored and changes nothing', async () => {
@@ -816,7 +821,10 @@ describe.each(testDatabases())('on %s', (kind) => {
         const second = await shop.initiate(order, phone);
         expect(second.body).toEqual(first.body);
         expect(await shop.prompts(order)).toEqual([]);
-        expect(await shop.books(order)).toMatchObject({ payments: ['processing'], said: ['push unknown'] });
+        expect(await shop.books(order)).toMatchObject({
+          payments: ['processing'],
+          messages: ['push unknown'],
+        });
       },
     );
 
@@ -893,9 +901,9 @@ describe.each(testDatabases())('on %s', (kind) => {
           [order.id],
         );
         await shop.control('faults', { queries: { next: 1, kind } });
-        expect((await shop.ask()).body).toEqual({ asked: 1, settled: 0 });
+        expect((await shop.ask()).body).toEqual({ queried: 1, settled: 0 });
         expect((await shop.status(body.checkoutRequestId)).status).toBe('pending');
-        expect((await shop.ask()).body).toEqual({ asked: 1, settled: 1 });
+        expect((await shop.ask()).body).toEqual({ queried: 1, settled: 1 });
         expect((await shop.status(body.checkoutRequestId)).status).toBe('completed');
       },
     );

@@ -14,7 +14,7 @@ const CALLS_PER_MINUTE = 20;
  */
 export async function queryOpenPayments(
   context: MobileMoneyContext,
-): Promise<{ asked: number; settled: number }> {
+): Promise<{ queried: number; settled: number }> {
   const perMinute = context.daraja.settings.queriesPerMinute ?? DEFAULT_QUERIES_PER_MINUTE;
   const atMost = Math.max(Math.floor(perMinute / CALLS_PER_MINUTE), 1);
   const due = await context.payments.leaseQueries(atMost, perMinute);
@@ -22,7 +22,7 @@ export async function queryOpenPayments(
   const failure = queries.find(({ status }) => status === 'rejected');
   if (failure) throw (failure as PromiseRejectedResult).reason;
   return {
-    asked: due.length,
+    queried: due.length,
     settled: queries.filter((one) => one.status === 'fulfilled' && one.value).length,
   };
 }
