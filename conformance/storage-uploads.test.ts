@@ -717,10 +717,9 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
       await start(content, 'reels/1.txt');
       const { data } = await serviceClient.from(name).download('reels/1.txt');
       expect(await bytesOf(data)).toEqual(content);
-      expect((await serviceClient.from(name).info('reels/1.txt')).data).toMatchObject({
-        contentType: 'text/plain',
-        cacheControl: 'max-age=60',
-        metadata: { reel: 1 },
+      expect(await serviceClient.from(name).info('reels/1.txt')).toMatchObject({
+        data: { contentType: 'text/plain', cacheControl: 'max-age=60', metadata: { reel: 1 } },
+        error: null,
       });
       await start(Buffer.alloc(0), 'reels/blank.txt');
       expect((await serviceClient.from(name).info('reels/blank.txt')).data).toMatchObject({ size: 0 });

@@ -47,6 +47,16 @@ test('a connection that pipelines too many requests is closed, and only the firs
   expect(handled).toBe(1);
 });
 
+test.each([
+  [0, 'timeout=5'],
+  [1, 'timeout=130'],
+])('behind %i proxies an idle connection stays open for %s s', async (trustedProxies, keepAlive) => {
+  await start((_, response) => response.end(), {}, trustedProxies);
+  const { port } = server.address() as AddressInfo;
+  const response = await fetch(`http://127.0.0.1:${port}`);
+  expect(response.headers.get('keep-alive')).toBe(keepAlive);
+});
+
 test('reads no further request of a connection that is closed', async () => {
   let parsed = 0;
   await start(() => {}, {});

@@ -57,6 +57,12 @@ const minChunkBytes = 64;
 const checkMilliseconds = 1_000;
 const burstSeconds = 10;
 
+/**
+ * Milliseconds that an idle connection of a proxy stays open. Proxies close idle connections themselves (nginx after 60 s, Caddy after
+ * 120 s). If the shop did so first, a request that a proxy sends at that moment would fail, and proxies repeat only reads.
+ */
+const proxyKeepAliveMilliseconds = 130_000;
+
 /** Index of the chunk handler in Node's parser: `HTTPParser.kOnBody`, which Node does not export. */
 const onBody = 3;
 
@@ -270,6 +276,7 @@ export function limitConnections(
   trustedProxies: number,
   limits: ConnectionLimits = defaultConnectionLimits,
 ): void {
+  if (trustedProxies > 0) server.keepAliveTimeout = proxyKeepAliveMilliseconds;
   const quota = new NetworkQuota({ perNetwork: limits.connectionsPerNetwork });
   const rate = new NetworkRate({ perNetwork: limits.newConnectionsPerNetwork }, burstSeconds);
   const backlog = new Backlog(limits);
