@@ -63,6 +63,8 @@ export async function openServices(kind: Database['kind']): Promise<OpenServices
     fetch: (request) => backend.fetch(request),
     overrideGlobalObjects: false,
   }) as Server;
+  // Tests call from the same process: on a busy machine a client would use a connection that is just being closed.
+  server.keepAliveTimeout = 120_000;
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
     backend.upgrade(request, socket, head);
