@@ -66,7 +66,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       },
     );
     const context = new RouterContextProvider();
-    const { shopContext, emptySheet, storefrontSheet } = await entryOf(build);
+    const { shopContext, addStyleSheet } = await entryOf(build);
     context.set(shopContext, {
       store,
       config,
@@ -82,16 +82,16 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     const headers: Record<string, string> = {};
     for (const [name, value] of response.headers) headers[name] = value;
     delete headers['content-length'];
-    // The development server needs connections that the shop's policy does not allow.
-    if (mode === 'production' && headers['content-type']?.startsWith('text/html')) {
-      const rendered = isStaffPage(request)
-        ? body.toString()
-        : deferScripts(preloadFirstImage(body.toString()));
-      const html = response.status >= 500 && requestId ? showRequestId(rendered, requestId) : rendered;
-      headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
+    if (headers['content-type']?.startsWith('text/html')) {
+      let html = body.toString();
+      // The development server needs connections that the shop's policy does not allow.
+      if (mode === 'production') {
+        if (!isStaffPage(request)) html = deferScripts(preloadFirstImage(html));
+        if (response.status >= 500 && requestId) html = showRequestId(html, requestId);
+        headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
+      }
       // Last, because it is longer than all the rest.
-      const sheet = () => emptySheet.replace('><', () => `>${storefrontSheet}<`);
-      body = Buffer.from(html.replace(emptySheet, sheet));
+      body = Buffer.from(addStyleSheet(html));
     }
     headers['cache-control'] ??= use === 'cached' ? 'no-cache' : 'private, no-store';
     // A table read without a more specific tag: the page depends on all of its rows.
@@ -109,8 +109,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
 /** What `web/entry.server.tsx` exports for the renderer. */
 interface Entry {
   shopContext: typeof shopContext;
-  emptySheet: string;
-  storefrontSheet: string;
+  addStyleSheet: (html: string) => string;
 }
 
 // The built pages hold a copy of the context's module: a value reaches their loaders only under that copy's key.

@@ -59,4 +59,4 @@ function reportError(error: unknown, request: Request, context: Readonly<RouterC
 
 // The server sets the context under this build's own key, and adds the style sheet to the pages.
 export { shopContext } from './lib/shop-context.ts';
-export { emptySheet, storefrontSheet } from './storefront/layout/storefront-sheet.tsx';
+export { addStyleSheet } from './storefront/layout/storefront-sheet.tsx';

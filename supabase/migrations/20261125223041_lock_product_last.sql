@@ -148,6 +148,7 @@ begin
     );
     is_held := false;
     delete from public.orders as o where o.id = new_order.id;
+    new_order := null;
   end loop;
   if new_order.id is null then
     perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');

@@ -29,7 +29,7 @@ comment on function public.is_admin is
   'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
 
 create or replace function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return not exists (
     select from unnest(networks) as caller (network)
@@ -53,7 +53,7 @@ comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
 create or replace function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   rule private.limits;

@@ -350,7 +350,7 @@ comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
 create function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return not exists (
     select from unnest(networks) as caller (network)
@@ -373,7 +373,7 @@ comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
 create function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   rule private.limits;

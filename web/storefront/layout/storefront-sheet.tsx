@@ -4,16 +4,16 @@ import css from '../storefront.css?inline';
 
 const id = 'storefront-sheet';
 
-/** The element before the server fills it: 95 kB of text that React would read again for every page. */
-export const emptySheet = `<style id="${id}"></style>`;
-export const storefrontSheet = import.meta.env.SSR ? css : '';
+const element = (text: string) => `<style id="${id}">${text}</style>`;
+
+/**
+ * Adds the style sheet to a rendered page. React leaves its element empty on the server, because it would read 95 kB again for
+ * every page.
+ */
+export const addStyleSheet = (html: string): string => html.replace(element(''), () => element(css));
 
 // The browser takes it from the page's markup; it is read once, in case the page is rendered again.
-const sheet = import.meta.env.SSR
-  ? import.meta.env.DEV
-    ? css
-    : ''
-  : (document.getElementById(id)?.textContent ?? '');
+const sheet = import.meta.env.SSR ? '' : (document.getElementById(id)?.textContent ?? '');
 
 export function StorefrontSheet() {
   useEffect(() => {
