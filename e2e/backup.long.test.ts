@@ -3,17 +3,17 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { asOwner } from './staff-member.ts';
 
 let shop: OpenShop;
 let dataDir: string;
-beforeAll(async () => {
+beforeEach(async () => {
   shop = await openShop({}, { fromNothing: true });
   dataDir = dirname(shop.outbox);
 });
-afterAll(() => shop.close());
+afterEach(() => shop.close());
 
 /** Runs a project command. Returns its output and whether it succeeded. */
 async function run(script: string, ...given: string[]): Promise<{ output: string; isDone: boolean }> {
@@ -83,4 +83,5 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   expect(found.equals(seen), 'the picture').toBe(true);
   expect((await run('backup')).isDone, 'and is backed up again').toBe(true);
   expect(shop.problems()).toEqual([]);
-});
+  // Three shops and three backups, each restored for comparison: a busy machine needs minutes.
+}, 300_000);

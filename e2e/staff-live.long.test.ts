@@ -171,11 +171,14 @@ longStory('a toast does not cover what the keyboard has focused', async ({ newVi
   );
   await buttons.nth(focused).focus();
   await page.keyboard.press('Enter');
-  await page.getByRole('menuitemradio', { name: 'Shipped' }).waitFor();
+  // The menu and its items take the focus a moment later.
+  await page.locator('[role=menu]:focus-within').waitFor();
   await page.keyboard.press('s');
+  await page.locator('[role=menuitemradio]:focus').filter({ hasText: 'Shipped' }).waitFor();
   await page.keyboard.press('Enter');
   const toast = page.locator('[data-sonner-toast]').filter({ hasText: 'Undo' });
-  await toast.waitFor();
+  // It stays while the mouse is over it.
+  await toast.hover();
   const isClear = () =>
     page.evaluate(() => {
       const [button, shown] = [document.activeElement, document.querySelector('[data-sonner-toast]')].map(

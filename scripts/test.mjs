@@ -77,12 +77,12 @@ function suite(title, config, { projects = [], paths = [], environment = {} } = 
       failed.push(`${name.slice(root.length + 1)}: ${message.split('\n')[0]}`);
     }
     for (const test of assertionResults) {
-      const list = test.status === 'passed' ? passed : test.status === 'failed' ? failed : skipped;
       const title = `${name.slice(root.length + 1)}: ${test.fullName}`;
-      list.push(title);
-      if (test.status === 'passed' && test.failureMessages.length > 0) {
-        passedOnRetry.push(`${title}\n    ${test.failureMessages[0].split('\n')[0]}`);
-      }
+      const reasons = test.failureMessages.map((text) => `\n    ${text.split('\n')[0]}`).join('');
+      if (test.status === 'failed') failed.push(`${title}${reasons}`);
+      else if (test.status === 'passed') passed.push(title);
+      else skipped.push(title);
+      if (test.status === 'passed' && reasons) passedOnRetry.push(`${title}${reasons}`);
     }
   }
   if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);

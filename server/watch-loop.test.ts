@@ -12,12 +12,12 @@ import { restartExitCode } from './end-broken.ts';
 function run(folder: string, program: string) {
   const script = `
     import { openPglite } from './backend/database/pglite.ts';
-    import { endBroken } from './server/end-broken.ts';
+    import { exitForRestart } from './server/end-broken.ts';
     import { openLog } from './server/log.ts';
     import { watchLoop } from './server/watch-loop.ts';
     const log = openLog();
     const database = await openPglite(process.env.FOLDER, {
-      sharedBuffers: '16MB', onBreak: (error) => endBroken(log, error),
+      sharedBuffers: '16MB', onBreak: (error) => exitForRestart(log, error),
     });
     await watchLoop(log, { maxCpuMs: 500, everyMs: 50 });
     ${program}

@@ -32,7 +32,7 @@ describe.runIf(isPossible)('several processes behind a pooler', () => {
 
   test('settle every payment once and update every tracker despite a kill', async () => {
     const { violations, figures } = await pooled({ orders: 30, logs: join(logs, 'pooled') });
-    expect(violations).toEqual([]);
+    expect(violations, JSON.stringify(violations)).toEqual([]);
     expect(figures['paid once']).toBe(30);
     // Connections are identified by name. A short run may have only short-lived ones.
     expect(figures['connections at any moment, most']).toBeGreaterThan(0);
@@ -45,7 +45,7 @@ describe.runIf(isPossible)('several processes behind a pooler', () => {
       p95LimitMs: Number.POSITIVE_INFINITY,
       logs: join(logs, 'trackers'),
     });
-    expect(violations).toEqual([]);
+    expect(violations, JSON.stringify(violations)).toEqual([]);
     expect(figures.updates).toBe(200);
   }, 600_000);
 });

@@ -34,7 +34,7 @@ describe.skipIf(!hasPostgresql)('the shop', () => {
         customers: 20,
         logs: join(logs, 'soak'),
       });
-      expect(violations).toEqual([]);
+      expect(violations, JSON.stringify(violations)).toEqual([]);
       expect(figures['callbacks lost']).toBeGreaterThan(0);
       expect(figures['queries failed']).toBeGreaterThan(0);
       expect(figures.completed).toBeGreaterThan(30);
@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgresql)('the shop', () => {
 
     test('when a process is killed, and finish open work within 30 seconds', async () => {
       const { violations, figures } = await kill({ seed, kills: 6, logs: join(logs, 'kill') });
-      expect(violations).toEqual([]);
+      expect(violations, JSON.stringify(violations)).toEqual([]);
       expect(figures.kills).toBe(6);
     }, 240_000);
 
@@ -52,7 +52,7 @@ describe.skipIf(!hasPostgresql)('the shop', () => {
         stops: 3,
         logs: join(logs, 'postgres-stop'),
       });
-      expect(violations).toEqual([]);
+      expect(violations, JSON.stringify(violations)).toEqual([]);
       expect(figures.stops).toBe(3);
     }, 240_000);
   });
