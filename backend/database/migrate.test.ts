@@ -28,7 +28,7 @@ test.runIf(testDatabases().includes('postgresql'))(
     const database = openPostgresql(own.href, { poolSize: 1 });
     const platform = fileURLToPath(new URL('../platform', import.meta.url));
     const applied = await migrate(database, [{ name: 'platform', folder: platform }]);
-    expect(applied.length).toBeGreaterThan(5);
+    expect(applied.at(-1)).toBe('platform/05_schema_reload');
     const { rows } = await database.transaction((session) => session.query('select current_user as role'), {
       settings: { role: 'anon' },
     });
@@ -130,14 +130,15 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
     );
   });
 
-  describe('a baseline', () => {
+  describe('a baseline of two files', () => {
     const begin = async () => {
       await rm(join(folder, '1_first.sql'));
       await rm(join(folder, '2_second.sql'));
       await write(
         '3_baseline.sql',
-        `-- Replaces: 2_second\ncreate table public.steps (name text); insert into public.steps values ('first'), ('second');`,
+        `-- Replaces: 2_second\ncreate table public.steps (name text); insert into public.steps values ('first');`,
       );
+      await write('4_baseline.sql', `-- Replaces: 2_second\ninsert into public.steps values ('second');`);
     };
     const versions = async () =>
       (
@@ -146,7 +147,7 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
 
     test('creates a new database', async () => {
       await begin();
-      expect(await migrate(database, source())).toEqual(['shop/3_baseline']);
+      expect(await migrate(database, source())).toEqual(['shop/3_baseline', 'shop/4_baseline']);
       expect(await migrate(database, source())).toEqual([]);
       expect(await steps()).toEqual(['first', 'second']);
     });
@@ -155,9 +156,9 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
       await migrate(database, source());
       await database.execute(`insert into public.steps values ('of the owner')`);
       await begin();
-      await write('4_next.sql', `insert into public.steps values ('next');`);
-      expect(await migrate(database, source())).toEqual(['shop/4_next']);
-      expect(await versions()).toEqual(['3_baseline', '4_next']);
+      await write('5_next.sql', `insert into public.steps values ('next');`);
+      expect(await migrate(database, source())).toEqual(['shop/5_next']);
+      expect(await versions()).toEqual(['3_baseline', '4_baseline', '5_next']);
       expect(await steps()).toEqual(['first', 'second', 'of the owner', 'next']);
     });
 

@@ -68,6 +68,7 @@ async function applyMissing(
       'select source, version, hash from platform.schema_migrations',
     );
     const history = new Map(rows.map((row) => [`${row.source}/${row.version}`, row.hash]));
+    const takenBaselines = new Set<string>();
     for (const migration of wanted) {
       const key = `${migration.source}/${migration.version}`;
       const before = history.get(key);
@@ -75,7 +76,7 @@ async function applyMissing(
       if (before === migration.hash) continue;
       if (before)
         throw new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
-      if (migration.replaces && (await takeBaseline(session, migration, history))) continue;
+      if (migration.replaces && (await takeBaseline(session, migration, history, takenBaselines))) continue;
       await applyFile(session, migration);
       applied.push(key);
     }
@@ -91,7 +92,7 @@ async function applyMissing(
 interface Migration {
   source: string;
   version: string;
-  /** A baseline creates the same database as all migrations up to this version. */
+  /** A baseline, of one or several files, creates the same database as all migrations up to this version. */
   replaces: string | undefined;
   text: string;
   hash: string;
@@ -110,15 +111,21 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
 }
 
 /**
- * Records a baseline as applied where all migrations that it replaces were applied.
+ * Records a file of a baseline as applied where all migrations that the baseline replaces were applied.
+ * @param taken baselines of which a file was recorded before
  * @returns whether it did; false for a database without any of them
  */
 async function takeBaseline(
   session: Session,
   baseline: Migration,
   history: Map<string, string>,
+  taken: Set<string>,
 ): Promise<boolean> {
   const { source, version, replaces, hash } = baseline;
+  if (taken.has(`${source}/${replaces}`)) {
+    await recordFile(session, source, version, hash);
+    return true;
+  }
   const isReplaced = (key: string) => key.startsWith(`${source}/`) && key < `${source}/${version}`;
   const replaced = [...history.keys()].filter(isReplaced);
   if (replaced.length === 0) return false;
@@ -127,6 +134,7 @@ async function takeBaseline(
       `This database was made by an earlier version: back it up, start the version whose last migration is ${replaces} once to bring it up to date, then start this version`,
     );
   }
+  taken.add(`${source}/${replaces}`);
   for (const key of replaced) history.delete(key);
   await session.query('delete from platform.schema_migrations where source = $1 and version < $2', [
     source,

@@ -1,5 +1,6 @@
--- People who can sign in, their sessions, and who is asking: the auth schema under the names a hosted project uses, so
--- that an application's policies and foreign keys fit both. Only the auth service reads and writes these tables.
+-- Replaces: 0011_inline_auth_functions
+-- Users, sessions and the claims of a request: the auth schema with the names of a hosted project, so that policies and foreign
+-- keys fit both. Only the auth service reads and writes these tables.
 
 create schema auth;
 grant usage on schema auth to anon, authenticated, service_role;
@@ -55,14 +56,15 @@ create table auth.users (
   is_anonymous boolean not null default false,
   constraint users_email_change_confirm_status_check check (email_change_confirm_status between 0 and 2)
 );
-comment on table auth.users is 'People who can sign in.';
+comment on table auth.users is 'Users who can sign in.';
 comment on column auth.users.encrypted_password is 'An argon2id hash in PHC form, or null.';
 comment on column auth.users.confirmation_token is
-  'This and the other token columns are for scripts of hosted projects only: tokens are in one_time_tokens.';
-comment on column auth.users.email_change is 'The address asked for; null or empty when no change is pending.';
-comment on column auth.users.email_change_confirm_status is 'How many of the two addresses have agreed to the change.';
+  'This and the other token columns exist for scripts written for hosted projects; tokens are stored in one_time_tokens.';
+comment on column auth.users.email_change is 'The requested new address; null or empty when no change is pending.';
+comment on column auth.users.email_change_confirm_status is
+  'Which of the two addresses has confirmed the change: 0 none, 1 the new one, 2 the current one.';
 alter table auth.users enable row level security;
--- People of a company's single sign-on may share an address with somebody who signed up.
+-- A user of single sign-on may share the email address of a user who signed up.
 create unique index users_email_partial_key on auth.users (lower(email)) where not is_sso_user;
 create unique index users_phone_key on auth.users (phone);
 create index users_created_at on auth.users (created_at desc, id);
@@ -79,7 +81,7 @@ create table auth.identities (
   email text generated always as (lower(identity_data ->> 'email')) stored,
   constraint identities_provider_id_provider_unique unique (provider_id, provider)
 );
-comment on table auth.identities is 'What a person is known as to each way of signing in.';
+comment on table auth.identities is 'Identities of users at sign-in providers.';
 alter table auth.identities enable row level security;
 create index identities_user_id on auth.identities (user_id);
 create index identities_email on auth.identities (email);
@@ -101,9 +103,9 @@ create table auth.sessions (
   refresh_token_hmac_key text not null,
   refresh_token_counter bigint not null default 0
 );
-comment on table auth.sessions is 'Who is signed in where.';
+comment on table auth.sessions is 'Sessions of users.';
 comment on column auth.sessions.refresh_token_hmac_key is
-  'Makes each refresh token from the one before it, so that none has to be kept.';
+  'Derives each refresh token from the previous one, so that none is stored.';
 alter table auth.sessions enable row level security;
 create index sessions_user_id on auth.sessions (user_id, created_at desc);
 create index sessions_not_after on auth.sessions (not_after) where not_after is not null;
@@ -120,7 +122,7 @@ create table auth.refresh_tokens (
   session_id uuid not null references auth.sessions (id) on delete cascade,
   constraint refresh_tokens_token_unique unique (token)
 );
-comment on table auth.refresh_tokens is 'One family per session; the newest is the active one.';
+comment on table auth.refresh_tokens is 'One family per session; the newest token is active.';
 comment on column auth.refresh_tokens.token is 'SHA-256 of the token, hexadecimal; parent likewise.';
 alter table auth.refresh_tokens enable row level security;
 create index refresh_tokens_session_id on auth.refresh_tokens (session_id, revoked);
@@ -142,8 +144,8 @@ create table auth.mfa_factors (
   web_authn_aaguid uuid,
   last_webauthn_challenge_data jsonb
 );
-comment on table auth.mfa_factors is 'What a person has besides the password.';
-comment on column auth.mfa_factors.last_used_step is 'The time step whose code was accepted last: none is accepted twice.';
+comment on table auth.mfa_factors is 'Second factors of users.';
+comment on column auth.mfa_factors.last_used_step is 'Time step of the last accepted code: each code is accepted once.';
 alter table auth.mfa_factors enable row level security;
 create index mfa_factors_user_id on auth.mfa_factors (user_id, created_at);
 create unique index mfa_factors_user_friendly_name_unique on auth.mfa_factors (user_id, friendly_name)
@@ -160,7 +162,7 @@ create table auth.mfa_challenges (
   failed_attempts integer not null default 0,
   web_authn_session_data jsonb
 );
-comment on column auth.mfa_challenges.otp_code is 'SHA-256 of the challenge''s id and the code, hexadecimal.';
+comment on column auth.mfa_challenges.otp_code is 'SHA-256 of challenge id and code, hexadecimal.';
 alter table auth.mfa_challenges enable row level security;
 create index mfa_challenges_factor_id on auth.mfa_challenges (factor_id);
 create index mfa_challenges_created_at on auth.mfa_challenges (created_at);
@@ -174,26 +176,8 @@ create table auth.mfa_amr_claims (
   updated_at timestamptz not null default now(),
   constraint mfa_amr_claims_session_id_authentication_method_key unique (session_id, authentication_method)
 );
-comment on table auth.mfa_amr_claims is 'How the person of a session has proven who they are, and when.';
+comment on table auth.mfa_amr_claims is 'How and when the user of a session authenticated.';
 alter table auth.mfa_amr_claims enable row level security;
-
-create table auth.one_time_tokens (
-  id uuid primary key default gen_random_uuid(),
-  user_id uuid not null references auth.users (id) on delete cascade,
-  token_type auth.one_time_token_type not null,
-  token_hash text not null,
-  relates_to text not null,
-  failed_attempts integer not null default 0,
-  created_at timestamptz not null default now(),
-  updated_at timestamptz not null default now(),
-  constraint one_time_tokens_token_hash_check check (token_hash <> '')
-);
-comment on table auth.one_time_tokens is 'Codes and links that were sent and not used yet; one of each kind per person.';
-comment on column auth.one_time_tokens.token_hash is 'SHA-224 of address and code, after `pkce_` when a PKCE flow waits.';
-alter table auth.one_time_tokens enable row level security;
-create unique index one_time_tokens_user_id_token_type_key on auth.one_time_tokens (user_id, token_type);
-create index one_time_tokens_token_hash on auth.one_time_tokens (token_hash);
-create index one_time_tokens_relates_to on auth.one_time_tokens (relates_to);
 
 create table auth.flow_state (
   id uuid primary key default gen_random_uuid(),
@@ -216,12 +200,33 @@ create table auth.flow_state (
   client_state jsonb,
   used_at timestamptz
 );
-comment on table auth.flow_state is 'Sign-ins that are under way in another place: a provider''s page, a mail.';
+comment on table auth.flow_state is 'Sign-ins that continue elsewhere: on a provider''s page, or by an emailed link.';
 comment on column auth.flow_state.auth_code is 'SHA-256 of the code, hexadecimal.';
-comment on column auth.flow_state.client_state is 'What the service needs when the person comes back: nonce, verifier.';
+comment on column auth.flow_state.client_state is 'Values needed when the user returns: nonce, verifier.';
 alter table auth.flow_state enable row level security;
 create index flow_state_created_at on auth.flow_state (created_at desc);
 create index flow_state_user_id on auth.flow_state (user_id, authentication_method);
+
+create table auth.one_time_tokens (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  token_type auth.one_time_token_type not null,
+  token_hash text not null,
+  relates_to text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  flow_state_id uuid references auth.flow_state (id) on delete set null,
+  constraint one_time_tokens_token_hash_check check (token_hash <> '')
+);
+comment on table auth.one_time_tokens is
+  'Unused codes and links. Requesting one leaves earlier ones valid: a stranger may have requested it, and the owner opens the older email.';
+comment on column auth.one_time_tokens.token_hash is 'SHA-224 of address and code; starts with `pkce_` in a PKCE flow.';
+comment on column auth.one_time_tokens.flow_state_id is 'The PKCE flow that the link ends; null without PKCE.';
+alter table auth.one_time_tokens enable row level security;
+create index one_time_tokens_user_id on auth.one_time_tokens (user_id, token_type, created_at desc);
+create index one_time_tokens_token_hash on auth.one_time_tokens (token_hash);
+create index one_time_tokens_relates_to on auth.one_time_tokens (relates_to);
+create index one_time_tokens_flow_state_id on auth.one_time_tokens (flow_state_id);
 
 create table auth.sso_providers (
   id uuid primary key default gen_random_uuid(),
@@ -275,7 +280,7 @@ create table auth.saml_assertions_seen (
   assertion_id text primary key,
   expires_at timestamptz not null
 );
-comment on table auth.saml_assertions_seen is 'Assertions that were accepted once and are still valid: none is accepted twice.';
+comment on table auth.saml_assertions_seen is 'Accepted assertions that are still valid: each is accepted once.';
 alter table auth.saml_assertions_seen enable row level security;
 
 create table auth.webauthn_credentials (
@@ -314,7 +319,7 @@ create table auth.web3_messages_seen (
   message_hash text primary key,
   expires_at timestamptz not null
 );
-comment on table auth.web3_messages_seen is 'Signed messages that were accepted and are still valid: none is accepted twice.';
+comment on table auth.web3_messages_seen is 'Accepted signed messages that are still valid: each is accepted once.';
 alter table auth.web3_messages_seen enable row level security;
 
 create table auth.audit_log_entries (
@@ -324,11 +329,11 @@ create table auth.audit_log_entries (
   created_at timestamptz not null default now(),
   ip_address varchar(64) not null default ''
 );
-comment on table auth.audit_log_entries is 'Who did what to which account.';
+comment on table auth.audit_log_entries is 'Changes of accounts: actor, action, account.';
 alter table auth.audit_log_entries enable row level security;
 create index audit_log_entries_created_at on auth.audit_log_entries (created_at desc);
 
--- Losing the counters in a crash lets nobody in.
+-- Unlogged: losing the counters in a crash grants no access.
 create unlogged table auth.rate_limits (
   name text not null,
   subject text not null,
@@ -337,7 +342,8 @@ create unlogged table auth.rate_limits (
   used integer not null,
   primary key (name, subject)
 );
-comment on table auth.rate_limits is 'How often something was asked for: by network address, by mail address, by phone.';
+comment on table auth.rate_limits is
+  'Requests within a window, by IP address, email address or phone. Wrong codes count per address and network.';
 alter table auth.rate_limits enable row level security;
 create index rate_limits_window_end on auth.rate_limits (window_end);
 
@@ -355,29 +361,26 @@ begin atomic
   delete from auth.webauthn_challenges where expires_at < pg_catalog.now();
   delete from auth.sessions where not_after < pg_catalog.now() - keep;
 end;
-comment on function auth.prune(interval) is 'Deletes what has run out, some of it only after the time given.';
+comment on function auth.prune(interval) is 'Deletes expired rows, some of them only after `keep`.';
 revoke execute on function auth.prune(interval) from public;
 
+-- Policies call these functions for each row. Without search_path they are inlined into their caller's plan.
 create function auth.jwt() returns jsonb
 language sql stable
-set search_path = ''
 return coalesce(nullif(pg_catalog.current_setting('request.jwt.claims', true), ''), '{}')::jsonb;
 comment on function auth.jwt() is 'The verified claims of the request.';
 
 create function auth.uid() returns uuid
 language sql stable
-set search_path = ''
 return nullif(auth.jwt() ->> 'sub', '')::uuid;
 comment on function auth.uid() is 'The signed-in user of the request, or null.';
 
 create function auth.role() returns text
 language sql stable
-set search_path = ''
 return auth.jwt() ->> 'role';
 
 create function auth.email() returns text
 language sql stable
-set search_path = ''
 return auth.jwt() ->> 'email';
 
 grant execute on function auth.jwt(), auth.uid(), auth.role(), auth.email() to anon, authenticated, service_role;

@@ -1,11 +1,12 @@
--- The roles a request may take, and what new tables and functions grant them by default: the same as on a hosted
--- project, so that a migration which forgets to revoke something is caught here too.
+-- Replaces: 0011_inline_auth_functions
+-- Roles of requests, and their default privileges on new tables and functions: as on a hosted project, so that a migration
+-- that forgets to revoke a privilege fails here, too.
 
 do $$
 declare
   wanted text;
 begin
-  -- Roles belong to the whole cluster: another database of it may have made them, or be making them right now.
+  -- Roles belong to the cluster: another database may have created them, or may be creating them concurrently.
   foreach wanted in array array['anon', 'authenticated', 'service_role', 'authenticator'] loop
     begin
       if not exists (select from pg_catalog.pg_roles where rolname = wanted) then
@@ -22,7 +23,7 @@ end
 $$;
 
 grant anon, authenticated, service_role to authenticator;
--- The connecting role takes these roles on for each request; a superuser may anyway.
+-- The connecting role switches to one of these roles for each request.
 grant anon, authenticated, service_role to current_user;
 
 create schema if not exists extensions;

@@ -1,5 +1,6 @@
--- Object storage as applications of a hosted project see it: buckets, objects, and the functions policies use. The
--- content is in files that only `version` names, so renaming an object touches its row alone.
+-- Replaces: 0011_inline_auth_functions
+-- Object storage with the names of a hosted project: buckets, objects, and functions for policies. Content is stored in files
+-- named by `version`, so that renaming an object changes only its row.
 
 create schema storage;
 grant usage on schema storage to anon, authenticated, service_role;
@@ -20,8 +21,8 @@ create table storage.buckets (
   constraint buckets_name_length check (char_length(name) between 1 and 100),
   constraint buckets_type_check check (type = 'STANDARD')
 );
-comment on table storage.buckets is 'Where objects are kept, and what is taken there.';
-comment on column storage.buckets.owner_id is 'The sub claim of whoever made it; null under the secret key.';
+comment on table storage.buckets is 'Containers of objects, with their limits.';
+comment on column storage.buckets.owner_id is 'The sub claim of its creator; null with the secret key.';
 alter table storage.buckets enable row level security;
 grant all on storage.buckets to anon, authenticated, service_role;
 
@@ -42,8 +43,8 @@ create table storage.objects (
   is_delete_marker boolean not null default false,
   is_versioned boolean not null default false
 );
-comment on table storage.objects is 'What is kept in buckets. Who may do what with it, its policies say; without one nobody may.';
-comment on column storage.objects.version is 'Names the file with the content, which never changes.';
+comment on table storage.objects is 'Objects in buckets. Without a policy, access is denied.';
+comment on column storage.objects.version is 'Name of the file with the content, which never changes.';
 alter table storage.objects enable row level security;
 grant all on storage.objects to anon, authenticated, service_role;
 create unique index bucketid_objname on storage.objects (bucket_id, name collate "C");
@@ -54,7 +55,7 @@ create table storage.installations (
   id uuid primary key default gen_random_uuid()
 );
 comment on table storage.installations is
-  'One row: the folder that the files of this database are in, so that no database takes another one''s files for waste.';
+  'One row that identifies the folder with the files of this database, so that no other database deletes them as unused.';
 alter table storage.installations enable row level security;
 insert into storage.installations default values;
 
@@ -79,7 +80,7 @@ as $$
 begin
   if coalesce(pg_catalog.current_setting('storage.allow_delete_query', true), '') <> 'true' then
     raise exception 'Direct deletion from storage tables is not allowed. Use the Storage API instead.'
-      using errcode = '42501', hint = 'A row that is deleted alone leaves its file behind.';
+      using errcode = '42501', hint = 'Deleting only the row leaves its file behind.';
   end if;
   return null;
 end
@@ -93,7 +94,7 @@ create function storage.foldername(name text) returns text[]
 language sql immutable
 set search_path = ''
 return (pg_catalog.string_to_array(name, '/'))[1 : pg_catalog.cardinality(pg_catalog.string_to_array(name, '/')) - 1];
-comment on function storage.foldername(text) is 'The folders an object is in, outermost first.';
+comment on function storage.foldername(text) is 'The folders of an object, outermost first.';
 
 create function storage.filename(name text) returns text
 language sql immutable
@@ -105,13 +106,13 @@ create function storage.extension(name text) returns text
 language sql immutable
 set search_path = ''
 return pg_catalog.reverse(pg_catalog.split_part(pg_catalog.reverse(storage.filename(name)), '.', 1));
-comment on function storage.extension(text) is 'What follows the last dot of an object''s file name.';
+comment on function storage.extension(text) is 'The part of a file name after its last dot.';
 
 create function storage.operation() returns text
 language sql stable
 set search_path = ''
 return pg_catalog.current_setting('storage.operation', true);
-comment on function storage.operation() is 'What the service is about to do, such as storage.object.upload; for use in policies.';
+comment on function storage.operation() is 'The operation of the request, such as storage.object.upload, for policies.';
 
 create function storage.allow_any_operation(expected_operations text[]) returns boolean
 language sql stable
@@ -137,7 +138,7 @@ begin
 end
 $$;
 comment on function storage.can_insert_object(text, text, uuid, jsonb) is
-  'Always raises: PT200 when the insert would be let through, else what forbids it.';
+  'Always raises: PT200 if policies allow the insert, otherwise the error of the insert.';
 
 create function storage.get_size_by_bucket() returns table (size bigint, bucket_id text)
 language sql stable
@@ -152,7 +153,7 @@ create function storage.like_start(start text) returns text
 language sql immutable
 set search_path = ''
 return pg_catalog.regexp_replace(start, '([%_\\])', '\\\1', 'g') operator(pg_catalog.||) '%';
-comment on function storage.like_start(text) is 'The pattern of texts that start with this one.';
+comment on function storage.like_start(text) is 'LIKE pattern for texts with this prefix.';
 
 create function storage.search(
   prefix text,
@@ -275,7 +276,7 @@ begin
 end
 $$;
 comment on function storage.search_v2(text, text, integer, integer, text, text, text, text) is
-  'The next files and folders (names ending in a slash) after a place in the order; level 0 gives every file, no folders.';
+  'The next files and folders (names that end with a slash) after a position in the order. Level 0 returns every file and no folders.';
 
 grant execute on function
   storage.foldername(text),

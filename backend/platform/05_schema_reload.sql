@@ -1,5 +1,5 @@
--- Whoever keeps a picture of the schema is told when it changes, without the author of the change having to say so: the
--- table API of a hosted project reloads after any DDL, too.
+-- Replaces: 0011_inline_auth_functions
+-- Notifies processes that cache the schema after every DDL statement, as on a hosted project.
 
 create function platform.announce_schema_change() returns event_trigger
 language plpgsql
@@ -21,7 +21,7 @@ begin
 end
 $$;
 comment on function platform.announce_schema_change() is
-  'Tells listeners of pgrst that the schema changed: once in a transaction, at its commit.';
+  'Notifies listeners of pgrst once per transaction that the schema changed.';
 
 do $$
 begin
@@ -39,6 +39,6 @@ begin
   create event trigger announce_schema_drop on sql_drop
     execute function platform.announce_schema_change();
 exception when insufficient_privilege then
-  raise notice 'schema changes need "notify pgrst, ''reload schema''": the connecting role may not make event triggers';
+  raise notice 'schema changes need "notify pgrst, ''reload schema''": the connecting role may not create event triggers';
 end
 $$;
