@@ -308,8 +308,8 @@ declare
   answer jsonb;
 begin
   select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
-  from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
-  join private.order_keys as k on k.access_key = asked.access_key
+  from (select distinct left(requested.access_key, 64) as access_key from unnest(access_keys[1:20]) as requested (access_key)) as known
+  join private.order_keys as k on k.access_key = known.access_key
   join public.orders as o on o.id = k.order_id;
   -- Valid keys are not counted, as in track_order.
   if answer is null and not private.count_call('order_lookups') then

@@ -192,7 +192,7 @@ begin
   end if;
   if not private.may_prompt_phone(payer, paid_order) then
     return private.refusal_answer('PT429',
-      'This phone had many payment prompts today that nobody paid. Please pay from another phone, or contact us',
+      'This phone had many unpaid payment prompts today. Please pay from another phone, or contact us',
       'too_many_unanswered_prompts', '');
   end if;
 
@@ -364,7 +364,7 @@ begin
     ) as widest_network
     from public.payments as p
     where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
-  ), asked as materialized (
+  ), network_queries as materialized (
     select w.widest_network, (
       select sum(p.query_count)
       from private.order_networks as k
@@ -378,10 +378,10 @@ begin
     select p.id
     from waiting as w
     join public.payments as p on p.id = w.id
-    left join asked as a on a.widest_network = w.widest_network
+    left join network_queries as n on n.widest_network = w.widest_network
     where p.status = 'processing'
     -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
-    order by p.purpose = 'test', coalesce(a.queries, 0), w.next_query_at
+    order by p.purpose = 'test', coalesce(n.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most
     -- An attempt that is being settled needs no query.
     for update of p skip locked

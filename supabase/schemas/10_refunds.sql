@@ -346,7 +346,7 @@ begin
   if approved.status <> 'requested' then
     perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif approved.requested_by = member then
-    perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
+    perform private.refuse(403, 'second_member_needed', 'You requested this refund, so a colleague must approve it');
   end if;
   update public.refunds as r
   set status = 'approved', approved_by = member, approved_by_email = private.email_of(member), updated_at = now()

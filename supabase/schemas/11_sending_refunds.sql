@@ -116,7 +116,7 @@ begin
     return private.complete_refund(closed.id, private.check_refund_receipt(close_unknown_refund.refund_receipt));
   end if;
   if closed.sent_at > now() - interval '30 minutes' then
-    perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
+    perform private.refuse(409, 'refund_too_fresh', 'M-PESA may still be working on it. Please wait until half an hour has passed');
   end if;
   update public.refunds as r
   set status = 'failed', next_check_at = null, updated_at = now(),
@@ -185,7 +185,7 @@ begin
     update public.refunds as r
     set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
         result_description = case
-          when r.status = 'sending' then 'The shop was interrupted while it asked M-PESA'
+          when r.status = 'sending' then 'The shop was interrupted while it sent the request to M-PESA'
           else r.result_description
         end,
         check_count = r.check_count + 1,

@@ -169,7 +169,7 @@ begin
     update private.prompt_pause as paused set probe_at = now() where true;
   elsif must_wait then
     perform private.refuse(409, 'prompts_paused',
-      'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
+      'M-PESA prompts do not work right now. Your order is saved: please try again in a few minutes');
   end if;
 end
 $$;

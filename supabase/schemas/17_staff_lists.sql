@@ -10,7 +10,7 @@ create function private.short_search_rows() returns integer
 language sql immutable
 return 5000;
 comment on function private.short_search_rows is
-  'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';
+  'Number of newest rows that are searched if every part of the search has fewer than three letters, because trigram indexes do not contain shorter parts.';
 
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
@@ -94,11 +94,11 @@ comment on type private.list_filters is 'Filters of a staff list: of orders or d
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
 create function private.list_conditions(
-  given private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
+  filters private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
 )
 language plpgsql stable set search_path = '' as $$
 declare
-  is_orders constant boolean := given.list = 'orders';
+  is_orders constant boolean := filters.list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
   -- As in the indexes by words.
   folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
@@ -111,54 +111,54 @@ declare
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
     select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
-  rider_name constant text := lower(trim(left(given.rider, 120)));
-  asked record;
+  rider_name constant text := lower(trim(left(filters.rider, 120)));
+  typed record;
   indexed text[] := '{}';
   checked text[] := '{}';
   pattern text;
   in_order text[] := '{}';
   anywhere text[] := '{}';
 begin
-  asked := private.read_list_search(given.search);
+  typed := private.read_list_search(filters.search);
   is_broad := true;
 
-  if given.from_day is not null then
-    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.from_day);
+  if filters.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.from_day);
   end if;
-  if given.until_day is not null then
-    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, given.until_day);
+  if filters.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.until_day);
   end if;
 
   if is_orders then
     indexed := indexed || case
-      when given.status is null then null
+      when filters.status is null then null
       -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
-      when given.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
-      when given.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', given.status)
-      else format('o.status = %L', given.status)
+      when filters.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when filters.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', filters.status)
+      else format('o.status = %L', filters.status)
     end;
-    indexed := indexed || case given.payment
+    indexed := indexed || case filters.payment
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
       -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
       when 'needs_review' then null
       when 'refund_due' then null
-      else case when given.payment is not null then 'false' end
+      else case when filters.payment is not null then 'false' end
     end;
-    indexed := indexed || case given.due
+    indexed := indexed || case filters.due
       when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
       when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
         (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
       ) < now() - private.delivery_promise()$sql$
-      else case when given.due is not null then 'false' end
+      else case when filters.due is not null then 'false' end
     end;
   else
-    indexed := indexed || case when given.status is not null then format('d.delivery_status = %L', given.status) end;
-    indexed := indexed || case given.due
+    indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
+    indexed := indexed || case filters.due
       when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
         and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
-      else case when given.due is not null then 'false' end
+      else case when filters.due is not null then 'false' end
     end;
   end if;
 
@@ -173,22 +173,22 @@ begin
       indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
     end if;
   end if;
-  if cardinality(asked.order_ids) > 0 then
-    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
-    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+  if cardinality(typed.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', typed.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', typed.order_ids);
     is_broad := false;
-  elsif asked.words is not null then
+  elsif typed.words is not null then
     checked := checked || format($sql$(%1$s || E'\n' || coalesce((
       select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
-      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
-      case when asked.digits is not null then
-        format(' or %s like %L', order_text, asked.digits)
-        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, typed.words,
+      case when typed.digits is not null then
+        format(' or %s like %L', order_text, typed.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
       end
     );
     -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
     -- three letters are not in trigram indexes.
-    foreach pattern in array asked.words loop
+    foreach pattern in array typed.words loop
       if pattern ~ '[[:alnum:]]{3}' then
         if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
           anywhere := anywhere || pattern;
@@ -201,7 +201,7 @@ begin
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
         (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
-        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+        || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
       when cardinality(anywhere) > 0 then (
         select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
           || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
@@ -209,15 +209,15 @@ begin
             format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
           || ')', ' intersect ')
         from unnest(anywhere) as p (pattern))
-      when asked.digits is not null then format(
+      when typed.digits is not null then format(
         '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
          union select o.id from public.orders as o where %s like %L',
-        case when is_orders then 'o.id' else 'd.order_id' end, given.list, own,
-        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
-    end || case when asked.digits is not null and not is_orders then
-      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
+        case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
+    end || case when typed.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
   end if;
-  if is_orders and given.payment = 'needs_review' then
+  if is_orders and filters.payment = 'needs_review' then
     -- Money that came too late or in part, or that M-PESA reports in another amount.
     checked := checked || is_review_due;
     candidates := $sql$
@@ -226,7 +226,7 @@ begin
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
     is_broad := false;
   end if;
-  if is_orders and given.payment = 'refund_due' then
+  if is_orders and filters.payment = 'refund_due' then
     checked := checked || is_refund_due;
     candidates := $sql$
       select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
@@ -239,7 +239,7 @@ begin
 end
 $$;
 comment on function private.list_conditions is
-  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_broad: whether the newest rows are scanned first.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
@@ -276,11 +276,11 @@ begin
 end
 $$;
 comment on function private.walk_list is
-  'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
+  'The first rows that meet the conditions among the newest `nearby` rows of a staff list, and whether the list has no other matches.';
 
 create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
 language sql immutable set search_path = '' as $$
-  -- The limits keep the planner from reading every row for the few that are asked for here.
+  -- The limits keep the planner from reading every row for a few ids.
   select format(
     'with candidates as materialized (%1$s)
      select %2$s.id, %2$s.created_at
@@ -295,31 +295,31 @@ language sql immutable set search_path = '' as $$
 $$;
 
 create function private.find_in_list(
-  given private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
+  filters private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
-  asked record;
+  conditions record;
   found_ids uuid[];
   is_whole_list boolean := false;
   nearby integer;
 begin
-  asked := private.list_conditions(given);
-  if asked.is_broad then
-    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+  conditions := private.list_conditions(filters);
+  if conditions.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is soon complete; rarer matches come from the candidates.
     foreach nearby in array case
-      when asked.by_row is null then array[most]
-      when asked.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      when conditions.by_row is null then array[most]
+      when conditions.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
       else array[10 * most, 40 * most]
     end loop
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-      from private.walk_list(given.list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      from private.walk_list(filters.list, conditions.by_index, conditions.by_row, before_created_at, before_id, most, nearby) as w;
       exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
-        or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
+        or (conditions.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
     end loop;
   end if;
-  if asked.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+  if conditions.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
       'with found as materialized (%s)
        select array_agg(newest.id)
@@ -327,7 +327,7 @@ begin
          select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
          order by f.created_at desc, f.id desc limit $3
        ) as newest',
-      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
     ) into found_ids using before_created_at, before_id, most;
   end if;
   return found_ids;
@@ -354,24 +354,24 @@ begin
 end
 $$;
 
-create function private.count_in_list(given private.list_filters) returns integer
+create function private.count_in_list(filters private.list_filters) returns integer
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
-  asked record;
+  conditions record;
   count integer;
 begin
-  asked := private.list_conditions(given);
-  if given.list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+  conditions := private.list_conditions(filters);
+  if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
     select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
-  elsif asked.by_row is null then
-    count := private.count_along_index(given.list, asked.by_index);
-  elsif asked.candidates is null then
+  elsif conditions.by_row is null then
+    count := private.count_along_index(filters.list, conditions.by_index);
+  elsif conditions.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
-    from private.walk_list(given.list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
+    from private.walk_list(filters.list, conditions.by_index, conditions.by_row, null, null, 1001, private.short_search_rows()) as w;
   else
     execute format(
       'select count(*) from (select from (%s) as found limit 1001) as bounded',
-      private.rows_of_candidates(given.list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
     ) into count;
   end if;
   return count;

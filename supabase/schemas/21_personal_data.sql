@@ -67,31 +67,31 @@ comment on function public.forget_old_rows is
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
-  asked public.orders;
+  unsettled public.orders;
 begin
-  select * into asked from public.orders as o where o.id = unsettled_money_reason.order_id;
+  select * into unsettled from public.orders as o where o.id = unsettled_money_reason.order_id;
   return case
-    when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
-    when asked.payment_status = 'needs_review' then 'Its payment needs review'
+    when unsettled.payment_status = 'unpaid' and unsettled.status <> 'cancelled' then 'It waits for its payment'
+    when unsettled.payment_status = 'needs_review' then 'Its payment needs review'
     when exists (
-      select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
+      select from public.payments as p where p.order_id = unsettled.id and p.status in ('initiating', 'processing', 'review')
     ) then 'A payment is being checked'
     -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
     when exists (
       select from public.payments as p
-      where p.order_id = asked.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
+      where p.order_id = unsettled.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
     ) then 'M-PESA may still report a payment'
     when exists (
       select from public.payments as p
-      where p.order_id = asked.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+      where p.order_id = unsettled.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
     ) or exists (
       select from public.payments as p
       join public.refunds as r on r.payment_id = p.id
-      where p.order_id = asked.id and r.status not in ('completed', 'failed', 'withdrawn')
+      where p.order_id = unsettled.id and r.status not in ('completed', 'failed', 'withdrawn')
     ) then 'Money is on its way back'
     when exists (
       select from public.mpesa_transactions as t
-      where t.order_id = asked.id and t.payment_id is null and t.resolution is null
+      where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
     ) then 'Money under its number needs review'
   end;
 end

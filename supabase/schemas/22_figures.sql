@@ -42,7 +42,7 @@ language sql stable set search_path = '' as $$
     when exists (select from public.products as p where page = '/shop/' || p.slug) then page
     else 'other'
   end
-  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
+  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as visited;
 $$;
 comment on function private.counted_page is
   'The page under which a view is counted: a storefront page; ''other'' for unknown paths; null for staff screens.';
@@ -164,7 +164,7 @@ language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
-    perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
+    perform private.refuse(429, 'too_many_backups', 'A backup was just requested. Please wait a few minutes');
   end if;
   perform pg_catalog.pg_notify('backup_requests', '');
 end
