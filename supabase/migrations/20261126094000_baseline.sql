@@ -1,8 +1,8 @@
--- Replaces: 20261123014652_shop_pages_and_daily_totals
+-- Replaces: 20261126093235_plain_words
 -- The database as described by supabase/schemas, and the rows of a new shop at the end.
 
 -- schemas/01_rules.sql
--- Shared rules: refusing a request, and reading phones, emails, names and days.
+-- Shared rules: refusing a request, reading phones, emails, names and days; people; limits of calls.
 -- The schemas apply in the order of their names; functions may call what a later file creates.
 set check_function_bodies = off;
 
@@ -11,6 +11,7 @@ alter default privileges in schema public revoke all on tables from anon, authen
 alter default privileges in schema public revoke all on sequences from anon, authenticated;
 alter default privileges in schema public revoke execute on functions from anon, authenticated;
 alter default privileges revoke execute on functions from public;
+-- Grants say what staff may do with a table and which columns they may write; one policy per table says that only staff may.
 
 create schema private;
 
@@ -80,11 +81,8 @@ comment on function private.has_control_characters is
 create function private.refusal_answer(code text, message text, details text, hint text) returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
-  perform set_config('response.status', substr(refusal_answer.code, 3), true);
-  return jsonb_build_object(
-    'code', refusal_answer.code, 'message', refusal_answer.message, 'details', refusal_answer.details,
-    'hint', refusal_answer.hint
-  );
+  perform set_config('response.status', substr(code, 3), true);
+  return jsonb_build_object('code', code, 'message', message, 'details', details, 'hint', hint);
 end
 $$;
 comment on function private.refusal_answer is
@@ -112,17 +110,19 @@ $$;
 comment on function private.is_email is
   'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
+-- A function with a body of `return` is read when it is created, so it needs no search_path; without one it becomes part of its
+-- caller's plan.
 create function private.is_whole_shillings(cents bigint) returns boolean
-language sql immutable set search_path = ''
+language sql immutable
 return cents >= 100 and cents % 100 = 0;
 comment on function private.is_whole_shillings is 'Whether M-PESA can charge or refund an amount: whole shillings, at least one.';
 
 create function private.nairobi_day(moment timestamptz) returns date
-language sql immutable set search_path = ''
+language sql immutable
 return (moment at time zone 'Africa/Nairobi')::date;
+comment on function private.nairobi_day is 'The day in Nairobi at a moment.';
 
--- schemas/02_people.sql
--- People: who is staff, and who sends the current request.
+-- People: staff accounts, and the identity of the current request
 
 create table public.admin_profiles (
   user_id uuid primary key references auth.users (id) on delete cascade,
@@ -139,7 +139,7 @@ create policy "people read their own profile" on public.admin_profiles
 create function public.is_admin() returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  return exists (
+  return (select auth.uid()) is not null and exists (
     select from public.admin_profiles as profile
     join auth.users as account on account.id = profile.user_id
     where profile.user_id = (select auth.uid()) and profile.is_active
@@ -176,15 +176,6 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
 
-create function private.caller_address() returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return (private.caller_networks())[1];
-end
-$$;
-comment on function private.caller_address is
-  'The narrowest network of the caller: the IPv4 address or the IPv6 /64. Null for calls of the shop itself.';
-
 -- For security definer functions that act for staff.
 create function private.expect_staff() returns void
 language plpgsql stable set search_path = '' as $$
@@ -207,12 +198,14 @@ end
 $$;
 comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
 
--- Who may call these functions
-grant execute on function public.is_admin to authenticated, service_role;
-grant execute on function public.list_own_sessions to authenticated;
+create function private.email_of(user_id uuid) returns text
+language sql stable strict set search_path = '' as $$
+  select u.email from auth.users as u where u.id = user_id;
+$$;
+comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
 
--- schemas/03_limits.sql
--- Limits: calls per network of the caller and time window (docs/decisions/limits.md).
+-- Limits: calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits, at the
+-- end of the baseline migration.
 
 create unlogged table private.rate_limits (
   bucket text not null,
@@ -255,8 +248,10 @@ $$;
 comment on function private.count_hit is
   'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
 
+-- Plans of functions do not depend on statistics, which a new table lacks: scans of whole tables are switched off. PostgreSQL
+-- prices such a scan at 1e10 where no index can replace it, and would compile the statement, which takes 0.2 s: so jit is off, too.
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   return coalesce((
     select known.hits
@@ -266,6 +261,7 @@ begin
   ), 0);
 end
 $$;
+comment on function private.hits_so_far is 'Number of hits in the current window, without counting one.';
 
 create table private.storefront_tokens (
   token_hash text primary key,
@@ -357,23 +353,27 @@ $$;
 comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
+create function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
+      >= rule.allowed * private.allowance_factor(caller.network)
+  );
+end
+$$;
+
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   rule private.limits;
 begin
   select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
-  return not exists (
-    select from unnest(private.caller_networks()) as caller (network)
-    join private.rate_limits as known
-      on known.bucket = rule.name
-      and known.subject = rtrim(caller.network || ' ' || is_within_limit.subject)
-      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
-    where known.hits >= rule.allowed * private.allowance_factor(caller.network)
-  );
+  return private.is_within_limit(rule, private.caller_networks(), is_within_limit.subject);
 end
 $$;
-comment on function private.is_within_limit is
+comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
 create function private.count_call(limit_name text, subject text default '') returns boolean
@@ -381,19 +381,20 @@ language plpgsql volatile set search_path = '' as $$
 #variable_conflict use_column
 declare
   rule private.limits;
+  networks text[] := private.caller_networks();
   started timestamptz;
   is_within boolean;
 begin
+  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
   -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
-  if not private.is_within_limit(count_call.limit_name, count_call.subject) then
+  if not private.is_within_limit(rule, networks, count_call.subject) then
     return false;
   end if;
-  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
   started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
   with counted as (
     insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
     select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
-    from unnest(private.caller_networks()) with ordinality as caller (network, level)
+    from unnest(networks) with ordinality as caller (network, level)
     -- Concurrent calls lock their common counters in the same order.
     order by caller.level
     on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
@@ -407,20 +408,15 @@ $$;
 comment on function private.count_call is
   'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
 
-create function private.delete_old_limits() returns void
-language plpgsql volatile set search_path = '' as $$
-begin
-  delete from private.rate_limits as known where known.window_end < now();
-  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
-end
-$$;
-comment on function private.delete_old_limits is 'Deletes counters whose window ended, and networks of old orders.';
-
--- Who may call these functions
+-- Execution rights
+grant execute on function public.is_admin to authenticated, service_role;
+grant execute on function public.list_own_sessions to authenticated;
 grant execute on function public.register_storefront to service_role;
 
--- schemas/04_settings.sql
--- Settings and texts of the shop that staff edit.
+-- schemas/02_settings_and_catalogue.sql
+-- What staff edit: settings and texts of the shop, categories (flavours) and products. Prices are in cents.
+
+-- Settings and texts
 
 create table public.store_settings (
   id boolean primary key default true,
@@ -561,26 +557,10 @@ end
 $$;
 comment on function public.staff_settings is 'For staff: all settings, also those that visitors may not read.';
 
-create function private.check_support_email(email text) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if not private.is_email(check_support_email.email) then
-    raise exception using
-      errcode = 'check_violation',
-      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
-      constraint = 'the support address is an e-mail address';
-  end if;
-end
-$$;
-
 create trigger shop_texts_before_change before update on public.shop_texts
   for each row execute function private.before_text_change();
 
--- Who may call these functions
-grant execute on function public.staff_settings to authenticated, service_role;
-
--- schemas/05_catalogue.sql
--- Catalogue: categories (flavours) and products. Prices are in cents.
+-- Catalogue
 
 create table public.categories (
   id uuid primary key default gen_random_uuid(),
@@ -596,10 +576,8 @@ alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
 grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
 create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
-create policy "staff read every category" on public.categories for select to authenticated using ((select public.is_admin()));
-create policy "staff add categories" on public.categories for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit categories" on public.categories
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every category" on public.categories
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create unique index "category names are unique in any case" on public.categories (lower(name));
 
 create table public.products (
@@ -643,19 +621,21 @@ comment on column public.products.previous_price is 'In cents: price before the 
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
-  insert (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position),
-  update (name, slug, tagline, description, price, image_url, category, brand, stock_quantity, is_active, home_section, home_position, updated_at),
+  insert (
+    name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
+    home_position
+  ),
+  update (
+    name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
+    home_position, updated_at
+  ),
   delete on public.products to authenticated;
-grant insert (previous_price), update (previous_price) on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
-create policy "staff read every product" on public.products for select to authenticated using ((select public.is_admin()));
-create policy "staff add products" on public.products for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit products" on public.products
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-create policy "staff delete products" on public.products for delete to authenticated using ((select public.is_admin()));
+create policy "staff read and edit every product" on public.products
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category);
--- The orders of the shop page; those by brand and by flavour serve its filters too.
+-- Sort orders of the shop page. Those by brand and by flavour serve its filters, too.
 create index products_shown_newest_first on public.products (created_at desc, id) where is_active;
 create index products_shown_by_price on public.products (price, created_at desc, id) where is_active;
 create index products_shown_by_brand on public.products (lower(brand), brand, created_at desc, id) where is_active;
@@ -668,16 +648,12 @@ create table private.catalogue_counts (
   products integer not null,
   primary key (category, brand)
 );
-
 comment on table private.catalogue_counts is
   'How many active products each pair of flavour and brand has, empty for none. Changes with them, so that no page reads the catalogue to count it.';
-
 alter table private.catalogue_counts enable row level security;
 
 create function private.count_active_products(old public.products, new public.products) returns void
-language plpgsql
-set search_path = ''
-as $$
+language plpgsql set search_path = '' as $$
 declare
   change record;
 begin
@@ -725,10 +701,11 @@ comment on function public.product_and_related is
 create function public.home_products(newest integer default 6) returns setof public.products
 language plpgsql stable rows 50
 set search_path = ''
--- Looks up a few products by index, whatever the statistics say.
+-- Finds a few products by index, with any statistics.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 begin
   return query
@@ -761,7 +738,7 @@ comment on function public.home_products is
 create function private.shop_page_ids(brand text, category text, sort text, first integer, most integer) returns uuid[]
 language plpgsql stable
 set search_path = ''
--- Walks along the index of the sort and stops, whatever the statistics say.
+-- Scans the index of the sort and stops early, with any statistics.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -812,12 +789,14 @@ declare
   of_category text := left(shop_page.category, 200);
   before integer := (least(greatest(coalesce(shop_page.page, 1), 1), 1000) - 1) * page_size;
   is_whole boolean := (select count(*) from (select from public.products as p where p.is_active limit page_size + 1) as few) <= page_size;
+  terms private.search_terms;
   found_ids uuid[];
   shown_ids uuid[];
   matching integer;
 begin
   if wanted <> '' then
-    found_ids := array(select s.id from public.search_products(wanted, most_found) as s);
+    terms := private.read_search(wanted);
+    found_ids := private.found_products(terms, most_found);
   end if;
   if is_whole then
     shown_ids := private.shop_page_ids(null, null, null, 0, page_size);
@@ -874,37 +853,25 @@ begin
       from unnest(found_ids) with ordinality as f (id, place)
       join public.products as p on p.id = f.id
     ) end,
-    'correction', case when wanted <> '' then public.correct_search(wanted) end
+    'correction', case when wanted <> '' then private.better_search(terms) end
   );
 end
 $$;
 comment on function public.shop_page(text, text, text, text, integer) is
   'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. count: products that match; may_be_more: the search has reached its 250 best matches.';
-grant execute on function public.shop_page(text, text, text, text, integer) to anon, authenticated, service_role;
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
-create policy "staff upload product images" on storage.objects
-  for insert to authenticated with check (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
-create policy "staff replace product images" on storage.objects
-  for update to authenticated
-  using (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  )
-  with check (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
-create policy "staff delete product images" on storage.objects
-  for delete to authenticated using (
-    bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin())
-  );
+create policy "staff edit product images" on storage.objects for all to authenticated
+  using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()))
+  with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
 
--- Who may call these functions
-grant execute on function public.product_and_related, public.home_products to anon, authenticated, service_role;
+-- Execution rights
+grant execute on function public.product_and_related, public.home_products, public.shop_page
+  to anon, authenticated, service_role;
+grant execute on function public.staff_settings to authenticated, service_role;
 
--- schemas/06_product_search.sql
+-- schemas/03_product_search.sql
 -- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md).
 
 -- Words
@@ -939,13 +906,10 @@ comment on column public.search_synonyms.means is
 comment on column public.search_synonyms.stem is 'Stem of the word, so that juice and juices are one entry.';
 alter table public.search_synonyms enable row level security;
 grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
-create policy "staff read the synonyms" on public.search_synonyms for select to authenticated using ((select public.is_admin()));
-create policy "staff add synonyms" on public.search_synonyms for insert to authenticated with check ((select public.is_admin()));
-create policy "staff edit synonyms" on public.search_synonyms
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
-create policy "staff remove synonyms" on public.search_synonyms for delete to authenticated using ((select public.is_admin()));
+create policy "staff read and edit the synonyms" on public.search_synonyms
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
--- What is searched
+-- Search index
 create table private.searchable_products (
   product_id uuid primary key references public.products (id) on delete cascade,
   name text not null,
@@ -957,7 +921,7 @@ comment on table private.searchable_products is
 comment on column private.searchable_products.name is 'The folded name.';
 alter table private.searchable_products enable row level security;
 
--- No list of pending entries: nothing would clear it on the embedded database, and every search would read it.
+-- Without fastupdate: on the embedded database nothing would flush the pending list, and every search would read it.
 create index searchable_products_by_word on private.searchable_products using gin (words) with (fastupdate = off);
 create index searchable_products_by_word_of_name on private.searchable_products
   using gin (to_tsvector('private.catalogue', name)) with (fastupdate = off);
@@ -978,12 +942,12 @@ create function private.fold_text(written text) returns text
 language sql immutable set search_path = '' as $$
   select trim(regexp_replace(
     regexp_replace(
-      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes.
-      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f''’]', '', 'g'),
+      -- Accents are their own characters after NFKD: the first range removes them, with apostrophes and the variants of emoji.
+      regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f\ufe0f''’]', '', 'g'),
       -- A size is one word: 500 ml is 500ml.
       '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
     ),
-    '[^a-z0-9\u0080-\uffff]+', ' ', 'g'
+    '[^a-z0-9\u0080-\U0010ffff]+', ' ', 'g'
   ));
 $$;
 comment on function private.fold_text is
@@ -1103,16 +1067,19 @@ begin
 end
 $$;
 
+create type private.search_terms as (
+  folded text,
+  all_words tsquery,
+  exact_words tsquery,
+  any_words tsquery,
+  correction text,
+  is_misspelt boolean
+);
+comment on type private.search_terms is
+  'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+
 -- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
-create function private.read_search(
-  search text,
-  out folded text,
-  out all_words tsquery,
-  out exact_words tsquery,
-  out any_words tsquery,
-  out correction text,
-  out is_misspelt boolean
-)
+create function private.read_search(search text) returns private.search_terms
 language plpgsql stable
 set search_path = ''
 -- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
@@ -1126,6 +1093,11 @@ set jit = off
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
+  folded text := private.fold_text(left(search, 100));
+  all_words tsquery;
+  exact_words tsquery;
+  any_words tsquery;
+  is_misspelt boolean := false;
   words text[];
   word_index integer := 1;
   word_count integer;
@@ -1141,12 +1113,16 @@ declare
   -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
   max_similar integer;
   corrected_count integer := 0;
+  price constant text := '\m(\d+ ?(bob|kshs?|kes|shillings?)|(bob|kshs?|kes) ?\d+)\M ?';
 begin
-  folded := private.fold_text(left(search, 100));
+  -- A price matches every drink: "500 bob" is no size.
+  if folded ~ price then
+    folded := trim(regexp_replace(folded, price, '', 'g'));
+    exact_words := '';
+  end if;
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
-  is_misspelt := false;
   while word_index <= coalesce(cardinality(words), 0) loop
     -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
     word_count := least(3, cardinality(words) - word_index + 1);
@@ -1226,7 +1202,7 @@ begin
           from compared as n
           where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
         )
-        select array_agg(n.word order by not n.is_name, extensions.similarity(n.word, typed) desc, n.word) into others
+        select array_agg(n.word order by not n.is_name, right(n.word, 1) <> right(typed, 1), extensions.similarity(n.word, typed) desc, n.word) into others
         from nearest as n
         where n.edits = n.fewest;
         best := others[1];
@@ -1278,11 +1254,10 @@ begin
     end if;
     word_index := word_index + word_count;
   end loop;
-  correction := array_to_string(corrected, ' ');
+  return (folded, all_words, exact_words, any_words, array_to_string(corrected, ' '), is_misspelt)::private.search_terms;
 end
 $$;
-comment on function private.read_search is
-  'Parses a search. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+comment on function private.read_search is 'Parses a search.';
 
 create function private.ranked_products(candidates tid[], folded text, exact_words tsquery, any_words tsquery, most integer)
 returns uuid[]
@@ -1304,39 +1279,33 @@ $$;
 comment on function private.ranked_products is
   'The best of some searchable products: exact name, names that start with the search, then by rank of the words, then the newest.';
 
-create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
-language plpgsql stable security definer rows 50
+create function private.found_products(terms private.search_terms, most integer) returns uuid[]
+language plpgsql stable
 set search_path = ''
 set enable_seqscan = off
 set jit = off
--- Finds a few products by id: without statistics the planner would scan the table to join them.
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
-  most integer := least(greatest(coalesce(search_products.page_size, 50), 1), 1000);
   -- At most this many matches are ranked; of more, the newest.
   compared integer := greatest(most, 250);
-  asked record;
   candidates tid[];
   by_word tid[];
   found_ids uuid[] := '{}';
 begin
-  asked := private.read_search(coalesce(search_products.search, ''));
-  if asked.exact_words is not null then
+  if terms.exact_words is not null then
     by_word := array(
       select s.ctid from private.searchable_products as s
-      where s.words @@ coalesce(asked.all_words, asked.exact_words)
+      where s.words @@ coalesce(terms.all_words, terms.exact_words)
       limit compared
     );
     candidates := by_word;
     -- There may be more: those named so, and the newest.
     if cardinality(by_word) = compared then
       candidates := candidates || array(
-        select s.ctid from private.searchable_products as s where s.name ~>=~ asked.folded and s.name ~<~ (asked.folded || E'\uffff') limit compared
+        select s.ctid from private.searchable_products as s where s.name ~>=~ terms.folded and s.name ~<~ (terms.folded || E'\uffff') limit compared
       ) || array(
         select s.ctid from private.searchable_products as s
-        where to_tsvector('private.catalogue', s.name) @@ coalesce(asked.all_words, asked.exact_words)
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(terms.all_words, terms.exact_words)
         limit compared
       ) || array(
         select n.ctid
@@ -1345,18 +1314,18 @@ begin
           order by s.created_at desc, s.product_id
           limit 2 * compared
         ) as n
-        where n.words @@ coalesce(asked.all_words, asked.exact_words)
+        where n.words @@ coalesce(terms.all_words, terms.exact_words)
       );
     end if;
-    found_ids := private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most);
+    found_ids := private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most);
     -- Some of the words, where hardly any product matches all of them.
-    if asked.all_words <> asked.any_words and cardinality(found_ids) < least(most, 3) then
+    if terms.all_words <> terms.any_words and cardinality(found_ids) < least(most, 3) then
       candidates := array(
-        select s.ctid from private.searchable_products as s where s.words @@ asked.any_words limit compared
+        select s.ctid from private.searchable_products as s where s.words @@ terms.any_words limit compared
       );
       found_ids := (array(
         select f.id
-        from unnest(found_ids || private.ranked_products(candidates, asked.folded, asked.exact_words, asked.any_words, most))
+        from unnest(found_ids || private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most))
           with ordinality as f (id, place)
         group by f.id
         order by min(f.place)
@@ -1364,7 +1333,7 @@ begin
     end if;
   end if;
   -- No word narrows the search: every drink, newest first.
-  if asked.all_words is null and (asked.exact_words is not null or trim(coalesce(search_products.search, '')) = '') then
+  if terms.all_words is null and (terms.exact_words is not null or terms.folded is null) then
     found_ids := found_ids || array(
       select s.product_id from private.searchable_products as s
       where s.product_id <> all (found_ids)
@@ -1372,6 +1341,25 @@ begin
       limit most - cardinality(found_ids)
     );
   end if;
+  return found_ids;
+end
+$$;
+comment on function private.found_products is
+  'Ids of the active products that match a search, best first. Without a text: the newest.';
+
+create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
+language plpgsql stable security definer rows 50
+set search_path = ''
+set enable_seqscan = off
+-- Finds a few products by id: without statistics the planner would scan the table to join them.
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  terms private.search_terms := private.read_search(nullif(trim(search_products.search), ''));
+  found_ids uuid[] := private.found_products(terms, least(greatest(coalesce(search_products.page_size, 50), 1), 1000));
+begin
   return query
     select p.*
     from unnest(found_ids) with ordinality as f (id, place)
@@ -1382,41 +1370,44 @@ $$;
 comment on function public.search_products is
   'Active products that match a search, best first: in name, flavour, brand, tagline and description, with synonyms, word beginnings and typing errors. A blank search returns the newest. Reads 100 characters and 10 words; returns 1 to 1000 rows.';
 
-create function public.correct_search(search text) returns text
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+create function private.better_search(terms private.search_terms) returns text
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
-  asked record;
-  corrected record;
-  found_asked integer;
+  corrected private.search_terms;
+  found_count integer;
   found_corrected integer;
 begin
-  asked := private.read_search(coalesce(correct_search.search, ''));
-  if coalesce(asked.correction, '') in ('', asked.folded) then
+  if coalesce(terms.correction, '') in ('', terms.folded) then
     return null;
   end if;
-  corrected := private.read_search(asked.correction);
+  corrected := private.read_search(terms.correction);
   select count(*) into found_corrected
   from (select from private.searchable_products as s where s.words @@ corrected.all_words limit 250) as s;
-  if not asked.is_misspelt then
-    select count(*) into found_asked
-    from (select from private.searchable_products as s where s.words @@ asked.all_words limit 250) as s;
+  if not terms.is_misspelt then
+    select count(*) into found_count
+    from (select from private.searchable_products as s where s.words @@ terms.all_words limit 250) as s;
   end if;
-  if found_corrected > coalesce(found_asked, 0) or (asked.is_misspelt and corrected.all_words is null) then
-    return asked.correction;
+  if found_corrected > coalesce(found_count, 0) or (terms.is_misspelt and corrected.all_words is null) then
+    return terms.correction;
   end if;
   return null;
 end
+$$;
+comment on function private.better_search is 'The search with typing errors corrected, if that finds more; else null.';
+
+create function public.correct_search(search text) returns text
+language sql stable security definer set search_path = '' as $$
+  select private.better_search(private.read_search(correct_search.search));
 $$;
 comment on function public.correct_search is 'The search with typing errors corrected, if that finds more; else null.';
 
 create trigger search_synonyms_before_change before insert or update on public.search_synonyms
   for each row execute function private.fold_synonym();
 
--- Who may call these functions
-grant execute on function public.search_products, public.correct_search
-  to anon, authenticated, service_role;
+-- Execution rights
+grant execute on function public.search_products, public.correct_search to anon, authenticated, service_role;
 
--- schemas/07_orders.sql
+-- schemas/04_orders.sql
 -- Orders, their items, and placing an order. Amounts are in cents.
 
 create table public.orders (
@@ -1454,7 +1445,7 @@ create table public.orders (
   constraint "an order status is known"
     check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
   constraint "a payment status is known"
-    check (payment_status in ('unpaid', 'paid', 'needs_decision', 'refunded')),
+    check (payment_status in ('unpaid', 'paid', 'needs_review', 'refunded')),
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
   constraint "an order expires by its limit" check (expires_at <= expiry_limit),
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
@@ -1482,13 +1473,12 @@ comment on column public.orders.accepted_terms is
 alter table public.orders enable row level security;
 grant select, update (status, updated_at) on public.orders to authenticated;
 grant select (id) on public.orders to anon;
-create policy "staff read every order" on public.orders for select to authenticated using ((select public.is_admin()));
-create policy "staff set the order status" on public.orders
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every order" on public.orders
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_of_a_status_newest_first on public.orders (status, created_at desc, id desc);
-create index orders_to_decide on public.orders (created_at desc)
-  where payment_status = 'needs_decision' or (payment_status = 'paid' and status = 'cancelled');
+create index orders_to_resolve on public.orders (created_at desc)
+  where payment_status = 'needs_review' or (payment_status = 'paid' and status = 'cancelled');
 create index orders_by_expiry on public.orders (expires_at) where payment_status = 'unpaid' and status = 'pending';
 create index orders_by_end_of_hold on public.orders (reserved_until) where payment_status = 'unpaid' and status = 'pending';
 create index orders_cancelled_with_units on public.orders (id)
@@ -1498,6 +1488,8 @@ create index orders_to_reduce on public.orders (created_at)
   where status = 'cancelled' and payment_status = 'unpaid' and anonymised_at is null;
 create index orders_to_anonymise on public.orders (erasure_requested_at)
   where erasure_requested_at is not null and anonymised_at is null;
+-- The words of an order are many: they are added to the index for about thirty orders at once. Searches read those that wait, up to
+-- 64 kB, which takes less than a millisecond.
 create index orders_by_words on public.orders using gin (
   translate(
     lower(
@@ -1506,7 +1498,7 @@ create index orders_by_words on public.orders using gin (
     ),
     'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
   ) extensions.gin_trgm_ops
-) with (fastupdate = off);
+) with (gin_pending_list_limit = 64);
 -- One partial index for each filter of the staff lists, in the order of the lists.
 create index orders_open on public.orders (created_at desc, id desc)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
@@ -1532,7 +1524,7 @@ create index order_items_by_order on public.order_items (order_id);
 create index order_items_by_product on public.order_items (product_id);
 create index order_items_by_words on public.order_items using gin (
   translate(lower(product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') extensions.gin_trgm_ops
-) with (fastupdate = off);
+) with (gin_pending_list_limit = 64);
 
 create table private.order_keys (
   idempotency_key uuid primary key,
@@ -1547,9 +1539,9 @@ create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
 
 create function private.draw_tracking_number() returns text
-language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
-  prefix text := 'JJ-' || to_char(now() at time zone 'Africa/Nairobi', 'YYYYMMDD') || '-';
+  prefix text := 'JJ-' || to_char(private.nairobi_day(now()), 'YYYYMMDD') || '-';
   lowest integer;
   number text;
 begin
@@ -1588,6 +1580,7 @@ begin
   );
 end
 $$;
+comment on function private.placed_order is 'The response of place_order.';
 
 create function public.count_product_orders(product_id uuid) returns table (orders bigint, unpaid bigint)
 language sql stable set search_path = '' as $$
@@ -1617,25 +1610,23 @@ declare
   notes text;
 begin
   -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
-  if octet_length(read_order_details.customer_name) > 4000 then
+  if octet_length(customer_name) > 4000 then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
-  elsif octet_length(read_order_details.customer_email) > 4000 then
+  elsif octet_length(customer_email) > 4000 then
     perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif greatest(
-    octet_length(read_order_details.delivery_location), octet_length(read_order_details.building), octet_length(read_order_details.unit)
-  ) > 4000 then
+  elsif greatest(octet_length(delivery_location), octet_length(building), octet_length(unit)) > 4000 then
     perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
-  elsif octet_length(read_order_details.delivery_notes) > 4000 then
+  elsif octet_length(delivery_notes) > 4000 then
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
   end if;
-  name := trim(read_order_details.customer_name);
-  email := trim(read_order_details.customer_email);
-  phone := private.normalised_phone(read_order_details.customer_phone);
-  location := trim(read_order_details.delivery_location);
-  building_name := nullif(trim(read_order_details.building), '');
-  unit_name := nullif(trim(read_order_details.unit), '');
+  name := trim(customer_name);
+  email := trim(customer_email);
+  phone := private.normalised_phone(customer_phone);
+  location := trim(delivery_location);
+  building_name := nullif(trim(building), '');
+  unit_name := nullif(trim(unit), '');
   -- Line feeds stay; other control characters become spaces.
-  notes := nullif(trim(regexp_replace(read_order_details.delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+  notes := nullif(trim(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
 
   -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
   if name is null or char_length(name) < 2 or private.has_control_characters(name) then
@@ -1664,6 +1655,30 @@ end
 $$;
 comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
 
+create function private.total_of_offer(product public.products, quantity integer, delivery_fee integer, expected_total integer)
+returns integer
+language plpgsql stable set search_path = '' as $$
+declare
+  total bigint := product.price::bigint * total_of_offer.quantity + total_of_offer.delivery_fee;
+begin
+  if product.id is null then
+    perform private.refuse(404, 'product_unavailable', 'This product is not available');
+  elsif product.stock_quantity = 0 then
+    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+  elsif product.stock_quantity < total_of_offer.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
+  elsif total > 2000000000 then
+    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
+  elsif total_of_offer.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+  return total;
+end
+$$;
+comment on function private.total_of_offer is
+  'Price of the units and the delivery fee, in cents. Refuses an order whose product (null: not for sale), stock or total is not what its customer saw.';
+
 create function public.place_order(
   idempotency_key uuid,
   product_id uuid,
@@ -1684,6 +1699,9 @@ set search_path = ''
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+-- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
+set plan_cache_mode = force_generic_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -1694,7 +1712,7 @@ declare
   earlier private.order_keys;
   settings public.store_settings;
   product public.products;
-  total bigint;
+  total integer;
   refusal jsonb;
   new_order public.orders;
   number text;
@@ -1747,29 +1765,11 @@ begin
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings.unpaid_orders_per_phone);
 
-  select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
-  if not found then
-    perform private.refuse(404, 'product_unavailable', 'This product is not available');
-  elsif product.stock_quantity = 0 then
-    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
-  elsif product.stock_quantity < place_order.quantity then
-    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
-  end if;
-
-  total := product.price::bigint * place_order.quantity + settings.delivery_fee;
-  if total > 2000000000 then
-    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
-  elsif place_order.expected_total is distinct from total then
-    perform private.refuse(409, 'total_changed',
-      'The price has changed since you opened this page. Please check the new total', total::text);
-  end if;
-
+  select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
+  total := private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
   is_held := private.may_hold_units(
     networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
   );
-  if is_held then
-    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
-  end if;
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
     number := private.draw_tracking_number();
@@ -1789,12 +1789,25 @@ begin
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
-    exit when found;
+    continue when not found;
+    -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
+    -- changed what is left.
+    select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
+    perform private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+    exit when not is_held or private.may_hold_units(
+      networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+    );
+    is_held := false;
+    delete from public.orders as o where o.id = new_order.id;
+    new_order := null;
   end loop;
   if new_order.id is null then
     perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
   end if;
 
+  if is_held then
+    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
+  end if;
   insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
   values (new_order.id, product.id, product.name, place_order.quantity, product.price);
   insert into private.order_networks (order_id, network, product_id, taken)
@@ -1818,14 +1831,13 @@ end
 $$;
 comment on function public.place_order is
   'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
-revoke execute on function public.place_order from public;
 
--- Who may call these functions
-grant execute on function public.count_product_orders to authenticated, service_role;
+-- Execution rights
 grant execute on function public.place_order to anon, authenticated, service_role;
+grant execute on function public.count_product_orders to authenticated, service_role;
 
--- schemas/08_reservations.sql
--- Reservations: the units that unpaid orders hold, and when they end (docs/decisions/unpaid-orders.md).
+-- schemas/05_reservations.sql
+-- Reservations: the units that unpaid orders hold, and their expiry (docs/decisions/unpaid-orders.md).
 
 create table private.held_units (
   product_id uuid primary key references public.products (id) on delete cascade,
@@ -1853,7 +1865,7 @@ create index order_networks_by_product on private.order_networks (network, produ
 create index order_networks_of_open_orders on private.order_networks (network) where is_open;
 
 create function private.return_units(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -1866,6 +1878,7 @@ begin
   where i.order_id = return_units.order_id and p.id = i.product_id;
 end
 $$;
+comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
 
 create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer
@@ -1876,6 +1889,7 @@ set enable_mergejoin = off
 -- The partial indexes return due orders in order.
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
   due uuid[];
@@ -1947,7 +1961,7 @@ comment on function public.expire_reservations is
   'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns boolean
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p
@@ -1989,8 +2003,8 @@ begin
     or (new.payment_status = 'unpaid' and new.reserved_until is null)
   then
     if not private.take_units(new.id) then
-      perform private.refuse(409, 'units_sold_meanwhile',
-        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+      perform private.refuse(409, 'units_sold',
+        'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
     end if;
     new.units_returned_at := null;
   end if;
@@ -2011,6 +2025,7 @@ set search_path = ''
 -- Starts from the few attempts under review, not from all orders in order of id.
 set enable_sort = on
 set enable_bitmapscan = on
+set jit = off
 as $$
 declare
   reviewed record;
@@ -2051,7 +2066,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
   is_held boolean := new.id is not null
@@ -2111,7 +2126,7 @@ end
 $$;
 
 create function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
 declare
   waiting record;
@@ -2147,7 +2162,7 @@ comment on function private.refuse_too_many_unpaid_orders is
 
 create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
 returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 begin
   return not exists (
@@ -2169,7 +2184,7 @@ comment on function private.is_within_unit_allowance is
 
 create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
 returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   held bigint;
@@ -2188,7 +2203,7 @@ comment on function private.may_hold_units is
   'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
   prompt_time constant interval := '5 minutes';
   waiting public.orders;
@@ -2273,7 +2288,7 @@ create trigger order_items_after_insert after insert on public.order_items
   execute function private.after_order_item_insert();
 
 create function private.reduce_abandoned_orders() returns void
-language plpgsql set search_path = '' set enable_seqscan = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (
@@ -2303,14 +2318,14 @@ $$;
 comment on function private.reduce_abandoned_orders is
   'Reduces cancelled orders whose payments all failed, or that had none, to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.expire_reservations to service_role;
 
--- schemas/09_order_access.sql
--- Order access: what a tracking number, an access key or digits of the phone show of an order (docs/decisions/what-a-tracking-number-shows.md).
+-- schemas/06_order_access.sql
+-- Order access: the data shown for a tracking number, an access key or digits of the phone (docs/decisions/what-a-tracking-number-shows.md).
 
 create function private.shown_status(status text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case status when 'shipped' then 'out_for_delivery' else status end;
 comment on function private.shown_status is 'The order status that the storefront shows.';
 
@@ -2378,27 +2393,22 @@ $$;
 comment on function public.order_receipt is
   'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
 
-create function private.notify_followers_of_order(order_id uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.notify_order_followers(o) from public.orders as o where o.id = notify_followers_of_order.order_id;
-end
-$$;
-
-create function private.notify_order_followers(changed public.orders) returns void
+create function private.notify_order_followers(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Anyone may join the second channel: no personal data, and no order id, which allows paying.
   perform realtime.send(
     jsonb_build_object(
-      'id', channel.id, 'tracking_number', changed.tracking_number, 'status', private.shown_status(changed.status),
-      'payment_status', changed.payment_status, 'updated_at', changed.updated_at
+      'id', channel.id, 'tracking_number', o.tracking_number, 'status', private.shown_status(o.status),
+      'payment_status', o.payment_status, 'updated_at', o.updated_at
     ),
     'UPDATE',
     'order-' || channel.id,
     false
   )
-  from (values (changed.id), (changed.live_handle)) as channel (id);
+  from public.orders as o
+  cross join lateral (values (o.id), (o.live_handle)) as channel (id)
+  where o.id = notify_order_followers.order_id;
 end
 $$;
 comment on function private.notify_order_followers is
@@ -2407,7 +2417,7 @@ comment on function private.notify_order_followers is
 create function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  number_of_caller text := private.caller_address() || ' ' || count_order_lookup.tracking_number;
+  number_of_caller text := (private.caller_networks())[1] || ' ' || count_order_lookup.tracking_number;
 begin
   if not private.count_call('order_lookups') then
     return false;
@@ -2436,6 +2446,7 @@ declare
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
   needs_whole_phone boolean;
+  networks text[];
 begin
   select * into found_order from public.orders as o where o.tracking_number = wanted;
   is_open := exists (
@@ -2450,6 +2461,9 @@ begin
     -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path, so that the
     -- response does not distinguish them.
     perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    -- The widest network contains the others. Always after the order, so that two guesses never wait for each other.
+    networks := private.caller_networks();
+    perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
     if not private.is_within_limit('order_digits', wanted) then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
         'too_many_guesses', '');
@@ -2540,7 +2554,6 @@ declare
   answer jsonb;
   doubt text;
   cancelled record;
-  cents bigint;
 begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
@@ -2561,7 +2574,7 @@ begin
     if doubt is not null then
       answer := answer || jsonb_build_object('payment_check', doubt);
     end if;
-  elsif described.payment_status in ('paid', 'needs_decision') and exists (
+  elsif described.payment_status in ('paid', 'needs_review') and exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
     where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')
@@ -2586,50 +2599,41 @@ begin
     return answer;
   end if;
 
-  if described.payment_status = 'unpaid' then
-    if described.status = 'pending' then
-      answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
-    end if;
-  else
-    select sum(p.charge_cents) into cents
+  if described.payment_status = 'unpaid' and described.status = 'pending' then
+    answer := answer || jsonb_build_object('reserved_until', described.reserved_until, 'expires_at', described.expires_at);
+  elsif described.payment_status <> 'unpaid' then
+    select answer || jsonb_strip_nulls(jsonb_build_object(
+      'paid_cents', sum(p.charge_cents) filter (where not p.needs_refund),
+      'refunded_cents', sum(p.charge_cents) filter (where not p.needs_refund and p.refunded_at is not null),
+      'surplus_cents', sum(p.charge_cents) filter (where p.needs_refund and p.refunded_at is null)
+    )) into answer
     from public.payments as p
-    where p.order_id = described.id and p.status = 'completed' and not p.needs_refund;
-    if cents > 0 then
-      answer := answer || jsonb_build_object('paid_cents', cents);
-    end if;
-    select sum(p.charge_cents) into cents
-    from public.payments as p
-    where p.order_id = described.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null;
-    if cents > 0 then
-      answer := answer || jsonb_build_object('surplus_cents', cents);
-    end if;
+    where p.order_id = described.id and p.status = 'completed';
   end if;
   -- Partial payments under the order's number: shown only with proof, because anyone can send one.
-  select sum(t.received_cents) into cents
-  from public.mpesa_transactions as t
-  where t.order_id = described.id and t.payment_id is null and t.resolution is null;
-  if cents > 0 then
-    answer := answer || jsonb_build_object('part_paid_cents', cents);
-  end if;
-  return answer;
+  return answer || jsonb_strip_nulls(jsonb_build_object('part_paid_cents', (
+    select sum(t.received_cents) from public.mpesa_transactions as t
+    where t.order_id = described.id and t.payment_id is null and t.resolution is null
+  )));
 end
 $$;
 comment on function private.order_facts is
-  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
+  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer
 set search_path = ''
 -- Without statistics the embedded database would scan all keys.
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
   answer jsonb;
 begin
   select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
-  from (select distinct left(given.access_key, 64) as access_key from unnest(access_keys[1:20]) as given (access_key)) as asked
-  join private.order_keys as k on k.access_key = asked.access_key
+  from (select distinct left(requested.access_key, 64) as access_key from unnest(access_keys[1:20]) as requested (access_key)) as known
+  join private.order_keys as k on k.access_key = known.access_key
   join public.orders as o on o.id = k.order_id;
   -- Valid keys are not counted, as in track_order.
   if answer is null and not private.count_call('order_lookups') then
@@ -2641,12 +2645,12 @@ $$;
 comment on function public.orders_by_access_key is
   'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
   to anon, authenticated, service_role;
 
--- schemas/10_payments.sql
--- Payments: attempts to collect an order's money, and their start (docs/decisions/payments.md). Amounts are in cents.
+-- schemas/07_payments.sql
+-- Payments: attempts to collect an order's money, their prompts and queries (docs/decisions/payments.md). Amounts are in cents.
 
 create table public.payments (
   id uuid primary key default gen_random_uuid(),
@@ -2745,7 +2749,7 @@ end
 $$;
 
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   unanswered constant integer := 20;
 begin
@@ -2803,7 +2807,7 @@ begin
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
       paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_decision' and p.charge_cents = paid_order.charge_cents)
+      or (paid_order.payment_status = 'needs_review' and p.charge_cents = paid_order.charge_cents)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -2811,8 +2815,8 @@ begin
   if found then
     return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
   end if;
-  if paid_order.payment_status = 'needs_decision' then
-    perform private.refuse(409, 'payment_to_decide',
+  if paid_order.payment_status = 'needs_review' then
+    perform private.refuse(409, 'payment_needs_review',
       'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
   elsif paid_order.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');
@@ -2840,7 +2844,7 @@ begin
   end if;
   if not private.may_prompt_phone(payer, paid_order) then
     return private.refusal_answer('PT429',
-      'This phone had many payment prompts today that nobody paid. Please pay from another phone, or contact us',
+      'This phone had many unpaid payment prompts today. Please pay from another phone, or contact us',
       'too_many_unanswered_prompts', '');
   end if;
 
@@ -2885,10 +2889,7 @@ begin
     perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
   end if;
   insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)
-  values (
-    'test', payer, 100, begin_payment_test.requested_by,
-    (select u.email from auth.users as u where u.id = begin_payment_test.requested_by)
-  )
+  values ('test', payer, 100, begin_payment_test.requested_by, private.email_of(begin_payment_test.requested_by))
   returning * into test;
   insert into private.payment_secrets (payment_id, callback_secret) values (test.id, begin_payment_test.callback_secret);
   return test;
@@ -2896,10 +2897,165 @@ end
 $$;
 comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
 
--- Who may call these functions
-grant execute on function public.begin_payment, public.begin_payment_test to service_role;
+-- Prompts: their responses, and leasing status queries
 
--- schemas/11_settlement.sql
+create function public.record_push(
+  payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
+  refusal_code text default null, refusal_description text default null
+) returns public.payments
+language plpgsql security definer set search_path = '' as $$
+declare
+  attempt public.payments;
+begin
+  -- Locked before the message is stored: its foreign key takes a weaker lock, which two concurrent calls could not upgrade.
+  perform from public.payments as p where p.id = record_push.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  insert into public.payment_messages (payment_id, source, body, outcome)
+  values (
+    record_push.payment_id, 'push', record_push.body,
+    case
+      when record_push.checkout_request_id is not null then 'accepted'
+      when record_push.refusal_code is not null then 'refused'
+      else 'unknown'
+    end
+  );
+  -- A callback may arrive before the response to the push: what it settled stays settled.
+  update public.payments as p
+  set status = case
+        when p.status <> 'initiating' then p.status
+        when record_push.refusal_code is not null then 'failed'
+        else 'processing'
+      end,
+      result_code = case when p.status = 'initiating' then coalesce(record_push.refusal_code, p.result_code) else p.result_code end,
+      result_description = case
+        when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
+        else p.result_description
+      end,
+      merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
+      next_query_at = case
+        when p.status <> 'initiating' then p.next_query_at
+        when record_push.refusal_code is null then now() + interval '10 seconds'
+      end,
+      updated_at = now()
+  where p.id = record_push.payment_id
+  returning * into attempt;
+  return attempt;
+end
+$$;
+comment on function public.record_push is
+  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
+
+create function public.find_payment(reference text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  wanted text := left(find_payment.reference, 200);
+  own_id uuid := case
+    when wanted ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then wanted::uuid
+  end;
+  found_payment jsonb;
+begin
+  -- Clients have M-PESA's id, or only ours when the response with M-PESA's was lost.
+  select to_jsonb(p) || case
+    -- Money that is being refunded has not paid the order: staff contact the customer.
+    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
+    else '{}'
+  end::jsonb into found_payment
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.checkout_request_id = wanted or p.id = own_id
+  limit 1;
+  -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
+  if found_payment is null and not private.count_call('unknown_payments') then
+    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+      'too_many_lookups', '');
+  end if;
+  return found_payment;
+end
+$$;
+comment on function public.find_payment is
+  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
+
+create function public.find_payment_by_secret(callback_secret text) returns uuid
+language sql stable security definer set search_path = '' as $$
+  select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
+$$;
+comment on function public.find_payment_by_secret is 'The payment with this secret in its callback URL. Null: none.';
+
+-- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
+create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
+returns setof public.payments
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
+  -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports
+  -- no results after a day.
+  update public.payments as p
+  set status = 'unresolved', next_query_at = null, updated_at = now()
+  where p.status in ('initiating', 'processing')
+    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
+  if not exists (
+    select from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ) or private.count_hit(
+    'payment_queries', 'all',
+    interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
+  ) > 1 then
+    return;
+  end if;
+  return query
+  with waiting as materialized (
+    select p.id, p.next_query_at, (
+      select k.network from private.order_networks as k
+      where k.order_id = p.order_id
+      order by private.allowance_factor(k.network) desc
+      limit 1
+    ) as widest_network
+    from public.payments as p
+    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+  ), network_queries as materialized (
+    select w.widest_network, (
+      select sum(p.query_count)
+      from private.order_networks as k
+      join public.payments as p on p.order_id = k.order_id
+      where k.network = w.widest_network and p.created_at > now() - interval '15 minutes'
+    ) as queries
+    from waiting as w
+    where w.widest_network is not null
+    group by w.widest_network
+  ), due as (
+    select p.id
+    from waiting as w
+    join public.payments as p on p.id = w.id
+    left join network_queries as n on n.widest_network = w.widest_network
+    where p.status = 'processing'
+    -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
+    order by p.purpose = 'test', coalesce(n.queries, 0), w.next_query_at
+    limit lease_payment_queries.at_most
+    -- An attempt that is being settled needs no query.
+    for update of p skip locked
+  )
+  update public.payments as p
+  set query_count = p.query_count + 1,
+      -- A larger exponent would overflow the interval.
+      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
+      updated_at = now()
+  from due
+  where p.id = due.id
+  returning p.*;
+end
+$$;
+comment on function public.lease_payment_queries is
+  'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
+
+-- Execution rights
+grant execute on function public.begin_payment, public.begin_payment_test, public.record_push, public.find_payment,
+  public.find_payment_by_secret, public.lease_payment_queries to service_role;
+
+-- schemas/08_settlement.sql
 -- Settlement: deciding what a message means for a payment attempt, and applying it (docs/decisions/payments.md).
 
 create type private.payment_report as (
@@ -2936,8 +3092,7 @@ create function public.settle_payment(
 language plpgsql security definer set search_path = '' as $$
 declare
   report private.payment_report := (
-    settle_payment.source, settle_payment.result, settle_payment.result_code, settle_payment.result_description,
-    settle_payment.received_cents, settle_payment.receipt, settle_payment.merchant_request_id, settle_payment.checkout_request_id
+    source, result, result_code, result_description, received_cents, receipt, merchant_request_id, checkout_request_id
   );
   stored_message bigint;
   attempt public.payments;
@@ -3047,25 +3202,27 @@ begin
   end if;
   if needs_review then
     update public.orders as o
-    set payment_status = 'needs_decision', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    set payment_status = 'needs_review', payment_method = 'mpesa', reserved_until = null, updated_at = now()
     where o.id = paid_order.id;
-    return 'paid_needs_decision';
+    return 'paid_needs_review';
   end if;
   update public.orders as o
   set payment_status = 'paid', payment_method = 'mpesa',
       status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
       reserved_until = null, updated_at = now()
   where o.id = paid_order.id;
-  perform private.create_delivery(paid_order.id);
+  insert into public.deliveries (order_id) values (paid_order.id) on conflict do nothing;
   return 'paid';
 end
 $$;
+comment on function private.mark_order_paid is
+  'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, or too few units left. Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
 
 create function private.hold_paid_order(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
-  set payment_status = 'needs_decision', status = 'pending', updated_at = now()
+  set payment_status = 'needs_review', status = 'pending', updated_at = now()
   where o.id = hold_paid_order.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
   if not found then
     return false;
@@ -3134,16 +3291,14 @@ $$;
 comment on function private.decide_settlement is
   'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
 
-create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text)
-returns public.payments
+create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text) returns void
 language sql set search_path = '' as $$
   update public.payments as p
   set status = new_status, result_code = report.result_code, result_description = description,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
       updated_at = now()
-  where p.id = attempt_id
-  returning p.*;
+  where p.id = attempt_id;
 $$;
 comment on function private.fail_attempt is
   'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';
@@ -3180,7 +3335,7 @@ begin
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), updated_at = now()
   where p.id = attempt.id;
   if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
-    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_decision')
+    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_review')
   then
     -- The order needed review only for the amount that staff typed.
     perform private.mark_order_paid(attempt.order_id);
@@ -3256,7 +3411,7 @@ begin
     -- Money that is being refunded, or was refunded, pays nothing.
     when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
     when paid_order.payment_status = 'unpaid' then 'pays'
-    when paid_order.payment_status = 'needs_decision' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
+    when paid_order.payment_status = 'needs_review' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
     else 'extra'
   end;
   perform private.mark_attempt_completed(attempt.id, report, is_extra => purpose in ('extra', 'goes_back'));
@@ -3264,7 +3419,7 @@ begin
     when 'pays' then
       return private.mark_order_paid(paid_order.id);
     when 'part' then
-      return 'paid_needs_decision';
+      return 'paid_needs_review';
     when 'goes_back' then
       return 'goes_back';
     else
@@ -3283,7 +3438,7 @@ begin
 end
 $$;
 comment on function private.complete_attempt is
-  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_decision, paid_twice or goes_back; completed for a test. The caller has locked the order.';
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_review, paid_twice or goes_back; completed for a test. The caller has locked the order.';
 
 create function private.purpose_for_reviewed_order(attempt public.payments, source text, reviewed public.orders) returns text
 language plpgsql set search_path = '' as $$
@@ -3323,404 +3478,10 @@ $$;
 comment on function private.purpose_for_reviewed_order is
   'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or extra.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.settle_payment to service_role;
 
--- schemas/12_payment_prompts.sql
--- M-PESA prompts: recording their responses, and leasing status queries.
-
-create function public.record_push(
-  payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
-  refusal_code text default null, refusal_description text default null
-) returns public.payments
-language plpgsql security definer set search_path = '' as $$
-declare
-  attempt public.payments;
-begin
-  -- Locked before the message is stored: its foreign key takes a weaker lock, which two concurrent calls could not upgrade.
-  perform from public.payments as p where p.id = record_push.payment_id for update;
-  if not found then
-    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  end if;
-  insert into public.payment_messages (payment_id, source, body, outcome)
-  values (
-    record_push.payment_id, 'push', record_push.body,
-    case
-      when record_push.checkout_request_id is not null then 'accepted'
-      when record_push.refusal_code is not null then 'refused'
-      else 'unknown'
-    end
-  );
-  -- A callback may arrive before the response to the push: what it settled stays settled.
-  update public.payments as p
-  set status = case
-        when p.status <> 'initiating' then p.status
-        when record_push.refusal_code is not null then 'failed'
-        else 'processing'
-      end,
-      result_code = case when p.status = 'initiating' then coalesce(record_push.refusal_code, p.result_code) else p.result_code end,
-      result_description = case
-        when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
-        else p.result_description
-      end,
-      merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
-      next_query_at = case
-        when p.status <> 'initiating' then p.next_query_at
-        when record_push.refusal_code is null then now() + interval '10 seconds'
-      end,
-      updated_at = now()
-  where p.id = record_push.payment_id
-  returning * into attempt;
-  return attempt;
-end
-$$;
-comment on function public.record_push is
-  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
-
-create function public.find_payment(reference text) returns jsonb
-language plpgsql volatile security definer set search_path = '' as $$
-declare
-  wanted text := left(find_payment.reference, 200);
-  own_id uuid := case
-    when wanted ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then wanted::uuid
-  end;
-  found_payment jsonb;
-begin
-  -- Clients have M-PESA's id, or only ours when the response with M-PESA's was lost.
-  select to_jsonb(p) || case
-    -- Money that is being refunded has not paid the order: staff contact the customer.
-    when p.status = 'completed' and o.payment_status = 'unpaid' then '{"status": "review"}'
-    else '{}'
-  end::jsonb into found_payment
-  from public.payments as p
-  join public.orders as o on o.id = p.order_id
-  where p.checkout_request_id = wanted or p.id = own_id
-  limit 1;
-  -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
-  if found_payment is null and not private.count_call('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
-      'too_many_lookups', '');
-  end if;
-  return found_payment;
-end
-$$;
-comment on function public.find_payment is
-  'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
-
-create function public.find_payment_by_secret(callback_secret text) returns uuid
-language sql stable security definer set search_path = '' as $$
-  select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
-$$;
-
--- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
-create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
-returns setof public.payments
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(hashtext('lease_payment_queries'));
-  -- An attempt whose push had no response cannot be queried, and its callback arrives within 15 minutes or never. M-PESA reports
-  -- no results after a day.
-  update public.payments as p
-  set status = 'unresolved', next_query_at = null, updated_at = now()
-  where p.status in ('initiating', 'processing')
-    and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
-  -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
-  if not exists (
-    select from public.payments as p
-    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
-  ) or private.count_hit(
-    'payment_queries', 'all',
-    interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
-  ) > 1 then
-    return;
-  end if;
-  return query
-  with waiting as materialized (
-    select p.id, p.next_query_at, (
-      select k.network from private.order_networks as k
-      where k.order_id = p.order_id
-      order by private.allowance_factor(k.network) desc
-      limit 1
-    ) as widest_network
-    from public.payments as p
-    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
-  ), asked as materialized (
-    select w.widest_network, (
-      select sum(p.query_count)
-      from private.order_networks as k
-      join public.payments as p on p.order_id = k.order_id
-      where k.network = w.widest_network and p.created_at > now() - interval '15 minutes'
-    ) as queries
-    from waiting as w
-    where w.widest_network is not null
-    group by w.widest_network
-  ), due as (
-    select p.id
-    from waiting as w
-    join public.payments as p on p.id = w.id
-    left join asked as a on a.widest_network = w.widest_network
-    where p.status = 'processing'
-    -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
-    order by p.purpose = 'test', coalesce(a.queries, 0), w.next_query_at
-    limit lease_payment_queries.at_most
-    -- An attempt that is being settled needs no query.
-    for update of p skip locked
-  )
-  update public.payments as p
-  set query_count = p.query_count + 1,
-      -- A larger exponent would overflow the interval.
-      next_query_at = now() + least(interval '10 seconds' * power(1.5, least(p.query_count, 20)), interval '10 minutes'),
-      updated_at = now()
-  from due
-  where p.id = due.id
-  returning p.*;
-end
-$$;
-comment on function public.lease_payment_queries is
-  'Leases attempts to query now: at most at_most at once, and per_minute; first those of the networks with the fewest queries in the last 15 minutes. Each is due again at growing intervals until it is settled.';
-
--- Who may call these functions
-grant execute on function public.record_push, public.find_payment, public.find_payment_by_secret,
-  public.lease_payment_queries
-  to service_role;
-
--- schemas/13_till_payments.sql
--- Till payments: manual payments, confirmed by their receipt.
-
-create table private.till_secret (
-  id boolean primary key default true check (id),
-  secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
-  created_at timestamptz not null default now()
-);
-comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
-alter table private.till_secret enable row level security;
-
-create function public.confirm_till_payment(order_id uuid, receipt text, received_cents integer) returns public.settled_payment
-language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  code text := upper(regexp_replace(confirm_till_payment.receipt, '\s', '', 'g'));
-  member uuid := (select auth.uid());
-  confirmed_order public.orders;
-  known public.payments;
-  received integer := confirm_till_payment.received_cents;
-  settled public.settled_payment;
-begin
-  perform private.expect_staff();
-  perform private.check_till_receipt(code, received);
-  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
-  if not found then
-    perform private.refuse(404, 'order_not_found', 'This order does not exist');
-  end if;
-  perform pg_advisory_xact_lock(hashtext('settle ' || code));
-  select * into known from public.payments as p where p.receipt = code;
-  if known.order_id = confirmed_order.id then
-    update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
-    return ('already_completed', known)::public.settled_payment;
-  end if;
-  perform private.check_receipt_is_free(code, known.id is null);
-  received := private.reported_amount(code, received);
-  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-  -- Not an open attempt: the result of a prompt may still be expected.
-  values (confirmed_order.id, '', received, 'unresolved', 'till', member)
-  returning * into known;
-  perform set_config('private.is_typed_by_staff', 'yes', true);
-  settled := public.settle_payment(
-    payment_id => known.id,
-    source => 'till',
-    body => jsonb_build_object(
-      'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
-      'email', (select u.email from auth.users as u where u.id = member)
-    )::text,
-    result => 'succeeded',
-    received_cents => received,
-    receipt => code
-  );
-  perform set_config('private.is_typed_by_staff', '', true);
-  if settled.outcome = 'receipt_replayed' then
-    perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
-  end if;
-  return settled;
-end
-$$;
-comment on function public.confirm_till_payment is
-  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund.';
-
-create function public.store_confirmation(body text, source_address text default null) returns bigint
-language sql volatile security definer set search_path = '' as $$
-  insert into public.payment_messages (source, body, source_address)
-  values ('confirmation', store_confirmation.body, store_confirmation.source_address)
-  returning id;
-$$;
-comment on function public.store_confirmation is
-  'Stores a confirmation verbatim before it is processed. Returns its id for receive_mpesa_transaction.';
-
-create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
-language sql stable security definer set search_path = '' as $$
-  select m.id, m.body from public.payment_messages as m
-  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-  order by m.id
-  limit list_unprocessed_confirmations.at_most;
-$$;
-comment on function public.list_unprocessed_confirmations is
-  'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
-
-create function public.validate_till_payment(reference text, offered_cents integer) returns text
-language sql stable security definer set search_path = '' as $$
-  select case
-    when not s.refuses_unknown_payments then 'accepted'
-    when private.is_whole_shillings(validate_till_payment.offered_cents) is not true then 'amount'
-    when private.order_of_reference(validate_till_payment.reference) is null then 'reference'
-    when exists (
-      select from public.orders as o
-      where o.id = private.order_of_reference(validate_till_payment.reference)
-        and validate_till_payment.offered_cents <> o.charge_cents
-    ) then 'amount'
-    else 'accepted'
-  end
-  from public.store_settings as s;
-$$;
-comment on function public.validate_till_payment is
-  'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
-
-create function public.read_till_secret() returns text
-language plpgsql volatile security definer set search_path = '' as $$
-begin
-  insert into private.till_secret default values on conflict do nothing;
-  return (select t.secret from private.till_secret as t);
-end
-$$;
-comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
-
-create function private.check_till_receipt(receipt text, received_cents integer) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if receipt is null or receipt !~ '^[A-Z0-9]{10}$' then
-    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  elsif private.is_whole_shillings(received_cents) is not true then
-    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
-  end if;
-end
-$$;
-comment on function private.check_till_receipt is 'Refuses anything but an M-PESA receipt and whole shillings in cents.';
-
-create function private.reported_amount(receipt text, typed_cents integer) returns integer
-language sql stable set search_path = '' as $$
-  select coalesce((
-    select t.received_cents from public.mpesa_transactions as t
-    where t.receipt = reported_amount.receipt and private.is_whole_shillings(t.received_cents)
-      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
-  ), typed_cents);
-$$;
-comment on function private.reported_amount is 'The amount that M-PESA reported for a receipt, else the amount that staff typed.';
-
-create function private.check_receipt_is_free(receipt text, is_new boolean) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
-    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-  elsif is_new and exists (
-    select from public.refunds as r where r.receipt = check_receipt_is_free.receipt and r.status not in ('failed', 'withdrawn')
-  ) then
-    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
-  end if;
-end
-$$;
-comment on function private.check_receipt_is_free is
-  'Refuses the receipt of a payment test, and a new one whose money is being refunded.';
-
-create function public.correct_till_payment(
-  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
-) returns public.settled_payment
-language plpgsql security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  code text := upper(regexp_replace(correct_till_payment.receipt, '\s', '', 'g'));
-  member uuid := (select auth.uid());
-  paid_order public.orders;
-  known public.payments;
-  received integer := correct_till_payment.received_cents;
-begin
-  perform private.expect_staff();
-  perform private.check_till_receipt(code, received);
-  select o.* into paid_order from public.orders as o
-  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
-  for update;
-  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
-  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
-  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
-  if not found then
-    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
-    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
-  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
-    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
-  end if;
-  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
-    or private.is_being_refunded(known.id)
-    or exists (
-      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
-    )
-    or not (
-      paid_order.payment_status = 'needs_decision'
-      -- An order that was handed over keeps its status.
-      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
-    )
-  then
-    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
-  elsif code <> known.receipt then
-    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
-      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
-    end if;
-    perform private.check_receipt_is_free(code, true);
-    received := private.reported_amount(code, received);
-  end if;
-  if (code, received) = (known.receipt, known.charge_cents) then
-    return ('unchanged', known)::public.settled_payment;
-  end if;
-
-  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
-  where p.id = known.id;
-  -- Messages move with their receipt; their bodies stay as received.
-  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
-  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
-  values (
-    known.id, 'till',
-    jsonb_build_object(
-      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
-      'confirmed_by', member, 'email', (select u.email from auth.users as u where u.id = member)
-    )::text,
-    code, 'corrected'
-  );
-  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
-    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
-  ));
-  perform set_config('private.is_typed_by_staff', 'yes', true);
-  if paid_order.payment_status = 'needs_decision' and received = paid_order.charge_cents
-    and known.charge_cents <> paid_order.charge_cents then
-    perform private.mark_order_paid(paid_order.id);
-  elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
-    perform private.hold_paid_order(paid_order.id);
-  end if;
-  perform set_config('private.is_typed_by_staff', '', true);
-  perform private.withdraw_messages(paid_order.id);
-  perform private.match_receipts(paid_order.id);
-  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
-  select * into known from public.payments as p where p.id = known.id;
-  return (paid_order.payment_status, known)::public.settled_payment;
-end
-$$;
-comment on function public.correct_till_payment is
-  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
-
--- Who may call these functions
-grant execute on function public.confirm_till_payment, public.correct_till_payment to authenticated, service_role;
-grant execute on function public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
-  public.read_till_secret
-  to service_role;
-
--- schemas/14_transactions.sql
+-- schemas/09_transactions.sql
 -- Transactions: money that M-PESA reports without a prompt, matched to an attempt or an order, else resolved by staff.
 
 create table public.mpesa_transactions (
@@ -3805,15 +3566,18 @@ begin
 end
 $$;
 
-create function private.is_being_refunded(payment_id uuid) returns boolean
+create function private.is_being_refunded(payment_id uuid, receipt text default null) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (
-    select from public.refunds as r where r.payment_id = is_being_refunded.payment_id and r.status not in ('withdrawn', 'failed')
+    select from public.refunds as r
+    where (r.payment_id = is_being_refunded.payment_id or r.receipt = is_being_refunded.receipt)
+      and r.status not in ('withdrawn', 'failed')
   );
 end
 $$;
-comment on function private.is_being_refunded is 'Whether a refund of this payment was requested. Then its receipt is not moved.';
+comment on function private.is_being_refunded is
+  'Whether a refund of this payment, or of the money with this receipt, is requested or done. Then its receipt is not moved.';
 
 create function private.withdraw_unsent_transaction_refunds(receipt text) returns boolean
 language plpgsql set search_path = '' as $$
@@ -3822,10 +3586,7 @@ begin
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
   where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.transaction_receipt is not null
     and r.status in ('requested', 'approved') and r.tries = 0;
-  return not exists (
-    select from public.refunds as r
-    where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.status not in ('withdrawn', 'failed')
-  );
+  return not private.is_being_refunded(null, withdraw_unsent_transaction_refunds.receipt);
 end
 $$;
 comment on function private.withdraw_unsent_transaction_refunds is
@@ -3840,12 +3601,12 @@ begin
   select * into strict money from public.payments as p where p.id = correct_message_outcomes.payment_id;
   select m.id into completing_message
   from public.payment_messages as m
-  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back')
+  where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back')
   order by m.outcome = 'paid_twice', m.id
   limit 1;
   if money.status <> 'completed' then
     update public.payment_messages as m set outcome = 'presumed'
-    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+    where m.payment_id = money.id and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back');
   elsif completing_message is null then
     update public.payment_messages as m
     set outcome = case when money.needs_refund then 'paid_twice' else 'paid' end
@@ -3855,7 +3616,7 @@ begin
     );
   else
     update public.payment_messages as m set outcome = 'confirmed_by_hand'
-    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_decision', 'paid_twice', 'goes_back');
+    where m.payment_id = money.id and m.id <> completing_message and m.outcome in ('paid', 'paid_needs_review', 'paid_twice', 'goes_back');
   end if;
 end
 $$;
@@ -4005,12 +3766,9 @@ create function private.store_message_outcome(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if store_message_outcome.message_id is null then
+  if message_id is null then
     insert into public.payment_messages (payment_id, source, body, receipt, outcome)
-    values (
-      store_message_outcome.payment_id, store_message_outcome.source, store_message_outcome.body, store_message_outcome.receipt,
-      store_message_outcome.outcome
-    );
+    values (payment_id, source, body, receipt, outcome);
   else
     update public.payment_messages as m
     set payment_id = coalesce(store_message_outcome.payment_id, m.payment_id),
@@ -4087,7 +3845,7 @@ begin
     return;
   end if;
   select * into of_order from public.orders as o where o.id = known.order_id;
-  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_decision') then
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_review') then
     -- Nothing was decided by the typed amount.
     update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
     if not known.needs_refund and reported.received_cents = of_order.charge_cents then
@@ -4110,8 +3868,8 @@ create function public.receive_mpesa_transaction(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(trim(receive_mpesa_transaction.receipt));
-  moment timestamptz := coalesce(receive_mpesa_transaction.transacted_at, now());
+  code text := upper(trim(receipt));
+  moment timestamptz := coalesce(transacted_at, now());
   for_order uuid;
   reported public.mpesa_transactions;
   known public.payments;
@@ -4119,24 +3877,21 @@ declare
   outcome text;
   is_part boolean;
 begin
-  if receive_mpesa_transaction.source not in ('confirmation', 'statement') then
+  if source not in ('confirmation', 'statement') then
     perform private.refuse(400, 'source_unknown', 'Money without a prompt is reported by a confirmation or the statement');
-  elsif coalesce(code, '') = '' or coalesce(receive_mpesa_transaction.received_cents, 0) <= 0 then
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      null, null, 'unreadable'
-    );
+  elsif coalesce(code, '') = '' or coalesce(received_cents, 0) <= 0 then
+    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable');
     return ('unreadable', null)::public.settled_payment;
   end if;
 
   -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
   loop
-    for_order := private.order_of_transaction(code, receive_mpesa_transaction.reference);
+    for_order := private.order_of_transaction(code, reference);
     begin
       -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
-      if private.order_of_transaction(code, receive_mpesa_transaction.reference) is distinct from for_order then
+      if private.order_of_transaction(code, reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';
       end if;
       exit;
@@ -4145,18 +3900,12 @@ begin
     end;
   end loop;
 
-  reported := private.store_transaction(
-    receive_mpesa_transaction.source, code, receive_mpesa_transaction.received_cents, receive_mpesa_transaction.reference, moment,
-    receive_mpesa_transaction.payer_phone, receive_mpesa_transaction.payer_name
-  );
+  reported := private.store_transaction(source, code, received_cents, reference, moment, payer_phone, payer_name);
   perform private.add_receipt_to_test(reported);
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
     outcome := 'already_completed';
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      known.id, code, outcome
-    );
+    perform private.store_message_outcome(message_id, source, body, known.id, code, outcome);
     perform private.apply_reported_amount(known, reported);
     perform private.match_receipts(known.order_id);
     select * into strict known from public.payments as p where p.receipt = code;
@@ -4171,10 +3920,7 @@ begin
     or not private.is_whole_shillings(reported.received_cents)
   then
     outcome := 'unmatched';
-    perform private.store_message_outcome(
-      receive_mpesa_transaction.message_id, receive_mpesa_transaction.source, receive_mpesa_transaction.body,
-      null, code, outcome
-    );
+    perform private.store_message_outcome(message_id, source, body, null, code, outcome);
     return (outcome, null)::public.settled_payment;
   end if;
 
@@ -4186,11 +3932,11 @@ begin
     returning * into known;
   end if;
   settled := public.settle_payment(
-    payment_id => known.id, source => receive_mpesa_transaction.source, body => receive_mpesa_transaction.body,
+    payment_id => known.id, source => source, body => body,
     result => 'succeeded', result_code => '0', received_cents => reported.received_cents, receipt => code
   );
   -- The settlement stored the message again, with its payment.
-  if receive_mpesa_transaction.message_id is not null then
+  if message_id is not null then
     update public.payment_messages as m
     set source_address = stored.source_address, received_at = stored.received_at
     from public.payment_messages as stored
@@ -4234,12 +3980,11 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
-  public.receipts_not_in_statement
-  to service_role;
+  public.receipts_not_in_statement to service_role;
 
--- schemas/16_refunds.sql
+-- schemas/10_refunds.sql
 -- Refunds, requested and approved by staff (docs/decisions/refunds.md).
 
 create table private.refund_limit_raises (
@@ -4338,17 +4083,6 @@ create table private.refund_secrets (
 comment on table private.refund_secrets is 'Secret part of a refund''s result URLs.';
 alter table private.refund_secrets enable row level security;
 
-create function private.record_refund_limit_raise(old public.store_settings, new public.store_settings) returns void
-language plpgsql set search_path = '' as $$
-begin
-  insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
-  select member.id, (select u.email from auth.users as u where u.id = member.id),
-    old.refund_approval_above, new.refund_approval_above
-  from (select auth.uid() as id) as member
-  where member.id is not null;
-end
-$$;
-
 create function private.refund_limit() returns integer
 language sql stable set search_path = '' as $$
   select least(s.refund_approval_above, (
@@ -4365,18 +4099,22 @@ begin
   if exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
-    where p.order_id = new.id and not p.needs_refund
-      and (r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
-        -- Of an order paid in parts, one part may be refunded already.
-        or (r.status = 'completed' and new.payment_status = 'paid'))
+    where p.order_id = new.id and not p.needs_refund and r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
   ) then
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
+  elsif new.payment_status = 'paid' and exists (
+    select from public.payments as p
+    join public.refunds as r on r.payment_id = p.id
+    where p.order_id = new.id and not p.needs_refund and r.status = 'completed'
+  ) then
+    perform private.refuse(409, 'partly_refunded',
+      'Part of this money went back to the customer already. Send the rest back too');
   end if;
 end
 $$;
 
--- Staff marked an order as refunded: records refunds by hand of its payments.
+-- Records refunds by hand of an order's payments when staff mark the order as refunded.
 create function private.record_refund_of_order(new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -4391,13 +4129,12 @@ begin
   insert into public.refunds (
     payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
   )
-  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member,
-    (select u.email from auth.users as u where u.id = member), now()
+  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
   from sent_back as s;
 end
 $$;
 
--- A payment was refunded: updates its order, as decide_paid_order does.
+-- Updates the order of a refunded payment, as resolve_paid_order does.
 create function private.refund_order_of_payment(new public.payments) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -4405,7 +4142,7 @@ declare
   refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
 begin
   select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
-  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_decision') then
+  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_review') then
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
@@ -4426,11 +4163,11 @@ begin
   update public.orders as o
   set payment_status = 'refunded',
       status = case
-        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then 'cancelled'
         else o.status
       end,
       units_returned_at = case
-        when refunded_order.payment_status = 'needs_decision' or refunded_order.status in ('pending', 'processing') then now()
+        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then now()
         else o.units_returned_at
       end,
       updated_at = now()
@@ -4438,7 +4175,7 @@ begin
 end
 $$;
 
--- Two payments of one receipt were merged: moves the refund to the remaining one.
+-- Moves the refund to the remaining payment when two payments with one receipt are merged.
 create function private.move_refund_with_receipt(new public.payments) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
@@ -4481,15 +4218,12 @@ begin
   select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif paid.refunded_at is not null or exists (
-    select from public.refunds as r
-    where (r.payment_id = paid.id or r.receipt = paid.receipt) and r.status not in ('failed', 'withdrawn')
-  ) then
+  elsif paid.refunded_at is not null or private.is_being_refunded(paid.id, paid.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   elsif paid.status <> 'completed' or not (
     paid.needs_refund
     or paid.purpose = 'test'
-    or paid_order.payment_status = 'needs_decision'
+    or paid_order.payment_status = 'needs_review'
     or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
   ) then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
@@ -4506,21 +4240,21 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   opened public.refunds;
-  needs_approval boolean := open_refund.sent_by_hand is null and open_refund.refund_cents > private.refund_limit();
+  needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
 begin
-  if char_length(trim(coalesce(open_refund.reason, ''))) not between 3 and 200 then
+  if char_length(trim(coalesce(reason, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   insert into public.refunds (
     payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
     refund_receipt, completed_at
   ) values (
-    open_refund.payment_id, open_refund.transaction_receipt, open_refund.receipt, open_refund.refund_cents, trim(open_refund.reason),
-    case when open_refund.sent_by_hand is null then 'reversal' else 'by_hand' end,
-    case when open_refund.sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
-    open_refund.member, (select u.email from auth.users as u where u.id = open_refund.member),
-    case when open_refund.sent_by_hand is not null then private.check_refund_receipt(open_refund.sent_by_hand) end,
-    case when open_refund.sent_by_hand is not null then now() end
+    payment_id, transaction_receipt, receipt, refund_cents, trim(reason),
+    case when sent_by_hand is null then 'reversal' else 'by_hand' end,
+    case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
+    member, private.email_of(member),
+    case when sent_by_hand is not null then private.check_refund_receipt(sent_by_hand) end,
+    case when sent_by_hand is not null then now() end
   )
   returning * into opened;
   return opened;
@@ -4541,7 +4275,7 @@ begin
   select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
-  elsif exists (select from public.refunds as r where r.receipt = code and r.status not in ('failed', 'withdrawn')) then
+  elsif private.is_being_refunded(null, code) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
   elsif reported.payment_id is not null or exists (select from public.payments as p where p.receipt = code)
     or not private.is_whole_shillings(reported.received_cents)
@@ -4597,13 +4331,12 @@ declare
   approved public.refunds := private.lock_refund(approve_refund.refund_id);
 begin
   if approved.status <> 'requested' then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif approved.requested_by = member then
-    perform private.refuse(403, 'second_member_needed', 'Another member of staff must approve what you asked for');
+    perform private.refuse(403, 'second_member_needed', 'You requested this refund, so a colleague must approve it');
   end if;
   update public.refunds as r
-  set status = 'approved', approved_by = member,
-      approved_by_email = (select u.email from auth.users as u where u.id = member), updated_at = now()
+  set status = 'approved', approved_by = member, approved_by_email = private.email_of(member), updated_at = now()
   where r.id = approved.id
   returning * into approved;
   return approved;
@@ -4621,7 +4354,7 @@ begin
     return withdrawn;
   end if;
   if withdrawn.status not in ('requested', 'approved') then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   end if;
   update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;
   return withdrawn;
@@ -4644,7 +4377,7 @@ begin
 end
 $$;
 
--- A refund that ended without sending money: staff decide again about unassigned money.
+-- After a refund that sent no money, staff resolve the unmatched payment again.
 create function private.reopen_transaction_of_refund(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -4663,16 +4396,16 @@ begin
         when 'withdrawn' then 'The refund was withdrawn'
         else 'The refund failed'
       end || coalesce(': ' || new.result_description, ''),
-      member, (select u.email from auth.users as u where u.id = member)
+      member, private.email_of(member)
     );
   end if;
 end
 $$;
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.request_refund, public.approve_refund, public.withdraw_refund to authenticated;
 
--- schemas/18_sending_refunds.sql
+-- schemas/11_sending_refunds.sql
 -- Sending refunds: reversal requests to M-PESA, and their results.
 
 create function private.complete_refund(refund_id uuid, refund_receipt text) returns public.refunds
@@ -4733,11 +4466,8 @@ $$;
 create function private.check_refund_receipt(typed text) returns text
 language plpgsql set search_path = '' as $$
 declare
-  code text := upper(regexp_replace(check_refund_receipt.typed, '\s', '', 'g'));
+  code text := private.read_receipt(typed);
 begin
-  if code is null or code !~ '^[A-Z0-9]{10}$' then
-    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
-  end if;
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code) then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
@@ -4789,12 +4519,12 @@ declare
   closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
 begin
   if closed.status <> 'unknown' then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif close_unknown_refund.refund_receipt is not null then
     return private.complete_refund(closed.id, private.check_refund_receipt(close_unknown_refund.refund_receipt));
   end if;
   if closed.sent_at > now() - interval '30 minutes' then
-    perform private.refuse(409, 'refund_too_fresh', 'M-PESA is still being asked. Please wait until half an hour has passed');
+    perform private.refuse(409, 'refund_too_fresh', 'M-PESA may still be working on it. Please wait until half an hour has passed');
   end if;
   update public.refunds as r
   set status = 'failed', next_check_at = null, updated_at = now(),
@@ -4863,7 +4593,7 @@ begin
     update public.refunds as r
     set status = case when r.status = 'sending' or r.sent_at < now() - interval '10 minutes' then 'unknown' else r.status end,
         result_description = case
-          when r.status = 'sending' then 'The shop was interrupted while it asked M-PESA'
+          when r.status = 'sending' then 'The shop was interrupted while it sent the request to M-PESA'
           else r.result_description
         end,
         check_count = r.check_count + 1,
@@ -5008,6 +4738,8 @@ begin
   if settled_receipt is not null then
     perform pg_advisory_xact_lock(hashtext('settle ' || settled_receipt));
   end if;
+  -- lease_refunds does not lock the receipt: no other refund of this money may begin to be sent between the decision and the update.
+  perform from public.refunds as r where r.receipt = settled.receipt and r.id <> settled.id for update;
   message_outcome := private.decide_reversal(
     settled, settle_reversal.source, settle_reversal.result, settled_receipt, settle_reversal.refund_cents,
     settle_reversal.originator_conversation_id
@@ -5087,6 +4819,7 @@ create function public.find_refund_by_secret(result_secret text) returns uuid
 language sql stable security definer set search_path = '' as $$
   select s.refund_id from private.refund_secrets as s where s.result_secret = find_refund_by_secret.result_secret;
 $$;
+comment on function public.find_refund_by_secret is 'The refund with this secret in its result URLs. Null: none.';
 
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
@@ -5095,13 +4828,12 @@ declare
   seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
-    perform private.refuse(409, 'refund_changed', 'This refund has changed meanwhile. Please look at it again');
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   update public.refunds as r
-  set sent_twice_seen_at = now(), sent_twice_seen_by = member,
-      sent_twice_seen_by_email = (select u.email from auth.users as u where u.id = member),
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member, sent_twice_seen_by_email = private.email_of(member),
       sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
   where r.id = seen.id
   returning * into seen;
@@ -5116,14 +4848,16 @@ end
 $$;
 comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
 
--- Who may call these functions
-grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice to authenticated;
+-- Execution rights
+grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice
+  to authenticated;
 grant execute on function public.lease_refunds, public.record_reversal_push, public.settle_reversal,
-  public.find_refund_by_secret
-  to service_role;
+  public.find_refund_by_secret to service_role;
 
--- schemas/19_payment_health.sql
--- Payment health: pausing prompts while M-PESA refuses them, and the shared access token. A new token invalidates the previous one.
+-- schemas/12_payment_health.sql
+-- Payment health: the shared access token, pausing prompts while M-PESA refuses them, and the jobs that call the payment function.
+
+-- The access token. A new token invalidates the previous one.
 
 create unlogged table private.daraja_tokens (
   account text primary key,
@@ -5154,13 +4888,13 @@ comment on column private.prompt_pause.caused_by is 'Phone of the last failed pr
 comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
 alter table private.prompt_pause enable row level security;
 
-create table private.prompt_faults (
+create table private.failed_prompts (
   phone text primary key,
   at timestamptz not null
 );
-comment on table private.prompt_faults is
+comment on table private.failed_prompts is
   'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
-alter table private.prompt_faults enable row level security;
+alter table private.failed_prompts enable row level security;
 
 create type public.daraja_token_lease as (state text, token text, fresh_for_ms bigint, lease uuid);
 comment on type public.daraja_token_lease is
@@ -5233,7 +4967,7 @@ $$;
 create function private.end_prompt_pause() returns void
 language sql set search_path = '' as $$
   delete from private.prompt_pause where true;
-  delete from private.prompt_faults where true;
+  delete from private.failed_prompts where true;
 $$;
 
 create function private.pause_prompts(new public.payments) returns void
@@ -5250,11 +4984,11 @@ begin
   end if;
   -- A later refusal, unlike an immediate one, may be caused by the phone.
   if new.checkout_request_id is not null and not private.is_credential_error(new.result_code, new.result_description) then
-    insert into private.prompt_faults as known (phone, at) values (new.phone, now())
+    insert into private.failed_prompts as known (phone, at) values (new.phone, now())
     on conflict (phone) do update set at = excluded.at;
     -- A second phone confirms it, now or as the probe after a pause.
     if not exists (
-      select from private.prompt_faults as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
+      select from private.failed_prompts as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
     ) and not exists (
       select from private.prompt_pause as paused
       where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
@@ -5292,7 +5026,7 @@ begin
     update private.prompt_pause as paused set probe_at = now() where true;
   elsif must_wait then
     perform private.refuse(409, 'prompts_paused',
-      'M-PESA prompts do not work right now. Your order is kept: please try again in a few minutes');
+      'M-PESA prompts do not work right now. Your order is saved: please try again in a few minutes');
   end if;
 end
 $$;
@@ -5364,12 +5098,82 @@ $$;
 comment on function public.payment_health is
   'For staff: a pause of prompts and its cause, refunds that wait for staff, the last prompt and the last callback.';
 
--- Who may call these functions
-grant execute on function public.lease_daraja_token, public.store_daraja_token to service_role;
-grant execute on function public.resume_prompts, public.payment_health to authenticated;
+-- Jobs: claims of calls of the payment function, by one process at a time
 
--- schemas/20_payment_messages.sql
--- Payment messages: every message of M-PESA about money.
+create function private.is_payment_job_due(action text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  -- The conditions of the functions that lease the work, such as lease_payment_queries.
+  return case is_payment_job_due.action
+    when 'query-open' then exists (
+      select from public.payments as p
+      where p.status in ('initiating', 'processing')
+        and (p.next_query_at <= now() or p.created_at < now()
+          - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
+    )
+    when 'send-refunds' then exists (
+      select from public.refunds as r
+      where r.status = 'approved'
+        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+        or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
+    ) or exists (
+      select from public.refunds as r
+      join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
+      where r.status in ('requested', 'approved')
+    )
+    when 'take-up-till' then exists (
+      select from public.payment_messages as m
+      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+    ) or exists (
+      select from public.payment_messages as m
+      where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
+    )
+    when 'pull-statement' then exists (
+      select from private.mpesa_registrations as registered where registered.kind = 'statement'
+    ) and not exists (
+      select from public.statement_pulls as s
+      where (s.outcome = 'running' and s.leased_until >= now())
+        or (s.outcome = 'complete' and s.finished_at > now() - interval '30 minutes')
+        or (s.outcome = 'failed' and s.finished_at > now() - interval '5 minutes')
+    )
+    else false
+  end;
+end
+$$;
+comment on function private.is_payment_job_due is 'Whether the payment function has work for this action now.';
+
+create function public.claim_payment_job(action text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  every constant interval := case
+    when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
+    when claim_payment_job.action = 'take-up-till' then interval '30 seconds'
+    when claim_payment_job.action = 'pull-statement' then interval '1 minute'
+  end;
+begin
+  if every is null then
+    return false;
+  end if;
+  if private.is_payment_job_due(claim_payment_job.action) then
+    return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
+  end if;
+  -- Every 10 minutes in any case, in case is_payment_job_due misses a condition.
+  return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
+    and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
+end
+$$;
+comment on function public.claim_payment_job is
+  'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
+
+-- Execution rights
+grant execute on function public.resume_prompts, public.payment_health to authenticated;
+grant execute on function public.lease_daraja_token, public.store_daraja_token, public.claim_payment_job
+  to service_role;
+
+-- schemas/13_till_payments.sql
+-- M-PESA's messages, payments without a prompt, and M-PESA's statement (docs/decisions/money-without-a-prompt.md).
+
+-- Messages about money
 
 create table public.payment_messages (
   id bigint generated always as identity primary key,
@@ -5395,7 +5199,7 @@ create policy "staff read every payment message" on public.payment_messages
   for select to authenticated using ((select public.is_admin()));
 create index payment_messages_by_payment on public.payment_messages (payment_id);
 create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
-create index payment_messages_at_fault on public.payment_messages (id) where outcome = 'fault';
+create index payment_messages_not_settled on public.payment_messages (id) where outcome = 'error';
 create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
 create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
 create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
@@ -5405,7 +5209,7 @@ create index payment_messages_that_decided_nothing on public.payment_messages (r
 create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$
   insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (store_failed_callback.payment_id, 'callback', store_failed_callback.body, store_failed_callback.source_address, 'fault')
+  values (payment_id, 'callback', body, source_address, 'error')
   returning id;
 $$;
 comment on function public.store_failed_callback is
@@ -5414,7 +5218,7 @@ comment on function public.store_failed_callback is
 create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
-  where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
+  where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_failed_callbacks.at_most;
 $$;
@@ -5422,16 +5226,252 @@ comment on function public.list_failed_callbacks is 'Stored callbacks that could
 
 create function public.finish_failed_callback(message_id bigint) returns void
 language sql volatile security definer set search_path = '' as $$
-  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'fault';
+  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'error';
 $$;
 comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
 
--- Who may call these functions
-grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback
-  to service_role;
+-- Manual payments, confirmed by their receipt
 
--- schemas/21_statement_pulls.sql
--- Statement pulls: reading M-PESA's statement of the last 48 hours.
+create table private.till_secret (
+  id boolean primary key default true check (id),
+  secret text not null default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+  created_at timestamptz not null default now()
+);
+comment on table private.till_secret is 'Secret part of the URL for confirmations. One row, because the URL is registered once.';
+alter table private.till_secret enable row level security;
+
+create function public.confirm_till_payment(
+  order_id uuid, receipt text, received_cents integer, only_if_unpaid boolean default false
+) returns public.settled_payment
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text;
+  member uuid := (select auth.uid());
+  confirmed_order public.orders;
+  known public.payments;
+  received integer := confirm_till_payment.received_cents;
+  settled public.settled_payment;
+begin
+  perform private.expect_staff();
+  code := private.read_receipt(confirm_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || code));
+  select * into known from public.payments as p where p.receipt = code;
+  if known.order_id = confirmed_order.id then
+    update public.payments as p set confirmed_by = coalesce(p.confirmed_by, member) where p.id = known.id returning * into known;
+    return ('already_completed', known)::public.settled_payment;
+  end if;
+  if confirm_till_payment.only_if_unpaid and exists (
+    select from public.payments as p where p.order_id = confirmed_order.id and p.status = 'completed' and p.receipt is not null
+  ) then
+    perform private.refuse(409, 'paid_meanwhile', 'This order has just been paid with another receipt');
+  end if;
+  perform private.check_receipt_is_free(code, known.id is null);
+  received := private.reported_amount(code, received);
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+  -- Not an open attempt: the result of a prompt may still be expected.
+  values (confirmed_order.id, '', received, 'unresolved', 'till', member)
+  returning * into known;
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  settled := public.settle_payment(
+    payment_id => known.id,
+    source => 'till',
+    body => jsonb_build_object(
+      'receipt', code, 'received_cents', confirm_till_payment.received_cents, 'confirmed_by', member,
+      'email', private.email_of(member)
+    )::text,
+    result => 'succeeded',
+    received_cents => received,
+    receipt => code
+  );
+  perform set_config('private.is_typed_by_staff', '', true);
+  if settled.outcome = 'receipt_replayed' then
+    perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+  end if;
+  return settled;
+end
+$$;
+comment on function public.confirm_till_payment is
+  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid.';
+
+create function public.store_confirmation(body text, source_address text default null) returns bigint
+language sql volatile security definer set search_path = '' as $$
+  insert into public.payment_messages (source, body, source_address)
+  values ('confirmation', body, source_address)
+  returning id;
+$$;
+comment on function public.store_confirmation is
+  'Stores a confirmation verbatim before it is processed. Returns its id for receive_mpesa_transaction.';
+
+create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
+language sql stable security definer set search_path = '' as $$
+  select m.id, m.body from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  order by m.id
+  limit list_unprocessed_confirmations.at_most;
+$$;
+comment on function public.list_unprocessed_confirmations is
+  'Stored confirmations that were not processed, because a process ended or the database was unavailable.';
+
+create function public.validate_till_payment(reference text, offered_cents integer) returns text
+language sql stable security definer set search_path = '' as $$
+  select case
+    when not s.refuses_unknown_payments then 'accepted'
+    when private.is_whole_shillings(validate_till_payment.offered_cents) is not true then 'amount'
+    when private.order_of_reference(validate_till_payment.reference) is null then 'reference'
+    when exists (
+      select from public.orders as o
+      where o.id = private.order_of_reference(validate_till_payment.reference)
+        and validate_till_payment.offered_cents <> o.charge_cents
+    ) then 'amount'
+    else 'accepted'
+  end
+  from public.store_settings as s;
+$$;
+comment on function public.validate_till_payment is
+  'Whether M-PESA may accept a manual payment: accepted, or what is wrong (reference, amount). Always accepted unless the settings refuse unknown payments.';
+
+create function public.read_till_secret() returns text
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  insert into private.till_secret default values on conflict do nothing;
+  return (select t.secret from private.till_secret as t);
+end
+$$;
+comment on function public.read_till_secret is 'The secret of the till''s URLs. The first call creates it.';
+
+create function private.read_receipt(typed text) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  code text := upper(regexp_replace(typed, '\s', '', 'g'));
+begin
+  if code is null or code !~ '^[A-Z0-9]{10}$' then
+    perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
+  end if;
+  return code;
+end
+$$;
+comment on function private.read_receipt is
+  'An M-PESA receipt that staff typed, in capitals and without spaces. Refuses anything else.';
+
+create function private.reported_amount(receipt text, typed_cents integer) returns integer
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select t.received_cents from public.mpesa_transactions as t
+    where t.receipt = reported_amount.receipt and private.is_whole_shillings(t.received_cents)
+      and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+  ), typed_cents);
+$$;
+comment on function private.reported_amount is 'The amount that M-PESA reported for a receipt, else the amount that staff typed.';
+
+create function private.check_receipt_is_free(receipt text, is_new boolean) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if exists (select from public.payments as p where p.receipt = check_receipt_is_free.receipt and p.purpose = 'test') then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif is_new and private.is_being_refunded(null, check_receipt_is_free.receipt) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+end
+$$;
+comment on function private.check_receipt_is_free is
+  'Refuses the receipt of a payment test, and a new one whose money is being refunded.';
+
+create function public.correct_till_payment(
+  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
+) returns public.settled_payment
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text;
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  received integer := correct_till_payment.received_cents;
+begin
+  perform private.expect_staff();
+  code := private.read_receipt(correct_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_review'
+      -- An order that was handed over keeps its status.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  elsif code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.check_receipt_is_free(code, true);
+    received := private.reported_amount(code, received);
+  end if;
+  if (code, received) = (known.receipt, known.charge_cents) then
+    return ('unchanged', known)::public.settled_payment;
+  end if;
+
+  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages move with their receipt; their bodies stay as received.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
+      'confirmed_by', member, 'email', private.email_of(member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
+    and known.charge_cents <> paid_order.charge_cents then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
+    perform private.hold_paid_order(paid_order.id);
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.withdraw_messages(paid_order.id);
+  perform private.match_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  select * into known from public.payments as p where p.id = known.id;
+  return (paid_order.payment_status, known)::public.settled_payment;
+end
+$$;
+comment on function public.correct_till_payment is
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
+
+-- Pulls of M-PESA's statement of the last 48 hours
 
 create table public.statement_pulls (
   id bigint generated always as identity primary key,
@@ -5569,7 +5609,7 @@ begin
   );
   select count(*) into status.unsettled_messages
   from public.payment_messages as m
-  where (m.outcome = 'fault' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  where (m.outcome = 'error' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
   select count(*) into status.unmatched
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
   return status;
@@ -5578,12 +5618,16 @@ $$;
 comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
--- Who may call these functions
-grant execute on function public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull to service_role;
-grant execute on function public.statement_status to authenticated, service_role;
+-- Execution rights
+grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
+  to authenticated, service_role;
+grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback,
+  public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
+  public.read_till_secret, public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull
+  to service_role;
 
--- schemas/22_reconciliation.sql
--- Reconciliation: the books of M-PESA and the shop by day, and how staff resolve differences.
+-- schemas/14_reconciliation.sql
+-- Reconciliation: the books of M-PESA and the shop by day, and the resolution of differences by staff.
 
 create table public.reconciliation_events (
   id bigint generated always as identity primary key,
@@ -5629,110 +5673,82 @@ declare
   coverage tstzmultirange := private.statement_coverage();
 begin
   return query
-  with theirs as (
-    select t.receipt, t.received_cents, t.reference, t.payer_name, t.payer_phone, t.transacted_at, t.payment_id, t.attempt_id, t.order_id,
-      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution
+  with entries as (
+    select t, coalesce(t.payment_id, t.attempt_id) as payment_id, t.resolution
     from public.mpesa_transactions as t
     where t.transacted_at >= reconciliation_rows.since and t.transacted_at < reconciliation_rows.until
       -- The money of a payment test pays no order.
       and not exists (select from public.payments as k where k.id = t.payment_id and k.purpose = 'test')
-  ),
-  ours as (
-    select p.id
-    from public.payments as p
-    where p.status = 'completed' and p.purpose = 'order'
-      and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
-      and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
     union all
-    select p.id
-    from public.payments as p
-    where p.status = 'review' and p.purpose = 'order'
-      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
-      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
-    union all
-    -- Looked at, and ended by that. Apart, so that each has its index.
-    select p.id
-    from public.payments as p
-    where p.status = 'failed' and p.purpose = 'order'
-      and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
-      and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
-      and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
-  ),
-  both_books as (
-    select t.receipt as reported, t.received_cents as their_amount, t.reference, t.payer_name, t.payer_phone, t.transacted_at,
-      t.reported_by_confirmation_at, t.reported_by_statement_at, t.resolution, t.attempt_id, t.order_id as named, t.payment_id as money
-    from theirs as t
-    union all
-    select null, null, null, null, null, null, null, null, (
+    select null, ours.id, (
       -- For payments that only the shop knows, the last event is the decision.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
-      where e.payment_id = o.id order by e.id desc limit 1
-    ), null, null, o.id
-    from ours as o
-  ),
-  known as (
-    select b.*, p.id as p_id, p.receipt as p_receipt, p.charge_cents as p_charge, p.status as p_status, p.method as p_method,
-      p.needs_refund as p_needs_refund, p.refunded_at as p_refunded_at, p.completed_at as p_completed_at,
-      p.created_at as p_created_at, p.updated_at as p_updated_at,
-      o.id as o_id, o.order_number as o_number, o.tracking_number as o_tracking, o.customer_name as o_customer,
-      o.charge_cents as o_charge, o.payment_status as o_payment_status,
-      (
-        select r.status from public.refunds as r
-        where r.payment_id = p.id or r.receipt = coalesce(b.reported, p.receipt)
-        order by r.status in ('failed', 'withdrawn'), r.created_at desc
-        limit 1
-      ) as r_status
-    from both_books as b
-    -- The attempt whose callback named a wrong amount is listed beside it.
-    left join public.payments as p on p.id = coalesce(b.money, b.attempt_id)
-    -- Less than the charge is listed beside the order that its reference names.
-    left join public.orders as o on o.id = coalesce(p.order_id, b.named)
+      where e.payment_id = ours.id order by e.id desc limit 1
+    )
+    from (
+      select p.id
+      from public.payments as p
+      where p.status = 'completed' and p.purpose = 'order'
+        and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
+      union all
+      select p.id
+      from public.payments as p
+      where p.status = 'review' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+      union all
+      -- Looked at, and ended by that. Apart, so that each has its index.
+      select p.id
+      from public.payments as p
+      where p.status = 'failed' and p.purpose = 'order'
+        and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
+        and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
+        and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)
+    ) as ours
   ),
   compared as (
-    select k.*,
+    -- t: the money in M-PESA's books; p: the shop's payment of it, or the attempt whose callback named another amount; o: their order,
+    -- or the order that the reference names.
+    select e.t, p, o, e.resolution, refund.status as refund_status,
       case
-        when k.reported is not null and k.money is null then case when k.attempt_id is null and k.named is null then 'missing_here' else 'wrong_amount' end
-        when k.p_status in ('review', 'failed') then 'wrong_amount'
-        when k.p_needs_refund then 'double'
-        when k.their_amount <> k.p_charge or k.p_charge <> k.o_charge then 'wrong_amount'
-        when k.reported is not null then 'matched'
-        when coverage @> tstzrange(k.p_created_at, k.p_completed_at + interval '10 minutes') then 'missing_there'
+        when (e.t).payment_id is null and (e.t).receipt is not null
+          then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
+        when p.status in ('review', 'failed') then 'wrong_amount'
+        when p.needs_refund then 'double'
+        when (e.t).received_cents <> p.charge_cents or p.charge_cents <> o.charge_cents then 'wrong_amount'
+        when (e.t).receipt is not null then 'matched'
+        when coverage @> tstzrange(p.created_at, p.completed_at + interval '10 minutes') then 'missing_there'
         else 'not_compared'
-      end as kind,
-      coalesce(k.r_status, 'failed') not in ('failed', 'withdrawn') as is_refunding
-    from known as k
+      end as kind
+    from entries as e
+    left join public.payments as p on p.id = e.payment_id
+    left join public.orders as o on o.id = coalesce(p.order_id, (e.t).order_id)
+    left join lateral (
+      select r.status from public.refunds as r
+      where r.payment_id = p.id or r.receipt = coalesce((e.t).receipt, p.receipt)
+      order by r.status in ('failed', 'withdrawn'), r.created_at desc
+      limit 1
+    ) as refund on true
   )
   select
-    coalesce(c.reported, c.p_id::text),
-    coalesce(c.transacted_at, c.p_completed_at, c.p_updated_at),
+    coalesce((c.t).receipt, (c.p).id::text),
+    coalesce((c.t).transacted_at, (c.p).completed_at, (c.p).updated_at),
     c.kind,
     case
-      when c.kind in ('matched', 'not_compared') or c.is_refunding or c.resolution in ('accepted', 'not_an_order') then false
-      when c.kind = 'double' then c.p_refunded_at is null
-      when c.kind = 'wrong_amount' and c.money is not null and c.p_status = 'completed'
-        then c.their_amount <> c.p_charge or c.o_payment_status = 'needs_decision'
+      when c.kind in ('matched', 'not_compared') or c.refund_status not in ('failed', 'withdrawn')
+        or c.resolution in ('accepted', 'not_an_order') then false
+      when c.kind = 'double' then (c.p).refunded_at is null
+      when c.kind = 'wrong_amount' and ((c.t).receipt is null or (c.t).payment_id is not null) and (c.p).status = 'completed'
+        then (c.t).received_cents <> (c.p).charge_cents or (c.o).payment_status = 'needs_review'
       else true
     end,
-    coalesce(c.reported, c.p_receipt),
-    case when c.p_status in ('completed', 'review') then c.p_charge end,
-    c.their_amount,
-    c.p_id,
-    c.p_status,
-    c.p_method,
-    coalesce(c.p_needs_refund, false),
-    c.p_refunded_at,
-    c.r_status,
-    c.o_id,
-    c.o_number,
-    c.o_tracking,
-    c.o_customer,
-    c.o_charge,
-    c.o_payment_status,
-    c.reference,
-    c.payer_name,
-    c.payer_phone,
-    c.reported_by_confirmation_at,
-    c.reported_by_statement_at,
+    coalesce((c.t).receipt, (c.p).receipt),
+    case when (c.p).status in ('completed', 'review') then (c.p).charge_cents end,
+    (c.t).received_cents,
+    (c.p).id, (c.p).status, (c.p).method, coalesce((c.p).needs_refund, false), (c.p).refunded_at, c.refund_status,
+    (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
+    (c.t).reference, (c.t).payer_name, (c.t).payer_phone, (c.t).reported_by_confirmation_at, (c.t).reported_by_statement_at,
     c.resolution
   from compared as c;
 end
@@ -5745,7 +5761,7 @@ create type public.reconciliation_day as (
 create function public.reconciliation_day(day date) returns public.reconciliation_day
 language plpgsql stable security definer
 set search_path = ''
--- Looks the rows of a day up by key, however many there are of others and whatever the statistics say.
+-- Finds the rows of a day by key, with any number of other rows and any statistics.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -5800,7 +5816,7 @@ begin
   left join private.reconciliation_rows(
     reconciliation_days.since::timestamp at time zone 'Africa/Nairobi',
     (reconciliation_days.until + 1)::timestamp at time zone 'Africa/Nairobi'
-  ) as r on (r.happened_at at time zone 'Africa/Nairobi')::date = d.day::date
+  ) as r on private.nairobi_day(r.happened_at) = d.day::date
   group by d.day
   order by d.day desc;
 end
@@ -5853,7 +5869,7 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  member_email text;
+  member_email text := private.email_of(member);
   reported public.mpesa_transactions;
   money public.payments;
   reason text := nullif(trim(resolve_difference.note), '');
@@ -5862,7 +5878,6 @@ declare
   event_kind text;
   of_order uuid;
 begin
-  select u.email into member_email from auth.users as u where u.id = member;
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
   end if;
@@ -5910,14 +5925,22 @@ begin
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
 
+  if event_kind = 'given' and money.purpose = 'test' then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif (case event_kind
+    when 'given' then reported.receipt is null or reported.payment_id is not null or reported.resolution is not null
+    when 'not_an_order' then reported.payment_id is not null
+    when 'refund' then money.id is null and reported.resolution is not null
+    when 'reopened' then private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given'
+  end) then
+    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
+  elsif (event_kind = 'given' or (event_kind = 'refund' and money.id is null))
+    and not private.is_whole_shillings(reported.received_cents) then
+    perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+  end if;
+
   if event_kind = 'given' then
-    if money.purpose = 'test' then
-      perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
-    elsif reported.receipt is null or reported.payment_id is not null or reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif not private.is_whole_shillings(reported.received_cents) then
-      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    elsif exists (select from public.refunds as r where r.receipt = reported.receipt and r.status not in ('failed', 'withdrawn')) then
+    if private.is_being_refunded(null, reported.receipt) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
@@ -5931,25 +5954,11 @@ begin
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
-    if money.id is null and reported.resolution is not null then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    elsif money.id is null and not private.is_whole_shillings(reported.received_cents) then
-      perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
-    end if;
     -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
     perform public.request_refund(
       coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
       money.id, reported.receipt, resolve_difference.is_sure
     );
-  elsif event_kind = 'reopened' then
-    if exists (
-      select from public.refunds as r
-      where (r.receipt = reported.receipt or r.payment_id = money.id) and r.status not in ('failed', 'withdrawn')
-    ) or reported.resolution = 'given' then
-      perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
-    end if;
-  elsif event_kind = 'not_an_order' and reported.payment_id is not null then
-    perform private.refuse(409, 'difference_changed', 'This was changed meanwhile. Please look at it again');
   end if;
 
   if reported.receipt is not null then
@@ -5974,12 +5983,11 @@ comment on function public.resolve_difference is
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_change('The history of the reconciliation is only added to');
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
-  public.resolve_difference
-  to authenticated, service_role;
+  public.resolve_difference to authenticated, service_role;
 
--- schemas/23_deliveries.sql
+-- schemas/15_deliveries.sql
 -- Deliveries: one per paid order; its status and its order's status are synchronised (docs/decisions/deliveries-and-inquiries.md).
 
 create table public.deliveries (
@@ -6013,10 +6021,8 @@ grant select,
   update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
   on public.deliveries to authenticated;
 grant select (id) on public.deliveries to anon;
-create policy "staff read every delivery" on public.deliveries for select to authenticated using ((select public.is_admin()));
-create policy "staff assign deliveries" on public.deliveries for insert to authenticated with check ((select public.is_admin()));
-create policy "staff update deliveries" on public.deliveries
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit every delivery" on public.deliveries
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
 create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
 create index deliveries_by_words on public.deliveries using gin (
@@ -6029,11 +6035,6 @@ create index deliveries_open on public.deliveries (created_at desc, id desc)
   where delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
 create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
   where delivery_person is not null;
-
-create function private.create_delivery(order_id uuid) returns void
-language sql set search_path = '' as $$
-  insert into public.deliveries (order_id) values (create_delivery.order_id) on conflict (order_id) do nothing;
-$$;
 
 create function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
@@ -6106,7 +6107,7 @@ end
 $$;
 
 create function private.order_status_of_delivery(delivery_status text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case
   when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
   when delivery_status = 'delivered' then 'delivered'
@@ -6123,6 +6124,7 @@ declare
   phone text := nullif(trim(assign_delivery.delivery_phone), '');
   vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
   notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  ordered public.orders;
   delivery public.deliveries;
 begin
   perform private.expect_staff();
@@ -6136,63 +6138,46 @@ begin
     perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
   end if;
 
-  loop
-    -- Read without a lock: only requests that change a delivery lock it.
-    select * into delivery from public.deliveries as d where d.order_id = assign_delivery.order_id;
-    if found then
-      -- A repeated request changes nothing.
-      if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
-        is not distinct from (person, phone, vehicle, notes) then
-        return delivery;
-      end if;
-      if delivery.delivery_status in ('pending', 'failed') and exists (
-        select from public.orders as o where o.id = assign_delivery.order_id and o.status = 'cancelled'
-      ) then
-        perform private.refuse(409, 'delivery_of_cancelled_order',
-          'This order was cancelled. To deliver it after all, change the order first');
-      elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
-        perform private.refuse(409, 'delivery_already_assigned',
-          format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
-      elsif assign_delivery.seen_updated_at <> delivery.updated_at then
-        perform private.refuse(409, 'delivery_changed',
-          'This delivery was changed meanwhile. Please look at it again and save once more if you still want to');
-      end if;
-      begin
-        update public.deliveries as d
-        set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
-            delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
-        where d.id = delivery.id and d.updated_at = delivery.updated_at
-        returning * into delivery;
-        if found then
-          return delivery;
-        end if;
-        -- Another request was first. Leaving this block releases the lock on the delivery.
-        raise exception using errcode = 'JJ001';
-      exception when sqlstate 'JJ001' then
-        continue;
-      end;
-    end if;
-    if not exists (select from public.orders as o where o.id = assign_delivery.order_id) then
-      perform private.refuse(404, 'order_not_found', 'This order does not exist');
-    end if;
-    begin
-      insert into public.deliveries
-        (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
-      values (assign_delivery.order_id, 'assigned', person, phone, vehicle, notes)
-      returning * into delivery;
-      return delivery;
-    exception when unique_violation then
-      -- Another request created it. Leaving this block releases the lock on the order.
-      null;
-    end;
-  end loop;
+  select * into ordered from public.orders as o where o.id = assign_delivery.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into delivery from public.deliveries as d where d.order_id = ordered.id;
+  -- A repeated request changes nothing.
+  if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+    is not distinct from (person, phone, vehicle, notes) then
+    return delivery;
+  elsif coalesce(delivery.delivery_status, 'pending') in ('pending', 'failed') and ordered.status = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order',
+      'This order was cancelled. To deliver it after all, change the order first');
+  elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+    perform private.refuse(409, 'delivery_already_assigned',
+      format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+  elsif delivery.id is null then
+    insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+    values (ordered.id, 'assigned', person, phone, vehicle, notes)
+    returning * into delivery;
+    return delivery;
+  end if;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  perform from public.deliveries as d where d.id = delivery.id for no key update skip locked;
+  if not found or assign_delivery.seen_updated_at <> delivery.updated_at then
+    perform private.refuse(409, 'delivery_changed',
+      'This delivery was changed in the meantime. Please look at it again and save once more if you still want to');
+  end if;
+  update public.deliveries as d
+  set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
+      delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+  where d.id = delivery.id
+  returning * into delivery;
+  return delivery;
 end
 $$;
 comment on function public.assign_delivery is
   'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
 
 create function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
-language sql immutable set search_path = ''
+language sql immutable
 return case private.shown_status(order_status)
   when 'delivered' then 'delivered'
   when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
@@ -6232,11 +6217,13 @@ begin
 end
 $$;
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.assign_delivery to authenticated, service_role;
 
--- schemas/24_order_events.sql
--- Order events: the timeline of an order. Triggers write them, whatever makes the change.
+-- schemas/16_orders_by_staff.sql
+-- Orders in the hands of staff: their timeline, status changes that can be undone, and orders that need review.
+
+-- The timeline. Triggers write it for changes of any origin.
 
 create table public.order_events (
   id bigint generated always as identity primary key,
@@ -6287,27 +6274,19 @@ $$;
 
 create function private.record_order_event(order_id uuid, kind text, otherwise text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select a.user_id from public.admin_profiles as a where a.user_id = (select auth.uid()));
 begin
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
-  select
-    record_order_event.order_id,
-    record_order_event.kind,
-    case when member.user_id is null then record_order_event.otherwise else 'staff' end,
-    member.user_id,
-    member.email,
-    jsonb_strip_nulls(record_order_event.details || case
+  values (
+    order_id, kind, case when member is null then otherwise else 'staff' end, member, private.email_of(member),
+    jsonb_strip_nulls(details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
-      when current_setting('private.although_unpaid', true) = 'yes' and record_order_event.kind = 'status_changed'
+      when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
         then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)
-  from (select) as once
-  left join (
-    select a.user_id, u.email
-    from public.admin_profiles as a
-    join auth.users as u on u.id = a.user_id
-    where a.user_id = (select auth.uid())
-  ) as member on true;
+  );
 end
 $$;
 comment on function private.record_order_event is
@@ -6325,7 +6304,7 @@ begin
   end if;
   if old.payment_status <> new.payment_status then
     perform private.record_order_event(
-      new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_decision') then 'mpesa' else 'shop' end,
+      new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_review') then 'mpesa' else 'shop' end,
       jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
     );
   end if;
@@ -6365,7 +6344,7 @@ declare
     'payment_id', new.id, 'phone', nullif(new.phone, ''), 'charge_cents', new.charge_cents,
     'method', case when new.method <> 'prompt' then new.method end
   );
-  result jsonb := jsonb_build_object(
+  result jsonb := payment || jsonb_build_object(
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
@@ -6375,24 +6354,18 @@ begin
       return;
     end if;
     perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
-    if new.status in ('initiating', 'processing') then
-      return;
-    end if;
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
-      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', payment || result);
+      perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', result);
     end if;
     return;
   end if;
-  if new.status = 'completed' then
-    perform private.record_order_event(new.order_id, 'payment_completed', 'mpesa',
-      payment || result || case when new.needs_refund then '{"needs_refund": true}' else '{}' end::jsonb);
-  elsif new.status = 'failed' then
-    perform private.record_order_event(new.order_id, 'payment_failed', 'mpesa', payment || result);
-  elsif new.status = 'review' then
-    perform private.record_order_event(new.order_id, 'payment_in_review', 'mpesa', payment || result);
-  elsif new.status = 'unresolved' then
-    perform private.record_order_event(new.order_id, 'payment_unresolved', 'shop', payment || result);
+  if new.status not in ('initiating', 'processing') then
+    perform private.record_order_event(
+      new.order_id, 'payment_' || case new.status when 'review' then 'in_review' else new.status end,
+      case new.status when 'unresolved' then 'shop' else 'mpesa' end,
+      result || jsonb_build_object('needs_refund', case when new.status = 'completed' and new.needs_refund then true end)
+    );
   end if;
 end
 $$;
@@ -6457,8 +6430,7 @@ create trigger order_events_before_change before update or delete on public.orde
 create trigger order_events_before_truncate before truncate on public.order_events
   for each statement execute function private.refuse_order_event_change();
 
--- schemas/25_orders_by_staff.sql
--- Orders for staff: status changes that can be undone, and resolving orders that need review.
+-- Status changes, and orders that need review
 
 create table private.status_changes (
   id uuid primary key default gen_random_uuid(),
@@ -6473,22 +6445,22 @@ comment on table private.status_changes is
 alter table private.status_changes enable row level security;
 create index status_changes_by_order on private.status_changes (order_id);
 
-create function public.decide_paid_order(order_id uuid, decision text) returns void
+create function public.resolve_paid_order(order_id uuid, resolution text) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
   decided public.orders;
 begin
   perform private.expect_staff();
-  select * into decided from public.orders as o where o.id = decide_paid_order.order_id for update;
+  select * into decided from public.orders as o where o.id = resolve_paid_order.order_id for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
-  elsif decide_paid_order.decision = 'deliver' and decided.payment_status = 'needs_decision' then
+  elsif resolve_paid_order.resolution = 'deliver' and decided.payment_status = 'needs_review' then
     if private.mark_order_paid(decided.id) <> 'paid' then
-      perform private.refuse(409, 'units_sold_meanwhile',
-        'The units of this order are sold meanwhile. There is not enough in stock to take it up again');
+      perform private.refuse(409, 'units_sold',
+        'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
     end if;
-  elsif decide_paid_order.decision = 'refunded' and (
-    decided.payment_status = 'needs_decision' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
+  elsif resolve_paid_order.resolution = 'refunded' and (
+    decided.payment_status = 'needs_review' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
   ) then
     -- This procedure must not bypass receipts and approval of refunds.
     if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
@@ -6498,15 +6470,15 @@ begin
     update public.orders as o
     set payment_status = 'refunded', status = 'cancelled',
         -- An order that needed review holds no units.
-        units_returned_at = case when decided.payment_status = 'needs_decision' then now() else o.units_returned_at end,
+        units_returned_at = case when decided.payment_status = 'needs_review' then now() else o.units_returned_at end,
         updated_at = now()
     where o.id = decided.id;
   else
-    perform private.refuse(409, 'nothing_to_decide', 'This order has changed. There is nothing to decide any more');
+    perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
   end if;
 end
 $$;
-comment on function public.decide_paid_order is
+comment on function public.resolve_paid_order is
   'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
 
 create function private.check_handover(old public.orders, new public.orders) returns void
@@ -6529,7 +6501,7 @@ comment on function private.check_handover is
   'Refuses to ship or deliver a refunded order, and an unpaid one unless although_unpaid was passed to set_order_status or set_delivery_status.';
 
 create function private.undo_window() returns interval
-language sql immutable set search_path = ''
+language sql immutable
 return interval '15 seconds';
 comment on function private.undo_window is 'How long staff can undo a status change. Its messages are sent afterwards.';
 
@@ -6689,33 +6661,24 @@ $$;
 comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
--- Who may call these functions
-grant execute on function public.decide_paid_order, public.set_order_status, public.set_delivery_status,
-  public.undo_status_change
-  to authenticated, service_role;
+-- Execution rights
+grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
+  public.undo_status_change to authenticated, service_role;
 
--- schemas/26_staff_lists.sql
+-- schemas/17_staff_lists.sql
 -- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
 
-create function private.order_search_pattern(search text) returns text
-language sql immutable set search_path = '' as $$
-  -- Characters match literally. A line break, which would match across two columns, counts as a space.
-  select '%' || regexp_replace(lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g') || '%';
-$$;
-comment on function private.order_search_pattern is
-  'LIKE pattern for texts that contain the search, in lower case. Null for an empty search.';
-
 create function private.delivery_promise() returns interval
-language sql immutable set search_path = ''
+language sql immutable
 return interval '60 minutes';
 comment on function private.delivery_promise is
   'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
 create function private.short_search_rows() returns integer
-language sql immutable set search_path = ''
+language sql immutable
 return 5000;
 comment on function private.short_search_rows is
-  'Number of newest rows that are searched if every part of the search has fewer than three letters, which no index has.';
+  'Number of newest rows that are searched if every part of the search has fewer than three letters, because trigram indexes do not contain shorter parts.';
 
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
@@ -6736,7 +6699,8 @@ begin
       union
       select coalesce(t.order_id, p.order_id)
       from public.mpesa_transactions as t
-      left join public.payments as p on p.id = t.payment_id
+      -- The receipt of another amount belongs to the attempt alone while it needs review.
+      left join public.payments as p on p.id = coalesce(t.payment_id, t.attempt_id)
       where t.receipt = typed_receipt
       union
       select p.order_id
@@ -6746,6 +6710,8 @@ begin
     ) as found
     where found.id is not null
   );
+  -- ginger-lemon is ginger lemon.
+  written := regexp_replace(written, '(?<=[a-z])-(?=[a-z])', ' ', 'g');
   words := array(
     select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
     from regexp_split_to_table(written, '\s+') as w (word)
@@ -6788,15 +6754,19 @@ language sql stable set search_path = '' set enable_seqscan = off set jit = off 
 $$;
 comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
 
+create type private.list_filters as (
+  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
+);
+comment on type private.list_filters is 'Filters of a staff list: of orders or deliveries. Null or an empty text: no filter.';
+
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
 create function private.list_conditions(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
-  out by_index text, out by_row text, out candidates text, out is_broad boolean
+  filters private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
 )
 language plpgsql stable set search_path = '' as $$
 declare
-  is_orders constant boolean := list = 'orders';
+  is_orders constant boolean := filters.list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
   -- As in the indexes by words.
   folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
@@ -6807,56 +6777,56 @@ declare
   is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
-  is_review_due constant text := $sql$(o.payment_status = 'needs_decision' or (o.payment_status = 'unpaid' and exists (
+  is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
     select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
-  rider_name constant text := lower(trim(left(list_conditions.rider, 120)));
-  asked record;
+  rider_name constant text := lower(trim(left(filters.rider, 120)));
+  typed record;
   indexed text[] := '{}';
   checked text[] := '{}';
   pattern text;
   in_order text[] := '{}';
   anywhere text[] := '{}';
 begin
-  asked := private.read_list_search(search);
+  typed := private.read_list_search(filters.search);
   is_broad := true;
 
-  if from_day is not null then
-    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, from_day);
+  if filters.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.from_day);
   end if;
-  if until_day is not null then
-    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, until_day);
+  if filters.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.until_day);
   end if;
 
   if is_orders then
     indexed := indexed || case
-      when status is null then null
+      when filters.status is null then null
       -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
-      when status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
-      when status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', status)
-      else format('o.status = %L', status)
+      when filters.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when filters.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', filters.status)
+      else format('o.status = %L', filters.status)
     end;
-    indexed := indexed || case payment
+    indexed := indexed || case filters.payment
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
       -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
       when 'needs_review' then null
       when 'refund_due' then null
-      else case when payment is not null then 'false' end
+      else case when filters.payment is not null then 'false' end
     end;
-    indexed := indexed || case due
+    indexed := indexed || case filters.due
       when 'prepare' then is_open || $sql$ and o.payment_status = 'paid' and o.status in ('pending', 'processing')$sql$
       when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
         (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
       ) < now() - private.delivery_promise()$sql$
-      else case when due is not null then 'false' end
+      else case when filters.due is not null then 'false' end
     end;
   else
-    indexed := indexed || case when status is not null then format('d.delivery_status = %L', status) end;
-    indexed := indexed || case due
+    indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
+    indexed := indexed || case filters.due
       when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
         and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
-      else case when due is not null then 'false' end
+      else case when filters.due is not null then 'false' end
     end;
   end if;
 
@@ -6871,22 +6841,22 @@ begin
       indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
     end if;
   end if;
-  if cardinality(asked.order_ids) > 0 then
-    checked := checked || format('o.id = any (%L::uuid[])', asked.order_ids);
-    candidates := format('select unnest(%L::uuid[]) as id', asked.order_ids);
+  if cardinality(typed.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', typed.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', typed.order_ids);
     is_broad := false;
-  elsif asked.words is not null then
+  elsif typed.words is not null then
     checked := checked || format($sql$(%1$s || E'\n' || coalesce((
       select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
-      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, asked.words,
-      case when asked.digits is not null then
-        format(' or %s like %L', order_text, asked.digits)
-        || case when is_orders then '' else format(' or %s like %L', rider_text, asked.digits) end
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, typed.words,
+      case when typed.digits is not null then
+        format(' or %s like %L', order_text, typed.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
       end
     );
     -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
     -- three letters are not in trigram indexes.
-    foreach pattern in array asked.words loop
+    foreach pattern in array typed.words loop
       if pattern ~ '[[:alnum:]]{3}' then
         if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
           anywhere := anywhere || pattern;
@@ -6899,7 +6869,7 @@ begin
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
         (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
-        || case when asked.digits is not null then format(' or %s like %L', order_text, asked.digits) else '' end)
+        || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
       when cardinality(anywhere) > 0 then (
         select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
           || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
@@ -6907,24 +6877,24 @@ begin
             format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
           || ')', ' intersect ')
         from unnest(anywhere) as p (pattern))
-      when asked.digits is not null then format(
+      when typed.digits is not null then format(
         '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
          union select o.id from public.orders as o where %s like %L',
-        case when is_orders then 'o.id' else 'd.order_id' end, list, own,
-        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, asked.digits)
-    end || case when asked.digits is not null and not is_orders then
-      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, asked.digits) else '' end;
+        case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
+    end || case when typed.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
   end if;
-  if is_orders and payment = 'needs_review' then
+  if is_orders and filters.payment = 'needs_review' then
     -- Money that came too late or in part, or that M-PESA reports in another amount.
     checked := checked || is_review_due;
     candidates := $sql$
-      select o.id from public.orders as o where o.payment_status = 'needs_decision'
+      select o.id from public.orders as o where o.payment_status = 'needs_review'
       union
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
     is_broad := false;
   end if;
-  if is_orders and payment = 'refund_due' then
+  if is_orders and filters.payment = 'refund_due' then
     checked := checked || is_refund_due;
     candidates := $sql$
       select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
@@ -6937,7 +6907,7 @@ begin
 end
 $$;
 comment on function private.list_conditions is
-  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of the orders they can be true of, null to look at private.short_search_rows() rows alone; is_broad: whether the newest rows are worth a look first.';
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_broad: whether the newest rows are scanned first.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
@@ -6946,7 +6916,7 @@ create function private.walk_list(
 language plpgsql stable
 set search_path = ''
 set jit = off
--- Walks along an index in its order and stops early. Without statistics, which the embedded database never gathers, the
+-- Scans an index in its order and stops early. Without statistics, which the embedded database never gathers, the
 -- planner would gather and sort the whole list.
 set enable_sort = off
 set enable_bitmapscan = off
@@ -6974,11 +6944,11 @@ begin
 end
 $$;
 comment on function private.walk_list is
-  'The first rows of a staff list that meet the conditions, looked for among so many of the newest (nearby); and whether these were all there are.';
+  'The first rows that meet the conditions among the newest `nearby` rows of a staff list, and whether the list has no other matches.';
 
 create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
 language sql immutable set search_path = '' as $$
-  -- The limits keep the planner from reading every row for the few that are asked for here.
+  -- The limits keep the planner from reading every row for a few ids.
   select format(
     'with candidates as materialized (%1$s)
      select %2$s.id, %2$s.created_at
@@ -6993,32 +6963,31 @@ language sql immutable set search_path = '' as $$
 $$;
 
 create function private.find_in_list(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text,
-  before_created_at timestamptz, before_id uuid, page_size integer
+  filters private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
-  asked record;
+  conditions record;
   found_ids uuid[];
   is_whole_list boolean := false;
   nearby integer;
 begin
-  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
-  if asked.is_broad then
-    -- A few of the newest rows show whether a search is broad. Then its page is found a little further; what is rarer is looked up.
+  conditions := private.list_conditions(filters);
+  if conditions.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is soon complete; rarer matches come from the candidates.
     foreach nearby in array case
-      when asked.by_row is null then array[most]
-      when asked.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      when conditions.by_row is null then array[most]
+      when conditions.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
       else array[10 * most, 40 * most]
     end loop
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-      from private.walk_list(list, asked.by_index, asked.by_row, before_created_at, before_id, most, nearby) as w;
+      from private.walk_list(filters.list, conditions.by_index, conditions.by_row, before_created_at, before_id, most, nearby) as w;
       exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
-        or (asked.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
+        or (conditions.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
     end loop;
   end if;
-  if asked.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+  if conditions.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
       'with found as materialized (%s)
        select array_agg(newest.id)
@@ -7026,7 +6995,7 @@ begin
          select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
          order by f.created_at desc, f.id desc limit $3
        ) as newest',
-      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
     ) into found_ids using before_created_at, before_id, most;
   end if;
   return found_ids;
@@ -7038,7 +7007,7 @@ create function private.count_along_index(list text, by_index text) returns inte
 language plpgsql stable
 set search_path = ''
 set jit = off
--- Stops at the limit: a bitmap would be made of all rows first.
+-- Stops at the limit: a bitmap scan would read all rows first.
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -7053,26 +7022,24 @@ begin
 end
 $$;
 
-create function private.count_in_list(
-  list text, search text, status text, payment text, from_day date, until_day date, rider text, due text
-) returns integer
+create function private.count_in_list(filters private.list_filters) returns integer
 language plpgsql stable set search_path = '' set jit = off as $$
 declare
-  asked record;
+  conditions record;
   count integer;
 begin
-  asked := private.list_conditions(list, search, status, payment, from_day, until_day, rider, due);
-  if list = 'orders' and asked.by_row is null and asked.by_index = 'true' then
+  conditions := private.list_conditions(filters);
+  if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
     select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
-  elsif asked.by_row is null then
-    count := private.count_along_index(list, asked.by_index);
-  elsif asked.candidates is null then
+  elsif conditions.by_row is null then
+    count := private.count_along_index(filters.list, conditions.by_index);
+  elsif conditions.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
-    from private.walk_list(list, asked.by_index, asked.by_row, null, null, 1001, private.short_search_rows()) as w;
+    from private.walk_list(filters.list, conditions.by_index, conditions.by_row, null, null, 1001, private.short_search_rows()) as w;
   else
     execute format(
       'select count(*) from (select from (%s) as found limit 1001) as bounded',
-      private.rows_of_candidates(list, asked.by_index, asked.by_row, asked.candidates)
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
     ) into count;
   end if;
   return count;
@@ -7086,7 +7053,10 @@ create function private.find_by_text(
 ) returns uuid[]
 language plpgsql stable set search_path = '' as $$
 declare
-  pattern constant text := private.order_search_pattern(search);
+  -- Characters match literally. A line break, which would match across two columns, counts as a space. Null for an empty search.
+  pattern constant text := '%' || regexp_replace(
+    lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g'
+  ) || '%';
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
   nearby constant integer := case when pattern is null then most else 40 * most end;
@@ -7135,9 +7105,7 @@ declare
 begin
   perform private.expect_staff();
   found_ids := private.find_in_list(
-    'orders', search_orders.search, search_orders.status, search_orders.payment, search_orders.from_day,
-    search_orders.until_day, search_orders.rider, search_orders.due, search_orders.before_created_at,
-    search_orders.before_id, search_orders.page_size
+    ('orders', search, status, payment, from_day, until_day, rider, due), before_created_at, before_id, page_size
   );
   return query
     select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
@@ -7153,10 +7121,7 @@ create function public.count_orders(
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  return private.count_in_list(
-    'orders', count_orders.search, count_orders.status, count_orders.payment, count_orders.from_day,
-    count_orders.until_day, count_orders.rider, count_orders.due
-  );
+  return private.count_in_list(('orders', search, status, payment, from_day, until_day, rider, due));
 end
 $$;
 comment on function public.count_orders is
@@ -7173,9 +7138,7 @@ declare
 begin
   perform private.expect_staff();
   found_ids := private.find_in_list(
-    'deliveries', search_deliveries.search, search_deliveries.status, null, search_deliveries.from_day,
-    search_deliveries.until_day, search_deliveries.rider, search_deliveries.due, search_deliveries.before_created_at,
-    search_deliveries.before_id, search_deliveries.page_size
+    ('deliveries', search, status, null, from_day, until_day, rider, due), before_created_at, before_id, page_size
   );
   return query
     select d.* from public.deliveries as d where d.id = any (found_ids) order by d.created_at desc, d.id desc;
@@ -7191,10 +7154,7 @@ create function public.count_deliveries(
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  return private.count_in_list(
-    'deliveries', count_deliveries.search, count_deliveries.status, null, count_deliveries.from_day,
-    count_deliveries.until_day, count_deliveries.rider, count_deliveries.due
-  );
+  return private.count_in_list(('deliveries', search, status, null, from_day, until_day, rider, due));
 end
 $$;
 comment on function public.count_deliveries is
@@ -7207,12 +7167,12 @@ language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return query select
-    private.count_in_list('orders', null, null, null, null, null, null, 'prepare'),
-    private.count_in_list('orders', null, null, null, null, null, null, 'late'),
-    private.count_in_list('orders', null, null, 'unpaid', null, null, null, null),
-    private.count_in_list('orders', null, null, 'refund_due', null, null, null, null),
-    private.count_in_list('deliveries', null, 'pending', null, null, null, null, null),
-    private.count_in_list('deliveries', null, null, null, null, null, null, 'late');
+    private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'late')),
+    private.count_in_list(('orders', null, null, 'unpaid', null, null, null, null)),
+    private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
+    private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
+    private.count_in_list(('deliveries', null, null, null, null, null, null, 'late'));
 end
 $$;
 comment on function public.count_work is
@@ -7243,13 +7203,15 @@ $$;
 comment on function public.recent_riders is
   'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
 
--- Who may call these functions
-grant execute on function public.search_orders, public.count_orders, public.search_deliveries,
-  public.count_deliveries, public.count_work, public.recent_riders
-  to authenticated, service_role;
+-- Execution rights
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
+  public.count_work, public.recent_riders to authenticated, service_role;
 
--- schemas/27_inquiries.sql
--- Inquiries: messages from the contact form.
+-- schemas/18_inquiries_and_newsletter.sql
+-- What visitors send without an order: inquiries and newsletter subscriptions.
+
+-- Inquiries: messages from the contact form
+
 create table public.inquiries (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -7340,7 +7302,7 @@ begin
   perform private.expect_staff();
   found_ids := private.find_by_text(
     'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
-    search_inquiries.search, search_inquiries.before_created_at, search_inquiries.before_id, search_inquiries.page_size
+    search, before_created_at, before_id, page_size
   );
   return query
     select i.* from public.inquiries as i where i.id = any (found_ids) order by i.created_at desc, i.id desc;
@@ -7351,11 +7313,170 @@ comment on function public.search_inquiries is
 
 create trigger inquiries_before_insert before insert on public.inquiries for each row execute function private.before_inquiry_insert();
 
--- Who may call these functions
+-- Newsletter: subscription, confirmation and unsubscribing by links
+
+create table public.newsletter_subscriptions (
+  id uuid primary key default gen_random_uuid(),
+  email text not null,
+  created_at timestamptz not null default now(),
+  confirmed_at timestamptz,
+  confirmation_queued_at timestamptz,
+  constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
+);
+comment on table public.newsletter_subscriptions is
+  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
+comment on column public.newsletter_subscriptions.confirmed_at is
+  'When the owner of the address confirmed it. Null: not confirmed.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
+alter table public.newsletter_subscriptions enable row level security;
+grant select on public.newsletter_subscriptions to authenticated;
+create policy "staff read every subscription" on public.newsletter_subscriptions
+  for select to authenticated using ((select public.is_admin()));
+create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
+create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
+
+create table private.newsletter_tokens (
+  token_hash bytea primary key,
+  subscription_id uuid not null references public.newsletter_subscriptions (id) on delete cascade,
+  purpose text not null,
+  created_at timestamptz not null default now(),
+  constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
+);
+comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
+alter table private.newsletter_tokens enable row level security;
+create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
+
+-- Deletes the emails of a deleted subscription, since they hold its address.
+create function private.delete_newsletter_mails() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.outbox_messages as m
+  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.event_key = old.id::text;
+  return null;
+end
+$$;
+
+create function public.subscribe_to_newsletter(email text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  address text;
+  subscription_id uuid;
+begin
+  -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
+  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
+    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
+  elsif char_length(subscribe_to_newsletter.email) <= 300 then
+    address := trim(subscribe_to_newsletter.email);
+  end if;
+  if not private.is_email(address) then
+    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  -- At most one mail a day and address.
+  update public.newsletter_subscriptions as n
+  set confirmation_queued_at = now()
+  where lower(n.email) = lower(address) and n.confirmed_at is null
+    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
+  returning n.id into subscription_id;
+  if found then
+    perform private.count_call('newsletter_mails');
+    perform private.queue_newsletter_confirmation(subscription_id);
+  end if;
+  -- The same result for every address, so that it does not reveal who is subscribed.
+  return null;
+end
+$$;
+comment on function public.subscribe_to_newsletter is
+  'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
+
+create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
+language sql set search_path = '' as $$
+  with queued as (
+    insert into public.outbox_messages (
+      order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name
+    )
+    select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
+    from public.newsletter_subscriptions as n
+    join public.message_templates as template on template.kind = 'newsletter_confirmation' and template.is_on
+    where n.id = queue_newsletter_confirmation.subscription_id
+    returning id, channel
+  )
+  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
+$$;
+
+create function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
+  if not found then
+    return;
+  end if;
+  confirm := replace(gen_random_uuid()::text, '-', '');
+  unsubscribe := replace(gen_random_uuid()::text, '-', '');
+  insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
+  values
+    (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
+    (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
+  return next;
+end
+$$;
+comment on function public.issue_newsletter_tokens is
+  'New tokens for the links of one newsletter mail; only their hashes are stored. No row: the subscription was deleted.';
+
+create function public.confirm_newsletter(token text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  of_subscription uuid;
+begin
+  if char_length(confirm_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(confirm_newsletter.token, 'UTF8')) and t.purpose = 'confirm'
+  returning t.subscription_id into of_subscription;
+  if not found then
+    return false;
+  end if;
+  delete from private.newsletter_tokens as t where t.subscription_id = of_subscription and t.purpose = 'confirm';
+  update public.newsletter_subscriptions as n
+  set confirmed_at = coalesce(n.confirmed_at, now())
+  where n.id = of_subscription;
+  return true;
+end
+$$;
+comment on function public.confirm_newsletter is
+  'Confirms the subscription of the address to which this token was mailed. False: unknown or used token.';
+
+create function public.unsubscribe_from_newsletter(token text) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  if char_length(unsubscribe_from_newsletter.token) <> 32 then
+    return false;
+  end if;
+  delete from public.newsletter_subscriptions as n
+  using private.newsletter_tokens as t
+  where t.token_hash = sha256(convert_to(unsubscribe_from_newsletter.token, 'UTF8')) and t.purpose = 'unsubscribe'
+    and n.id = t.subscription_id;
+  return found;
+end
+$$;
+comment on function public.unsubscribe_from_newsletter is
+  'Deletes the address to which this token was mailed, with everything stored for it. False: unknown token.';
+
+create trigger newsletter_subscriptions_after_delete after delete on public.newsletter_subscriptions
+  for each row execute function private.delete_newsletter_mails();
+
+-- Execution rights
+grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter, public.unsubscribe_from_newsletter
+  to anon, authenticated, service_role;
 grant execute on function public.mark_inquiry_read, public.mark_all_inquiries_read, public.search_inquiries
   to authenticated, service_role;
+grant execute on function public.issue_newsletter_tokens to service_role;
 
--- schemas/28_messages.sql
+-- schemas/19_messages.sql
 -- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
 
 -- A message enters the outbox in the transaction of the change that it reports; the shop's jobs send it afterwards.
@@ -7461,10 +7582,8 @@ alter table public.message_templates enable row level security;
 grant select, update (subject, body, is_on, updated_at) on public.message_templates to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.message_templates to anon;
-create policy "staff read the templates" on public.message_templates
-  for select to authenticated using ((select public.is_admin()));
-create policy "staff edit the templates" on public.message_templates
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read and edit the templates" on public.message_templates
+  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 
 create table private.messages_sent (
   day date not null,
@@ -7488,7 +7607,7 @@ begin
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
       perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
-    elsif new.payment_status = 'needs_decision' then
+    elsif new.payment_status = 'needs_review' then
       perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
     elsif new.payment_status = 'refunded' then
       perform private.queue_order_messages(new.id, 'order_refunded');
@@ -7576,9 +7695,8 @@ begin
   found_ids := private.find_by_text(
     'outbox_messages',
     $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
-    concat_ws(' and ', 'true', 't.status = ' || quote_literal(search_messages.status),
-      't.channel = ' || quote_literal(search_messages.channel)),
-    search_messages.search, search_messages.before_created_at, search_messages.before_id, search_messages.page_size
+    concat_ws(' and ', 'true', 't.status = ' || quote_literal(status), 't.channel = ' || quote_literal(channel)),
+    search, before_created_at, before_id, page_size
   );
   return query
     select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
@@ -7688,15 +7806,15 @@ comment on function private.queue_order_messages is
   'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
 
 create function private.is_status_message(kind text) returns boolean
-language sql immutable set search_path = ''
+language sql immutable
 return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message is
   'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
 
--- Who may call these functions
+-- Execution rights
 grant execute on function public.search_messages to authenticated, service_role;
 
--- schemas/29_sending_messages.sql
+-- schemas/20_sending_messages.sql
 -- Sending messages: the queue of the outbox and the daily budgets.
 
 create function private.message_facts(order_id uuid, kind text, event_key text) returns jsonb
@@ -7718,17 +7836,14 @@ begin
     'customer_name', o.customer_name,
     'delivery_fee', o.delivery_fee,
     'total_amount', o.total_amount,
-    'items', coalesce((
-      select jsonb_agg(
-        jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-        order by i.created_at, i.id
-      )
-      from public.order_items as i where i.order_id = o.id
-    ), '[]'::jsonb),
+    'items', array(
+      select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+      from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+    ),
     'payment', (
       select jsonb_build_object(
         'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        'refund_receipt', to_jsonb(p) ->> 'refund_receipt'
+        'refund_receipt', p.refund_receipt
       )
       from public.payments as p
       where p.order_id = o.id and p.status = 'completed'
@@ -7761,6 +7876,7 @@ set search_path = ''
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -7925,7 +8041,7 @@ begin
   set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
       -- Requested by staff, not by a visitor.
       has_priority = true,
-      resent_by = coalesce((select u.email from auth.users as u where u.id = (select auth.uid())), 'the shop itself'),
+      resent_by = coalesce(private.email_of((select auth.uid())), 'the shop itself'),
       updated_at = now()
   where m.id = send_message_again.message_id and m.status in ('failed', 'unsure', 'over_budget')
     -- A message whose recipient was removed cannot be sent.
@@ -7935,7 +8051,7 @@ begin
     if not exists (select from public.outbox_messages as m where m.id = send_message_again.message_id) then
       perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
     end if;
-    perform private.refuse(409, 'message_not_to_send_again', 'This message waits already, or was sent meanwhile');
+    perform private.refuse(409, 'message_not_to_send_again', 'This message is waiting already, or was sent in the meantime');
   end if;
   if private.daily_budget(again.channel) <= coalesce((
     select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
@@ -8026,7 +8142,7 @@ language sql stable set search_path = '' as $$
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
     when 'order_paid' then o.payment_status in ('paid', 'refunded')
-    when 'order_payment_held' then o.payment_status = 'needs_decision'
+    when 'order_payment_held' then o.payment_status = 'needs_review'
     else true
   end
   from public.orders as o where o.id = is_message_true.order_id;
@@ -8043,174 +8159,11 @@ $$;
 comment on function private.withdraw_messages is
   'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
--- Who may call these functions
-grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
+-- Execution rights
 grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
+grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
 
--- schemas/30_newsletter.sql
--- Newsletter: subscription, confirmation and unsubscribing by links.
-
-create table public.newsletter_subscriptions (
-  id uuid primary key default gen_random_uuid(),
-  email text not null,
-  created_at timestamptz not null default now(),
-  confirmed_at timestamptz,
-  confirmation_queued_at timestamptz,
-  constraint "a subscription has an e-mail address" check (email ~ '^[^\s@]+@[^\s@]+\.[^\s@]+$' and char_length(email) <= 254)
-);
-comment on table public.newsletter_subscriptions is
-  'Newsletter subscriptions. Only confirmed ones (confirmed_at) may receive newsletters.';
-comment on column public.newsletter_subscriptions.confirmed_at is
-  'When the owner of the address confirmed it. Null: not confirmed.';
-comment on column public.newsletter_subscriptions.confirmation_queued_at is
-  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
-alter table public.newsletter_subscriptions enable row level security;
-grant select on public.newsletter_subscriptions to authenticated;
-create policy "staff read every subscription" on public.newsletter_subscriptions
-  for select to authenticated using ((select public.is_admin()));
-create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
-create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
-
-create table private.newsletter_tokens (
-  token_hash bytea primary key,
-  subscription_id uuid not null references public.newsletter_subscriptions (id) on delete cascade,
-  purpose text not null,
-  created_at timestamptz not null default now(),
-  constraint "a token confirms or unsubscribes" check (purpose in ('confirm', 'unsubscribe'))
-);
-comment on table private.newsletter_tokens is 'SHA-256 hashes of the tokens in newsletter links.';
-alter table private.newsletter_tokens enable row level security;
-create index newsletter_tokens_by_subscription on private.newsletter_tokens (subscription_id);
-
--- Deletes the emails of a deleted subscription, since they hold its address.
-create function private.delete_newsletter_mails() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  delete from public.outbox_messages as m
-  where m.order_id is null and m.kind = 'newsletter_confirmation' and m.event_key = old.id::text;
-  return null;
-end
-$$;
-
-create function public.subscribe_to_newsletter(email text) returns jsonb
-language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  address text;
-  subscription_id uuid;
-begin
-  -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
-  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
-    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
-  elsif char_length(subscribe_to_newsletter.email) <= 300 then
-    address := trim(subscribe_to_newsletter.email);
-  end if;
-  if not private.is_email(address) then
-    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
-  end if;
-  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
-  -- At most one mail a day and address.
-  update public.newsletter_subscriptions as n
-  set confirmation_queued_at = now()
-  where lower(n.email) = lower(address) and n.confirmed_at is null
-    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
-  returning n.id into subscription_id;
-  if found then
-    perform private.count_call('newsletter_mails');
-    perform private.queue_newsletter_confirmation(subscription_id);
-  end if;
-  -- The same result for every address, so that it does not reveal who is subscribed.
-  return null;
-end
-$$;
-comment on function public.subscribe_to_newsletter is
-  'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
-
-create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
-language sql set search_path = '' as $$
-  with queued as (
-    insert into public.outbox_messages (
-      order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name
-    )
-    select null, template.kind, n.id::text, template.channel, n.email, '', '', ''
-    from public.newsletter_subscriptions as n
-    join public.message_templates as template on template.kind = 'newsletter_confirmation' and template.is_on
-    where n.id = queue_newsletter_confirmation.subscription_id
-    returning id, channel
-  )
-  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
-$$;
-
-create function public.issue_newsletter_tokens(subscription_id uuid) returns table (confirm text, unsubscribe text)
-language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
-begin
-  perform from public.newsletter_subscriptions as n where n.id = issue_newsletter_tokens.subscription_id for key share;
-  if not found then
-    return;
-  end if;
-  confirm := replace(gen_random_uuid()::text, '-', '');
-  unsubscribe := replace(gen_random_uuid()::text, '-', '');
-  insert into private.newsletter_tokens (token_hash, subscription_id, purpose)
-  values
-    (sha256(convert_to(confirm, 'UTF8')), issue_newsletter_tokens.subscription_id, 'confirm'),
-    (sha256(convert_to(unsubscribe, 'UTF8')), issue_newsletter_tokens.subscription_id, 'unsubscribe');
-  return next;
-end
-$$;
-comment on function public.issue_newsletter_tokens is
-  'New tokens for the links of one newsletter mail; only their hashes are stored. No row: the subscription was deleted.';
-
-create function public.confirm_newsletter(token text) returns boolean
-language plpgsql volatile security definer set search_path = '' as $$
-declare
-  of_subscription uuid;
-begin
-  if char_length(confirm_newsletter.token) <> 32 then
-    return false;
-  end if;
-  delete from private.newsletter_tokens as t
-  where t.token_hash = sha256(convert_to(confirm_newsletter.token, 'UTF8')) and t.purpose = 'confirm'
-  returning t.subscription_id into of_subscription;
-  if not found then
-    return false;
-  end if;
-  delete from private.newsletter_tokens as t where t.subscription_id = of_subscription and t.purpose = 'confirm';
-  update public.newsletter_subscriptions as n
-  set confirmed_at = coalesce(n.confirmed_at, now())
-  where n.id = of_subscription;
-  return true;
-end
-$$;
-comment on function public.confirm_newsletter is
-  'Confirms the subscription of the address to which this token was mailed. False: unknown or used token.';
-
-create function public.unsubscribe_from_newsletter(token text) returns boolean
-language plpgsql volatile security definer set search_path = '' as $$
-begin
-  if char_length(unsubscribe_from_newsletter.token) <> 32 then
-    return false;
-  end if;
-  delete from public.newsletter_subscriptions as n
-  using private.newsletter_tokens as t
-  where t.token_hash = sha256(convert_to(unsubscribe_from_newsletter.token, 'UTF8')) and t.purpose = 'unsubscribe'
-    and n.id = t.subscription_id;
-  return found;
-end
-$$;
-comment on function public.unsubscribe_from_newsletter is
-  'Deletes the address to which this token was mailed, with everything stored for it. False: unknown token.';
-
-create trigger newsletter_subscriptions_after_delete after delete on public.newsletter_subscriptions
-  for each row execute function private.delete_newsletter_mails();
-
--- Who may call these functions
-grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter,
-  public.unsubscribe_from_newsletter
-  to anon, authenticated, service_role;
-grant execute on function public.issue_newsletter_tokens to service_role;
-
--- schemas/31_personal_data.sql
+-- schemas/21_personal_data.sql
 -- Personal data: retention, export and erasure (docs/decisions/personal-data.md).
 
 create table private.person_hash_key (
@@ -8244,10 +8197,16 @@ create index personal_data_requests_of_a_person on public.personal_data_requests
 create function public.forget_old_rows() returns integer
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  forgotten integer;
+  old_messages uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    order by m.created_at limit 5000
+    for update skip locked
+  );
 begin
-  perform private.delete_old_limits();
-  forgotten := private.anonymise_old_messages();
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+  perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
   perform private.reduce_abandoned_orders();
@@ -8265,41 +8224,41 @@ begin
     order by old.created_at limit 5000
     for update skip locked
   );
-  return forgotten;
+  return cardinality(old_messages);
 end
 $$;
 comment on function public.forget_old_rows is
-  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
-  asked public.orders;
+  unsettled public.orders;
 begin
-  select * into asked from public.orders as o where o.id = unsettled_money_reason.order_id;
+  select * into unsettled from public.orders as o where o.id = unsettled_money_reason.order_id;
   return case
-    when asked.payment_status = 'unpaid' and asked.status <> 'cancelled' then 'It waits for its payment'
-    when asked.payment_status = 'needs_decision' then 'Its payment waits for a decision'
+    when unsettled.payment_status = 'unpaid' and unsettled.status <> 'cancelled' then 'It waits for its payment'
+    when unsettled.payment_status = 'needs_review' then 'Its payment needs review'
     when exists (
-      select from public.payments as p where p.order_id = asked.id and p.status in ('initiating', 'processing', 'review')
+      select from public.payments as p where p.order_id = unsettled.id and p.status in ('initiating', 'processing', 'review')
     ) then 'A payment is being checked'
     -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
     when exists (
       select from public.payments as p
-      where p.order_id = asked.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
+      where p.order_id = unsettled.id and p.status in ('failed', 'unresolved') and p.created_at > now() - interval '48 hours'
     ) then 'M-PESA may still report a payment'
     when exists (
       select from public.payments as p
-      where p.order_id = asked.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+      where p.order_id = unsettled.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
     ) or exists (
       select from public.payments as p
       join public.refunds as r on r.payment_id = p.id
-      where p.order_id = asked.id and r.status not in ('completed', 'failed', 'withdrawn')
+      where p.order_id = unsettled.id and r.status not in ('completed', 'failed', 'withdrawn')
     ) then 'Money is on its way back'
     when exists (
       select from public.mpesa_transactions as t
-      where t.order_id = asked.id and t.payment_id is null and t.resolution is null
-    ) then 'Money under its number waits for a decision'
+      where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
+    ) then 'Money under its number needs review'
   end;
 end
 $$;
@@ -8346,21 +8305,6 @@ end
 $$;
 comment on function private.anonymise_messages is 'Removes recipient and text of messages. Waiting ones are not sent.';
 
-create function private.anonymise_old_messages() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  due uuid[] := array(
-    select m.id from public.outbox_messages as m
-    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
-    order by m.created_at limit 5000
-    for update skip locked
-  );
-begin
-  perform private.anonymise_messages(due);
-  return cardinality(due);
-end
-$$;
-
 create function private.clear_old_payment_messages() returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -8379,7 +8323,7 @@ begin
   set body = '{}', source_address = null
   where m.id in (
     select old.id from public.payment_messages as old
-    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'fault'
+    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'error'
     order by old.received_at limit 5000
     for update skip locked
   );
@@ -8451,11 +8395,7 @@ create function private.log_personal_data_request(kind text, identifier text, co
 language plpgsql set search_path = '' as $$
 begin
   insert into public.personal_data_requests (kind, person_hash, counts, requested_by, requested_by_email)
-  values (
-    log_personal_data_request.kind, private.hash_person(log_personal_data_request.identifier),
-    log_personal_data_request.counts, (select auth.uid()),
-    (select u.email from auth.users as u where u.id = (select auth.uid()))
-  );
+  values (kind, private.hash_person(identifier), counts, (select auth.uid()), private.email_of((select auth.uid())));
 end
 $$;
 
@@ -8487,28 +8427,21 @@ end
 $$;
 comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
 
-create function private.describe_payment(payment_id uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (
-    select jsonb_build_object(
-      'phone', p.phone, 'charge_cents', p.charge_cents, 'status', p.status, 'method', p.method, 'receipt', p.receipt,
-      'created_at', p.created_at, 'completed_at', p.completed_at, 'refunded_at', p.refunded_at,
-      'refund_receipt', p.refund_receipt,
-      'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = p.receipt),
-      'mpesa_messages', coalesce((
-        select jsonb_agg(jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body) order by m.id)
-        from public.payment_messages as m where m.payment_id = p.id and m.body <> '{}'
-      ), '[]'::jsonb)
-    )
-    from public.payments as p
-    where p.id = describe_payment.payment_id
-  );
-end
-$$;
+create function private.describe_payment(payment public.payments) returns jsonb
+language sql stable
+return jsonb_build_object(
+  'phone', payment.phone, 'charge_cents', payment.charge_cents, 'status', payment.status, 'method', payment.method,
+  'receipt', payment.receipt, 'created_at', payment.created_at, 'completed_at', payment.completed_at,
+  'refunded_at', payment.refunded_at, 'refund_receipt', payment.refund_receipt,
+  'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = payment.receipt),
+  'mpesa_messages', array(
+    select jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body)
+    from public.payment_messages as m where m.payment_id = payment.id and m.body <> '{}' order by m.id
+  )
+);
 
 create function private.describe_message(message public.outbox_messages) returns jsonb
-language sql immutable set search_path = ''
+language sql immutable
 return jsonb_build_object(
   'kind', message.kind, 'channel', message.channel, 'recipient', message.recipient, 'subject', message.subject,
   'body', message.body, 'status', message.status, 'created_at', message.created_at, 'sent_at', message.sent_at
@@ -8535,84 +8468,73 @@ begin
     'identifier', person_key,
     'exported_at', now(),
     'shop', (select s.store_name from public.store_settings as s),
-    'orders', coalesce((
-      select jsonb_agg(
-        jsonb_build_object(
-          'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
-          'status', o.status, 'payment_status', o.payment_status,
-          'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
-          'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
-          'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
-          'erasure_requested_at', o.erasure_requested_at,
-          'reason_to_keep', private.retention_reason(o.id),
-          'items', coalesce((
-            select jsonb_agg(
-              jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-              order by i.created_at, i.id
-            )
-            from public.order_items as i where i.order_id = o.id
-          ), '[]'::jsonb),
-          'payments', coalesce((
-            select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
-            from public.payments as p where p.order_id = o.id
-          ), '[]'::jsonb),
-          -- Who delivered is another person's data.
-          'delivery', (
-            select jsonb_build_object(
-              'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
-            )
-            from public.deliveries as d where d.order_id = o.id
-          ),
-          'history', coalesce((
-            select jsonb_agg(jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at) order by e.id)
-            from public.order_events as e where e.order_id = o.id
-          ), '[]'::jsonb),
-          'messages', coalesce((
-            select jsonb_agg(private.describe_message(m) order by m.created_at)
-            from public.outbox_messages as m where m.order_id = o.id
-          ), '[]'::jsonb)
+    'orders', array(
+      select jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+        'status', o.status, 'payment_status', o.payment_status,
+        'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+        'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'erasure_requested_at', o.erasure_requested_at,
+        'reason_to_keep', private.retention_reason(o.id),
+        'items', array(
+          select jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+          from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+        ),
+        'payments', array(
+          select private.describe_payment(p) from public.payments as p where p.order_id = o.id order by p.created_at
+        ),
+        -- Who delivered is another person's data.
+        'delivery', (
+          select jsonb_build_object(
+            'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+          )
+          from public.deliveries as d where d.order_id = o.id
+        ),
+        'history', array(
+          select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)
+          from public.order_events as e where e.order_id = o.id order by e.id
+        ),
+        'messages', array(
+          select private.describe_message(m) from public.outbox_messages as m where m.order_id = o.id order by m.created_at
         )
-        order by o.created_at desc, o.id
       )
-      from public.orders as o where o.id = any (order_ids)
-    ), '[]'::jsonb),
-    'payments_for_others', coalesce((
-      select jsonb_agg(private.describe_payment(p.id) order by p.created_at)
+      from public.orders as o where o.id = any (order_ids) order by o.created_at desc, o.id
+    ),
+    'payments_for_others', array(
+      select private.describe_payment(p)
       from public.payments as p
       where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
-    ), '[]'::jsonb),
-    'inquiries', coalesce((
-      select jsonb_agg(
-        jsonb_build_object(
-          'created_at', i.created_at, 'name', i.name, 'email', i.email, 'phone', i.phone, 'subject', i.subject, 'message', i.message
-        )
-        order by i.created_at desc
-      )
+      order by p.created_at
+    ),
+    'inquiries', array(
+      select to_jsonb(i) - 'id' - 'is_read'
       from public.inquiries as i
       where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
-    ), '[]'::jsonb),
+      order by i.created_at desc
+    ),
     'newsletter', (
       select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
       from public.newsletter_subscriptions as n where lower(n.email) = person.email
     ),
-    'newsletter_mails', coalesce((
-      select jsonb_agg(private.describe_message(m) order by m.created_at)
-      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email
-    ), '[]'::jsonb),
+    'newsletter_mails', array(
+      select private.describe_message(m)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email order by m.created_at
+    ),
     -- Other phones and email addresses of the same customer, for separate requests.
-    'also_used', coalesce((
-      select jsonb_agg(distinct other.identifier)
+    'also_used', array(
+      select distinct other.identifier
       from public.orders as o
       cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
       where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
-    ), '[]'::jsonb),
-    'earlier_requests', coalesce((
-      select jsonb_agg(
-        jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts) order by r.id desc
-      )
+      order by other.identifier
+    ),
+    'earlier_requests', array(
+      select jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts)
       from public.personal_data_requests as r
       where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
-    ), '[]'::jsonb)
+      order by r.id desc
+    )
   );
   perform private.log_personal_data_request('export', person_key, jsonb_build_object(
     'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
@@ -8710,12 +8632,12 @@ create trigger personal_data_requests_before_change before update or delete on p
 create trigger personal_data_requests_before_truncate before truncate on public.personal_data_requests
   for each statement execute function private.refuse_change('The log of requests is only added to');
 
--- Who may call these functions
-grant execute on function public.forget_old_rows to service_role;
+-- Execution rights
 grant execute on function public.export_person, public.erase_person to authenticated, service_role;
+grant execute on function public.forget_old_rows to service_role;
 
--- schemas/32_dashboard.sql
--- Dashboard: page views, figures, backups and system status.
+-- schemas/22_figures.sql
+-- Figures: page views, sums for the dashboard, backups, system status and metrics.
 
 create table public.page_views (
   day date not null,
@@ -8759,7 +8681,7 @@ language sql stable set search_path = '' as $$
     when exists (select from public.products as p where page = '/shop/' || p.slug) then page
     else 'other'
   end
-  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as asked;
+  from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as visited;
 $$;
 comment on function private.counted_page is
   'The page under which a view is counted: a storefront page; ''other'' for unknown paths; null for staff screens.';
@@ -8767,7 +8689,7 @@ comment on function private.counted_page is
 create function public.record_page_views(views jsonb) returns void
 language sql volatile security definer set search_path = '' as $$
   insert into public.page_views as counted (day, path, views)
-  select (now() at time zone 'Africa/Nairobi')::date, private.counted_page(seen.path), sum(seen.views)::integer
+  select private.nairobi_day(now()), private.counted_page(seen.path), sum(seen.views)::integer
   from jsonb_to_recordset(record_page_views.views) as seen (path text, views integer)
   where private.counted_page(seen.path) is not null and seen.views > 0
   group by 2
@@ -8777,7 +8699,7 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 comment on function public.record_page_views is 'Adds page views to today''s counts: [{"path": "/shop", "views": 3}, …].';
 
--- Figures that change with what they count, in the same transaction: summing up all orders would take longer with each.
+-- Totals that are updated in the transaction of each change: summing up all orders would take longer with every order.
 create table private.daily_totals (
   id bigint generated always as identity primary key,
   day date not null,
@@ -8793,99 +8715,59 @@ comment on column private.daily_totals.received_cents is 'What arrived for order
 alter table private.daily_totals enable row level security;
 create index daily_totals_by_day on private.daily_totals (day);
 
-create function private.add_to_day(moment timestamptz, orders bigint, revenue_cents bigint, received_cents bigint) returns void
-language plpgsql set search_path = '' set enable_seqscan = off as $$
-declare
-  of_day date := coalesce(private.nairobi_day(moment), '-infinity');
-begin
-  update private.daily_totals as t
-  set orders = t.orders + add_to_day.orders,
-      revenue_cents = t.revenue_cents + add_to_day.revenue_cents,
-      received_cents = t.received_cents + add_to_day.received_cents
-  where t.id = (select free.id from private.daily_totals as free where free.day = of_day limit 1 for update skip locked);
-  if not found then
-    insert into private.daily_totals (day, orders, revenue_cents, received_cents)
-    values (of_day, add_to_day.orders, add_to_day.revenue_cents, add_to_day.received_cents);
-  end if;
-end
-$$;
-comment on function private.add_to_day is
-  'Adds to the figures of a day. Never waits for another transaction.';
+create type private.day_figures as (day date, orders bigint, revenue_cents bigint, received_cents bigint);
 
-create function private.count_order(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if (old.created_at, old.total_amount) is not distinct from (new.created_at, new.total_amount) then
-    return;
-  end if;
-  if old.id is not null then
-    perform private.add_to_day(old.created_at, -1, -old.total_amount, 0);
-  end if;
-  if new.id is not null then
-    perform private.add_to_day(new.created_at, 1, new.total_amount, 0);
-  end if;
-end
-$$;
-comment on function private.count_order is
-  'Updates daily_totals with an order that was changed or deleted (new is null). New orders are counted per statement.';
+create function private.figures_of(counted public.orders) returns private.day_figures
+language sql immutable
+return case when counted.id is not null then
+  (private.nairobi_day(counted.created_at), 1, counted.total_amount, 0)::private.day_figures
+end;
 
-create function private.move_received(
-  old_cents bigint, old_moment timestamptz, new_cents bigint, new_moment timestamptz
-) returns void
-language plpgsql set search_path = '' as $$
-begin
-  if (old_cents, old_moment) is not distinct from (new_cents, new_moment) then
-    return;
-  end if;
-  if old_cents <> 0 then
-    perform private.add_to_day(old_moment, 0, 0, -old_cents);
-  end if;
-  if new_cents <> 0 then
-    perform private.add_to_day(new_moment, 0, 0, new_cents);
-  end if;
-end
-$$;
-comment on function private.move_received is 'Replaces an amount received in the figures of its day; 0 for none, negative for a refund.';
+create function private.figures_of(counted public.payments) returns private.day_figures
+language sql immutable
+return case when counted.status = 'completed' and counted.purpose = 'order' then
+  (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents)::private.day_figures
+end;
 
-create function private.count_payment(old public.payments, new public.payments) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.move_received(
-    case when old.status = 'completed' and old.purpose = 'order' then old.charge_cents else 0 end, old.completed_at,
-    case when new.status = 'completed' and new.purpose = 'order' then new.charge_cents else 0 end, new.completed_at
-  );
-end
-$$;
-comment on function private.count_payment is
-  'Updates daily_totals with a payment that was changed or deleted (new is null). New payments are counted per statement.';
-
-create function private.count_refund(old public.refunds, new public.refunds) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.move_received(
-    case when old.status = 'completed' and private.is_for_order(old.payment_id) then -old.refund_cents else 0 end, old.completed_at,
-    case when new.status = 'completed' and private.is_for_order(new.payment_id) then -new.refund_cents else 0 end, new.completed_at
-  );
-end
-$$;
-comment on function private.count_refund is
-  'Updates daily_totals with a refund that was added (old is null) or changed.';
-
-create function private.is_for_order(payment_id uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
+create function private.figures_of(counted public.refunds) returns private.day_figures
+language sql stable
+return case
   -- A refund may move to a payment that is just being added.
-  return is_for_order.payment_id is not null
-    and not exists (select from public.payments as p where p.id = is_for_order.payment_id and p.purpose = 'test');
+  when counted.status = 'completed' and counted.payment_id is not null
+    and not exists (select from public.payments as p where p.id = counted.payment_id and p.purpose = 'test')
+  then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents)::private.day_figures
+end;
+
+create function private.count_change(old private.day_figures, new private.day_figures) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  moved private.day_figures;
+begin
+  if old is not distinct from new then
+    return;
+  end if;
+  foreach moved in array array[(old.day, -old.orders, -old.revenue_cents, -old.received_cents)::private.day_figures, new] loop
+    continue when moved.day is null;
+    update private.daily_totals as t
+    set orders = t.orders + moved.orders,
+        revenue_cents = t.revenue_cents + moved.revenue_cents,
+        received_cents = t.received_cents + moved.received_cents
+    where t.id = (select free.id from private.daily_totals as free where free.day = moved.day limit 1 for update skip locked);
+    if not found then
+      insert into private.daily_totals (day, orders, revenue_cents, received_cents)
+      values (moved.day, moved.orders, moved.revenue_cents, moved.received_cents);
+    end if;
+  end loop;
 end
 $$;
-comment on function private.is_for_order is 'Whether a payment is for an order, and no test.';
+comment on function private.count_change is
+  'Replaces what a row counts in daily_totals; null: nothing. Never waits for another transaction.';
 
 create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  today date := (now() at time zone 'Africa/Nairobi')::date;
+  today date := private.nairobi_day(now());
   first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
 begin
   perform private.expect_staff();
@@ -8921,7 +8803,7 @@ language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
-    perform private.refuse(429, 'too_many_backups', 'A backup was just asked for. Please wait a few minutes');
+    perform private.refuse(429, 'too_many_backups', 'A backup was just requested. Please wait a few minutes');
   end if;
   perform pg_catalog.pg_notify('backup_requests', '');
 end
@@ -8982,13 +8864,76 @@ $$;
 comment on function public.dashboard_figures is
   'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
--- Who may call these functions
-grant execute on function public.record_page_views, public.record_backup to service_role;
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
-grant execute on function public.request_backup to authenticated, service_role;
+-- Metrics for monitoring (docs/monitoring.md)
 
--- schemas/33_live.sql
--- Live updates: notifications that clear cached pages, and tables that realtime publishes to staff screens.
+create function public.shop_metrics() returns table (metric text, label text, value double precision)
+language sql stable security definer set search_path = '' as $$
+  -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
+  select 'payments_open', known.status, (
+    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
+  )::double precision
+  from unnest(array['initiating', 'processing']) as known (status)
+  union all
+  select 'payments_in_review', null, count(*) from public.payments as p where p.purpose = 'order' and p.status = 'review'
+  union all
+  select 'payment_open_oldest_seconds', null, coalesce(extract(epoch from now() - min(p.created_at)), 0)
+  from public.payments as p where p.purpose = 'order' and p.status in ('initiating', 'processing')
+  union all
+  select 'payments_completed_last_day', null, count(*)
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed' and p.completed_at > now() - interval '1 day'
+  union all
+  select 'payment_last_completed_timestamp_seconds', null, coalesce(extract(epoch from max(p.completed_at)), 0)
+  from public.payments as p where p.purpose = 'order' and p.status = 'completed'
+  union all
+  select 'transactions_without_payment', null, count(*)
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null
+  union all
+  select 'payment_messages_unprocessed', null, (
+    select count(*) from public.payment_messages as m
+    where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  ) + (select count(*) from public.payment_messages as m where m.outcome = 'error')
+  union all
+  select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
+    select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
+  )), 0)
+  from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
+  union all
+  select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
+  union all
+  select 'refunds_open', known.status, (
+    select count(*) from public.refunds as r
+    where r.status = known.status and r.status not in ('completed', 'failed', 'withdrawn')
+  )
+  from unnest(array['requested', 'approved', 'sending', 'sent', 'unknown']) as known (status)
+  union all
+  select 'outbox_waiting', known.channel, (select count(*) from private.outbox_queue as q where q.channel = known.channel)
+  from unnest(array['mail', 'text']) as known (channel)
+  union all
+  select 'outbox_oldest_due_seconds', known.channel, greatest(0, coalesce(extract(epoch from now() - (
+    select min(q.due_at) from private.outbox_queue as q where q.channel = known.channel
+  )), 0))
+  from unnest(array['mail', 'text']) as known (channel)
+  union all
+  select 'outbox_failed_last_day', known.status, (
+    select count(*) from public.outbox_messages as m
+    where m.status = known.status and m.created_at > now() - interval '1 day'
+  )
+  from unnest(array['failed', 'unsure', 'over_budget']) as known (status)
+  union all
+  select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
+  from public.backups as b where b.outcome in ('verified', 'readable')
+$$;
+comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
+
+-- Execution rights
+grant execute on function public.request_backup to authenticated, service_role;
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
+grant execute on function public.record_page_views, public.record_backup, public.shop_metrics to service_role;
+
+-- schemas/23_changes.sql
+-- What follows from a change: notifications, then the triggers (docs/architecture.md).
+
+-- Notifications that clear cached pages, and tables that realtime publishes to staff screens
 
 create function private.announce_page_change() returns trigger
 language plpgsql set search_path = '' as $$
@@ -9072,96 +9017,20 @@ alter publication supabase_realtime add table
   public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
   public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms;
 
--- schemas/34_jobs.sql
--- Background jobs: which process calls the payment function, and when.
-
-create function private.is_payment_job_due(action text) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- The conditions of the functions that lease the work, such as lease_payment_queries.
-  return case is_payment_job_due.action
-    when 'query-open' then exists (
-      select from public.payments as p
-      where p.status in ('initiating', 'processing')
-        and (p.next_query_at <= now() or p.created_at < now()
-          - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
-    )
-    when 'send-refunds' then exists (
-      select from public.refunds as r
-      where r.status = 'approved'
-        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
-        or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
-    ) or exists (
-      select from public.refunds as r
-      join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
-      where r.status in ('requested', 'approved')
-    )
-    when 'take-up-till' then exists (
-      select from public.payment_messages as m
-      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-    ) or exists (
-      select from public.payment_messages as m
-      where m.outcome = 'fault' and m.received_at < now() - interval '30 seconds'
-    )
-    when 'pull-statement' then exists (
-      select from private.mpesa_registrations as registered where registered.kind = 'statement'
-    ) and not exists (
-      select from public.statement_pulls as s
-      where (s.outcome = 'running' and s.leased_until >= now())
-        or (s.outcome = 'complete' and s.finished_at > now() - interval '30 minutes')
-        or (s.outcome = 'failed' and s.finished_at > now() - interval '5 minutes')
-    )
-    else false
-  end;
-end
-$$;
-comment on function private.is_payment_job_due is 'Whether the payment function has work for this action now.';
-
-create function public.claim_payment_job(action text) returns boolean
-language plpgsql volatile security definer set search_path = '' as $$
-declare
-  every constant interval := case
-    when claim_payment_job.action in ('query-open', 'send-refunds') then interval '3 seconds'
-    when claim_payment_job.action = 'take-up-till' then interval '30 seconds'
-    when claim_payment_job.action = 'pull-statement' then interval '1 minute'
-  end;
-begin
-  if every is null then
-    return false;
-  end if;
-  if private.is_payment_job_due(claim_payment_job.action) then
-    return private.count_hit('payment_jobs', claim_payment_job.action, every) = 1;
-  end if;
-  -- Every 10 minutes in any case, in case is_payment_job_due misses a condition.
-  return private.hits_so_far('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 0
-    and private.count_hit('idle_payment_jobs', claim_payment_job.action, interval '10 minutes') = 1;
-end
-$$;
-comment on function public.claim_payment_job is
-  'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
-
--- Who may call these functions
-grant execute on function public.claim_payment_job to service_role;
-
--- schemas/35_changes.sql
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
 
 -- Products, categories and settings
 
 create function private.before_product_change() returns trigger
-language plpgsql set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
-  -- Ignores the stock, so that orders do not conflict with a staff member's edit. Never decreases, even when the clock is set back.
-  new.updated_at := case
-    when (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-        old.brand, old.is_active, old.home_section, old.home_position)
-      is distinct from
-      (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-        new.brand, new.is_active, new.home_section, new.home_position)
-    then greatest(clock_timestamp(), old.updated_at + interval '1 microsecond')
-    else old.updated_at
-  end;
+  -- A change of the stock alone is no edit, so that orders do not conflict with a staff member's edit.
+  old.stock_quantity := new.stock_quantity;
+  if old is not distinct from new then
+    return new;
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
     new.previous_price := null;
@@ -9219,8 +9088,11 @@ create trigger categories_before_change before insert or update of name on publi
 create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if old.support_email is distinct from new.support_email then
-    perform private.check_support_email(new.support_email);
+  if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
   end if;
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
@@ -9236,8 +9108,9 @@ begin
   if old is distinct from new then
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
   end if;
-  if new.refund_approval_above > old.refund_approval_above then
-    perform private.record_refund_limit_raise(old, new);
+  if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
+    insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+    values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
   end if;
   return null;
 end
@@ -9255,10 +9128,10 @@ begin
     perform private.count_held_units(old, null);
     return old;
   end if;
-  if (old.payment_status in ('unpaid', 'needs_decision') and new.payment_status = 'paid')
+  if (old.payment_status in ('unpaid', 'needs_review') and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
-    or (old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded')
-    or (old.payment_status = 'needs_decision' and old.status <> new.status
+    or (old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded')
+    or (old.payment_status = 'needs_review' and old.status <> new.status
       and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
   then
     perform private.refuse_while_refund_is_open(new);
@@ -9282,27 +9155,26 @@ create trigger orders_before_change before update of status, payment_status or d
 create function private.after_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'INSERT' then
     perform private.record_order_events(null, new);
     return null;
   elsif tg_op = 'DELETE' then
     delete from public.order_events as e where e.order_id = old.id;
     delete from public.outbox_messages as m where m.order_id = old.id;
-    perform private.count_order(old, null);
     return null;
   end if;
-  perform private.count_order(old, new);
   if (old.status, old.payment_status, old.reserved_until is null)
     is distinct from (new.status, new.payment_status, new.reserved_until is null)
   then
     perform private.count_held_units(old, new);
   end if;
-  if old.payment_status in ('paid', 'needs_decision') and new.payment_status = 'refunded' then
+  if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
   end if;
   if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
     perform private.queue_messages_of_order(old, new);
-    perform private.notify_order_followers(new);
+    perform private.notify_order_followers(new.id);
   end if;
   perform private.record_order_events(old, new);
   if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
@@ -9314,23 +9186,6 @@ $$;
 
 create trigger orders_after_change after insert or update or delete on public.orders
   for each row execute function private.after_order_change();
-
--- Per statement: one that adds many rows updates the figures of a day once.
-create function private.after_orders_added() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.add_to_day(min(a.created_at), count(*), sum(a.total_amount), 0)
-  from added as a
-  group by private.nairobi_day(a.created_at);
-  return null;
-end
-$$;
-
-create trigger orders_after_insert after insert on public.orders
-  referencing new table as added
-  for each statement execute function private.after_orders_added();
 
 -- Payments and refunds
 
@@ -9357,9 +9212,7 @@ create trigger payments_before_change before insert or update of receipt on publ
 create function private.after_payment_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if tg_op <> 'INSERT' then
-    perform private.count_payment(old, new);
-  end if;
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'DELETE' then
     return null;
   end if;
@@ -9375,7 +9228,7 @@ begin
       perform private.queue_link_with_prompt(new);
     end if;
     if new.status in ('initiating', 'processing') then
-      perform private.notify_followers_of_order(new.order_id);
+      perform private.notify_order_followers(new.order_id);
     end if;
     perform private.record_payment_events(null, new);
     return null;
@@ -9389,7 +9242,7 @@ begin
   if old.refunded_at is distinct from new.refunded_at or (old.status <> new.status and (
     old.status in ('review', 'unresolved') or new.status in ('review', 'unresolved', 'failed') or new.needs_refund
   )) then
-    perform private.notify_followers_of_order(new.order_id);
+    perform private.notify_order_followers(new.order_id);
   end if;
   perform private.record_payment_events(old, new);
   return null;
@@ -9405,27 +9258,10 @@ create trigger payments_after_receipt after insert or update of receipt on publi
 create trigger payments_after_status_change after insert or update or delete on public.payments
   for each row execute function private.after_payment_change();
 
-create function private.after_payments_added() returns trigger
-language plpgsql security definer
-set search_path = ''
-as $$
-begin
-  perform private.add_to_day(min(a.completed_at), 0, 0, sum(a.charge_cents))
-  from added as a
-  where a.status = 'completed' and a.purpose = 'order'
-  group by private.nairobi_day(a.completed_at);
-  return null;
-end
-$$;
-
-create trigger payments_after_insert after insert on public.payments
-  referencing new table as added
-  for each statement execute function private.after_payments_added();
-
 create function private.after_refund_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.count_refund(old, new);
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'DELETE' then
     return null;
   end if;
@@ -9437,7 +9273,7 @@ begin
     perform private.record_refund_in_reconciliation(new);
   end if;
   if new.payment_id is not null then
-    perform private.notify_followers_of_order(p.order_id) from public.payments as p where p.id = new.payment_id;
+    perform private.notify_order_followers(p.order_id) from public.payments as p where p.id = new.payment_id;
   end if;
   perform private.record_refund_events(old, new);
   if old.status <> new.status and new.status in ('failed', 'withdrawn') then
@@ -9473,71 +9309,6 @@ create trigger deliveries_after_change after insert or update on public.deliveri
 
 create trigger message_templates_before_change before insert or update on public.message_templates
   for each row execute function private.check_message_template();
-
--- schemas/36_metrics.sql
--- Metrics: figures of the shop for monitoring (docs/monitoring.md).
-
-create function public.shop_metrics() returns table (metric text, label text, value double precision)
-language sql stable security definer set search_path = '' as $$
-  -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
-  select 'payments_open', known.status, (
-    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
-  )::double precision
-  from unnest(array['initiating', 'processing']) as known (status)
-  union all
-  select 'payments_in_review', null, count(*) from public.payments as p where p.purpose = 'order' and p.status = 'review'
-  union all
-  select 'payment_open_oldest_seconds', null, coalesce(extract(epoch from now() - min(p.created_at)), 0)
-  from public.payments as p where p.purpose = 'order' and p.status in ('initiating', 'processing')
-  union all
-  select 'payments_completed_last_day', null, count(*)
-  from public.payments as p where p.purpose = 'order' and p.status = 'completed' and p.completed_at > now() - interval '1 day'
-  union all
-  select 'payment_last_completed_timestamp_seconds', null, coalesce(extract(epoch from max(p.completed_at)), 0)
-  from public.payments as p where p.purpose = 'order' and p.status = 'completed'
-  union all
-  select 'transactions_without_payment', null, count(*)
-  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null
-  union all
-  select 'payment_messages_unprocessed', null, (
-    select count(*) from public.payment_messages as m
-    where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-  ) + (select count(*) from public.payment_messages as m where m.outcome = 'fault')
-  union all
-  select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
-    select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
-  )), 0)
-  from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
-  union all
-  select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
-  union all
-  select 'refunds_open', known.status, (
-    select count(*) from public.refunds as r
-    where r.status = known.status and r.status not in ('completed', 'failed', 'withdrawn')
-  )
-  from unnest(array['requested', 'approved', 'sending', 'sent', 'unknown']) as known (status)
-  union all
-  select 'outbox_waiting', known.channel, (select count(*) from private.outbox_queue as q where q.channel = known.channel)
-  from unnest(array['mail', 'text']) as known (channel)
-  union all
-  select 'outbox_oldest_due_seconds', known.channel, greatest(0, coalesce(extract(epoch from now() - (
-    select min(q.due_at) from private.outbox_queue as q where q.channel = known.channel
-  )), 0))
-  from unnest(array['mail', 'text']) as known (channel)
-  union all
-  select 'outbox_failed_last_day', known.status, (
-    select count(*) from public.outbox_messages as m
-    where m.status = known.status and m.created_at > now() - interval '1 day'
-  )
-  from unnest(array['failed', 'unsure', 'over_budget']) as known (status)
-  union all
-  select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
-  from public.backups as b where b.outcome in ('verified', 'readable')
-$$;
-comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
-
--- Who may call these functions
-grant execute on function public.shop_metrics to service_role;
 
 -- The rows of a new shop.
 reset check_function_bodies;
@@ -9860,4 +9631,42 @@ insert into public.search_synonyms (word, means) values
   ('redbull', 'energy'),
   ('cheapest', 'offer'),
   ('promo', 'offer'),
-  ('promotion', 'offer');
+  ('promotion', 'offer'),
+  ('rahisi', 'offer'),
+  ('jus', ''),
+  ('joosi', ''),
+  ('mpya', ''),
+  ('kabisa', ''),
+  ('barafu', ''),
+  ('iko', ''),
+  ('kitu', ''),
+  ('moja', ''),
+  ('gani', ''),
+  ('how much', ''),
+  ('menu', ''),
+  ('zote', ''),
+  ('nipe', ''),
+  ('zabibu', 'blackcurrant'),
+  ('grape', 'blackcurrant'),
+  ('ginja', 'ginger'),
+  ('power', 'energy'),
+  ('kangeta', 'khat'),
+  ('giza', 'khat'),
+  ('bei poa', 'offer'),
+  ('bei ya chini', 'offer'),
+  ('affordable', 'offer'),
+  ('bila sukari', 'sugary'),
+  ('bob', ''),
+  ('ksh', ''),
+  ('🥭', 'mango'),
+  ('🍍', 'pineapple'),
+  ('🍋', 'lemon'),
+  ('🍉', 'watermelon'),
+  ('🥥', 'coconut'),
+  ('🍇', 'blackcurrant'),
+  ('🌺', 'hibiscus'),
+  ('🫚', 'ginger'),
+  ('🌿', 'khat mint'),
+  ('🧃', ''),
+  ('🥤', ''),
+  ('🍹', '');
