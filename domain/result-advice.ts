@@ -77,7 +77,7 @@ const known: Record<string, ResultAdvice> = {
     'Download it again from the Daraja portal.',
   ),
   mpesa_unreachable: customers('M-PESA could not be reached.', 'Nothing was sent. Try again in a minute.'),
-  http_429: customers('M-PESA was asked too often.', 'Nothing was sent. Try again in a minute.'),
+  http_429: customers('M-PESA received too many requests.', 'Nothing was sent. Try again in a minute.'),
   '500.003.02': customers('M-PESA is busy.', 'Nothing was sent. Try again in a minute.'),
 };
 

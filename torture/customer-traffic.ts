@@ -51,7 +51,7 @@ export function startCustomerTraffic(
     const order = await placeOrder(shopping, purchase);
     if ('kind' in order) return note(`order: ${order.kind}`);
     const paid = await payOrder(shopping, purchase, order);
-    if (paid.kind !== 'asked') return note(`prompt: ${paid.kind}`);
+    if (paid.kind !== 'prompted') return note(`prompt: ${paid.kind}`);
     for (let look = 0; look < 4; look += 1) {
       await new Promise((done) => setTimeout(done, 250));
       const status = await checkStatus(shopping, purchase, paid.reference);
@@ -121,6 +121,6 @@ export async function actAfterPayment(
     return receipt ? 'paid for nothing' : 'turned away at the till';
   }
   if (drawn < 0.18)
-    return (await simulation.staff.cancel(order.id)) ? 'gave the order back' : 'kept the order';
+    return (await simulation.staff.cancel(order.id)) ? 'cancelled the order' : 'failed to cancel';
   return 'content';
 }

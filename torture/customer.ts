@@ -26,7 +26,7 @@ export interface PlacedOrder {
 }
 
 export type Paid =
-  | { kind: 'asked'; reference: string }
+  | { kind: 'prompted'; reference: string }
   | { kind: 'refused'; code: string }
   /** No answer within the timeout. */
   | { kind: 'gave up'; last: string };
@@ -87,7 +87,7 @@ export async function payOrder(shopping: Shopping, purchase: Purchase, order: Pl
   );
   if ('kind' in answer) return answer;
   return answer.body.success
-    ? { kind: 'asked', reference: answer.body.checkoutRequestId }
+    ? { kind: 'prompted', reference: answer.body.checkoutRequestId }
     : { kind: 'refused', code: answer.body.code };
 }
 

@@ -36,22 +36,22 @@ export async function openDarajaProxy(
   callbackUrl: () => string,
   decide: (message: DarajaMessage) => DarajaAction = () => 'forward',
 ): Promise<DarajaProxy> {
-  const server = createServer(async (asked, answer) => {
+  const server = createServer(async (request, answer) => {
     // The shop checks here whether a simulator runs already.
-    if (asked.url?.startsWith('/simulator/')) {
+    if (request.url?.startsWith('/simulator/')) {
       answer.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       return;
     }
-    const own = await read(asked).catch(() => '');
+    const own = await read(request).catch(() => '');
     const port = Number(ownAddress.exec(own)?.[1]) || null;
     const body = own.replaceAll(new RegExp(ownAddress, 'g'), callbackUrl());
-    const message = { call: callOf(asked.url ?? ''), port, phone: phoneIn(body) };
+    const message = { call: callOf(request.url ?? ''), port, phone: phoneIn(body) };
     const before = decide({ ...message, moment: 'before' });
     if (before !== 'forward') return apply(answer, before);
-    const headers = { ...asked.headers, 'content-length': String(Buffer.byteLength(body)) };
+    const headers = { ...request.headers, 'content-length': String(Buffer.byteLength(body)) };
     const onward: ClientRequest = send(
-      `${simulatorUrl}${asked.url}`,
-      { method: asked.method ?? 'GET', headers },
+      `${simulatorUrl}${request.url}`,
+      { method: request.method ?? 'GET', headers },
       async (reply) => {
         const text = await read(reply).catch(() => null);
         const after = decide({ ...message, moment: 'answered' });
@@ -62,7 +62,7 @@ export async function openDarajaProxy(
       },
     );
     onward.on('error', () => apply(answer, 'drop'));
-    onward.end(asked.method === 'GET' ? undefined : body);
+    onward.end(request.method === 'GET' ? undefined : body);
   });
   server.keepAliveTimeout = 60_000;
   const { port, close } = await listenOnFreePort(server);

@@ -69,7 +69,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
         trackers.push(tracker);
         await tracker.ready;
         const paid = await payOrder(shopping(), purchase, order);
-        if (paid.kind !== 'asked') violate('every customer gets a prompt', order.id, JSON.stringify(paid));
+        if (paid.kind !== 'prompted') violate('every customer gets a prompt', order.id, JSON.stringify(paid));
       }
     };
     await Promise.all(Array.from({ length: CUSTOMERS }, customer));

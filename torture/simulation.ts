@@ -291,7 +291,7 @@ export async function refundFigures(simulation: Simulation): Promise<Record<stri
   return {
     ...simulation.staff.counts(),
     ...Object.fromEntries(rows.map(({ word, count }) => [word, count])),
-    'reversals M-PESA was asked for': requests.filter(({ api }) => api === 'reversals').length,
+    'reversals requested from M-PESA': requests.filter(({ api }) => api === 'reversals').length,
     'reversals in the ledger': transactions.filter(({ reversal }) => reversal).length,
   };
 }

@@ -71,7 +71,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
     'reversals refused or not answered': 0,
     'questions about refunds failed': 0,
   };
-  const asked = new Map<string, number>();
+  const attempts = new Map<string, number>();
   let sendings = 0;
   let questions = 0;
   const simulation = await openSimulation(logs, {
@@ -99,8 +99,8 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
           return 'drop';
         }
         if (call === 'query' && moment === 'before') {
-          const time = (asked.get(phone) ?? 0) + 1;
-          asked.set(phone, time);
+          const time = (attempts.get(phone) ?? 0) + 1;
+          attempts.set(phone, time);
           counts.queries += 1;
           const random = seededRandom(seed, `query ${phone} ${time}`);
           // Always fail the first one, as short runs might fail none.
@@ -137,7 +137,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       words.set(word, (words.get(word) ?? 0) + 1);
     };
     const note = (paid: Paid) => {
-      if (paid.kind === 'asked') return;
+      if (paid.kind === 'prompted') return;
       say(`refused: ${paid.kind === 'refused' ? paid.code : `gave up: ${paid.last}`}`);
     };
     let next = 0;
@@ -161,8 +161,8 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       attempts += 1;
       const paid = await payOrder(shopping, purchase, order);
       note(paid);
-      let status = paid.kind === 'asked' ? 'pending' : 'failed';
-      for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'asked'; look += 1) {
+      let status = paid.kind === 'prompted' ? 'pending' : 'failed';
+      for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'prompted'; look += 1) {
         await new Promise((done) => setTimeout(done, 700));
         status = (await checkStatus(shopping, purchase, paid.reference)) ?? status;
       }

@@ -225,7 +225,7 @@ const question = (of: Table): fc.Arbitrary<Question> =>
 // ── The two results ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The query parameters of a query on the rows at a path. */
-function askedIn({ conditions, orders, limit, offset }: Question, path = ''): string[] {
+function conditionUrl({ conditions, orders, limit, offset }: Question, path = ''): string[] {
   const pair = (key: string, value: string) => `${encodeURIComponent(key)}=${encodeURIComponent(value)}`;
   const order = [...orders, { name: 'id', direction: null, nulls: null }].map(
     ({ name, direction, nulls }) =>
@@ -246,7 +246,7 @@ function askedIn({ conditions, orders, limit, offset }: Question, path = ''): st
 const selectUrl = ({ columns }: Question) => ['id', ...columns.map(({ name }) => inUrl(name))].join(',');
 
 /** The same query as SQL on the rows of `alias`, from `where` to the end. */
-function askedOf(
+function conditionSql(
   { conditions, orders, limit, offset }: Question,
   alias: string,
   bind: Parameters<Sql>[0],
@@ -318,32 +318,32 @@ describe.each(testDatabases())('answers on %s', (kindOfDatabase) => {
       const { parents, children } = generated;
       try {
         await fc.assert(
-          fc.asyncProperty(question(parents), async (asked) => {
+          fc.asyncProperty(question(parents), async (query) => {
             const bound = new Bound();
             const { rows } = await database.query<{ rows: unknown; total: number }>(
-              `select coalesce((select json_agg(x) from (select ${selectSql(asked, 't')}
-                from gen.${inSql(parents.name)} t where ${askedOf(asked, 't', bound.bind)}) x), '[]') as rows`,
+              `select coalesce((select json_agg(x) from (select ${selectSql(query, 't')}
+                from gen.${inSql(parents.name)} t where ${conditionSql(query, 't', bound.bind)}) x), '[]') as rows`,
               bound.values,
             );
             const answer = await answerTo(parents.name, [
-              `select=${encodeURIComponent(selectUrl(asked))}`,
-              ...askedIn(asked),
+              `select=${encodeURIComponent(selectUrl(query))}`,
+              ...conditionUrl(query),
             ]);
             expect(answer.body).toEqual(rows[0]?.rows);
           }),
           { numRuns, seed },
         );
         await fc.assert(
-          fc.asyncProperty(question(parents), async (asked) => {
+          fc.asyncProperty(question(parents), async (query) => {
             const bound = new Bound();
-            const unlimited = { ...asked, limit: null, offset: 0 };
+            const unlimited = { ...query, limit: null, offset: 0 };
             const { rows } = await database.query<{ total: number }>(
               `select count(*) as total from (select from gen.${inSql(parents.name)} t
-                where ${askedOf(unlimited, 't', bound.bind)}) x`,
+                where ${conditionSql(unlimited, 't', bound.bind)}) x`,
               bound.values,
             );
-            const query = ['select=id', ...askedIn({ ...asked, offset: 0 })];
-            const answer = await answerTo(parents.name, query, 'count=exact');
+            const parameters = ['select=id', ...conditionUrl({ ...query, offset: 0 })];
+            const answer = await answerTo(parents.name, parameters, 'count=exact');
             expect(answer.range?.split('/')[1]).toBe(String(rows[0]?.total));
           }),
           { numRuns: Math.ceil(numRuns / 4), seed },
@@ -357,19 +357,19 @@ describe.each(testDatabases())('answers on %s', (kindOfDatabase) => {
           fc.asyncProperty(both, async ({ outer, inner, isInner }) => {
             const bound = new Bound();
             const embedded = `select json_agg(c) from (select ${selectSql(inner, 'c')} from gen.children c
-              where c.parent_id = t.id and ${askedOf(inner, 'c', bound.bind)}) c`;
+              where c.parent_id = t.id and ${conditionSql(inner, 'c', bound.bind)}) c`;
             const { rows } = await database.query<{ rows: unknown }>(
               `select coalesce((select json_agg(x) from (
                 select ${selectSql(outer, 't')}, coalesce(e.children, '[]') as children
                 from gen.${inSql(parents.name)} t, lateral (${embedded}) e(children)
-                where ${isInner ? 'e.children is not null' : 'true'} and ${askedOf(outer, 't', bound.bind)}) x), '[]') as rows`,
+                where ${isInner ? 'e.children is not null' : 'true'} and ${conditionSql(outer, 't', bound.bind)}) x), '[]') as rows`,
               bound.values,
             );
             const select = `${selectUrl(outer)},children${isInner ? '!inner' : ''}(${selectUrl(inner)})`;
             const query = [
               `select=${encodeURIComponent(select)}`,
-              ...askedIn(outer),
-              ...askedIn(inner, 'children.'),
+              ...conditionUrl(outer),
+              ...conditionUrl(inner, 'children.'),
             ];
             expect((await answerTo(parents.name, query)).body).toEqual(rows[0]?.rows);
           }),

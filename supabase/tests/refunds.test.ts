@@ -681,8 +681,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(leases).toMatchObject([{ work: 'send' }]);
       expect(await workOf(refund)).toEqual([]);
       await later(refund, 3);
-      const asked = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
-      expect(asked).toMatchObject([
+      const leased = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
+      expect(leased).toMatchObject([
         { work: 'query', secret: leases[0]?.secret, refund: { status: 'unknown' } },
       ]);
       await settleByStatus(refund, 'succeeded');
@@ -812,8 +812,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is refunded by its receipt, once', async () => {
       const code = receipt();
       await receiveFromStatement(code, cheap);
-      const asked = await Promise.allSettled([ask(code), ask(code), ask(code)]);
-      expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      const requests = await Promise.allSettled([ask(code), ask(code), ask(code)]);
+      expect(requests.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       const [{ work, refund } = { work: '', refund: {} as Refund }] = (await lease()).filter(
         (leased) => leased.refund.receipt === code,
       );
@@ -825,11 +825,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('above the limit needs another staff member', async () => {
       const code = receipt();
       await receiveFromStatement(code, dear);
-      const asked = await ask(code);
-      expect(asked).toMatchObject({ status: 'requested', needs_approval: true });
-      await expectRefusal(approve(asked, first), 403, 'second_member_needed');
-      expect(await approve(asked)).toMatchObject({ status: 'approved' });
-      await withdraw(asked);
+      const refund = await ask(code);
+      expect(refund).toMatchObject({ status: 'requested', needs_approval: true });
+      await expectRefusal(approve(refund, first), 403, 'second_member_needed');
+      expect(await approve(refund)).toMatchObject({ status: 'approved' });
+      await withdraw(refund);
     });
 
     test('that is matched to an order before its refund was sent is not refunded', async () => {
@@ -845,13 +845,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('that is matched to an order after its refund was sent is refunded, and pays nothing', async () => {
       const code = receipt();
       await receiveFromStatement(code, cheap);
-      const asked = await ask(code);
+      const refund = await ask(code);
       order = await place(1);
       const payment = await prompt();
-      await workOf(asked);
+      await workOf(refund);
       await callback(payment, code);
       expect(await state()).toMatchObject({ money: 'unpaid', refunds: ['reversal sending'] });
-      await result(await pushed(asked));
+      await result(await pushed(refund));
       expect(await state()).toMatchObject({
         order: 'pending',
         money: 'unpaid',
@@ -865,8 +865,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       const failing = await ask(code);
       await workOf(failing);
       await result(failing, failed);
-      const asked = await ask(code);
-      await as(first, 'withdraw_refund', { refund_id: asked.id });
+      const refund = await ask(code);
+      await as(first, 'withdraw_refund', { refund_id: refund.id });
       expect(await history(code)).toEqual([
         expect.stringMatching(/^refund /),
         expect.stringMatching(/^reopened The refund failed/),

@@ -393,12 +393,12 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each(['count_deliveries', 'count_work', 'recent_riders'])(
     '%s is for staff only',
     async (procedure) => {
-      const asked = `select from public.${procedure}()`;
+      const call = `select from public.${procedure}()`;
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
-        await expectRefusal(ask(asked, [], person), 403, 'staff_only');
+        await expectRefusal(ask(call, [], person), 403, 'staff_only');
       }
-      await expect(ask(asked, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
-      await expect(ask(asked, [], 'staff')).resolves.toBeDefined();
+      await expect(ask(call, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
+      await expect(ask(call, [], 'staff')).resolves.toBeDefined();
     },
   );
 });

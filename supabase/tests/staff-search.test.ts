@@ -134,12 +134,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is for staff only', async () => {
-      const asked = `select from public.${procedure}('zawadi')`;
+      const call = `select from public.${procedure}('zawadi')`;
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
-        await expectRefusal(ask(asked, [], person), 403, 'staff_only');
+        await expectRefusal(ask(call, [], person), 403, 'staff_only');
       }
-      await expect(ask(asked, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
-      expect((await ask(asked, [], 'service')).length).toBeGreaterThan(0);
+      await expect(ask(call, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
+      expect((await ask(call, [], 'service')).length).toBeGreaterThan(0);
     });
 
     test('returns at most a thousand rows, and at least one', async () => {

@@ -14,10 +14,10 @@ import { type FactorWithSecret, factorInPath, proofOf, titleOf } from './factors
 import { hashPhoneCode } from './phone-code.ts';
 
 /** Additions of a kind of factor to a challenge: columns to store, fields to return. */
-interface Asked {
+interface ChallengeData {
   code?: string;
   stored?: Json;
-  answered?: Json;
+  response?: Json;
 }
 
 /**
@@ -37,8 +37,8 @@ export async function challengeFactor(request: UserRequest, context: AuthContext
     );
   }
   const id = randomUUID();
-  const ask = { totp: askTotp, phone: askPhone, webauthn: askWebauthn }[type];
-  const { code, stored, answered } = await ask(factor, request, context);
+  const createChallenge = { totp: challengeTotp, phone: challengePhone, webauthn: challengeWebauthn }[type];
+  const { code, stored, response } = await createChallenge(factor, request, context);
   await database.transaction(async (tx) => {
     await tx.query(
       `insert into auth.mfa_challenges (id, factor_id, created_at, ip_address, otp_code, web_authn_session_data)
@@ -56,20 +56,20 @@ export async function challengeFactor(request: UserRequest, context: AuthContext
   });
   const expiresAt = Math.floor(context.now().getTime() / 1000) + settings.mfa.challengeLifetime;
   return Response.json(
-    { id, type, expires_at: expiresAt, ...answered },
+    { id, type, expires_at: expiresAt, ...response },
     { headers: { 'cache-control': 'no-store' } },
   );
 }
 
-async function askTotp(): Promise<Asked> {
+async function challengeTotp(): Promise<ChallengeData> {
   return {};
 }
 
-async function askPhone(
+async function challengePhone(
   factor: FactorWithSecret,
   request: UserRequest,
   context: AuthContext,
-): Promise<Asked> {
+): Promise<ChallengeData> {
   const channel = textChannel(text(request.body, 'channel'));
   const phone = factor.phone ?? '';
   const address = `${factor.id} ${proofOf(request)}`;
@@ -87,11 +87,11 @@ async function askPhone(
   return { code };
 }
 
-async function askWebauthn(
+async function challengeWebauthn(
   factor: FactorWithSecret,
   request: UserRequest,
   context: AuthContext,
-): Promise<Asked> {
+): Promise<ChallengeData> {
   const relyingParty = relyingPartyOf(context.settings);
   const { user } = request;
   const name = user.email || user.phone || user.id;
@@ -112,7 +112,7 @@ async function askWebauthn(
         ] as const);
   return {
     stored: { type, challenge: options.challenge },
-    answered: { webauthn: { type, credential_options: { publicKey: options } } },
+    response: { webauthn: { type, credential_options: { publicKey: options } } },
   };
 }
 
