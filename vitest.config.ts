@@ -83,6 +83,8 @@ export default defineConfig({
           pool: 'forks',
           env: { TEST_DEPTH: 'exhaustive' },
           ...timeouts,
+          // They start processes and restore databases, four files at once.
+          testTimeout: 180_000,
         },
       },
     ],

@@ -232,8 +232,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
         refuseUpgrade(socket, 403, '');
         return;
       }
-      const given = [handshakeQuery(request).get('apikey'), request.headers['x-api-key']?.toString() ?? null];
-      if (isBrowser(request.headers['user-agent']) && given.some(isSecretKey)) {
+      const apiKeys = [
+        handshakeQuery(request).get('apikey'),
+        request.headers['x-api-key']?.toString() ?? null,
+      ];
+      if (isBrowser(request.headers['user-agent']) && apiKeys.some(isSecretKey)) {
         refuseUpgrade(socket, 401, JSON.stringify({ error: secretInBrowser.message }));
         return;
       }

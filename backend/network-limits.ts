@@ -125,8 +125,8 @@ export class NetworkRate {
 
   #filled(network: string, perSecond: number, now: number): Bucket {
     const capacity = perSecond * this.#burstSeconds;
-    const known = this.#buckets.get(network);
-    const tokens = known ? known.tokens + ((now - known.filledAt) / 1000) * perSecond : capacity;
+    const bucket = this.#buckets.get(network);
+    const tokens = bucket ? bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond : capacity;
     return { tokens: Math.min(capacity, tokens), filledAt: now, capacity };
   }
 

@@ -200,11 +200,11 @@ export function checkTemplate(
   channel: MessageChannel,
   kind: string,
 ): { subject?: string; body?: string } {
-  const known = placeholdersOf(kind);
+  const allowed = placeholdersOf(kind);
   const subjectProblem =
-    channel === 'text' ? undefined : (problemOf(subject ?? '', 150, known) ?? lineProblem(subject ?? ''));
+    channel === 'text' ? undefined : (problemOf(subject ?? '', 150, allowed) ?? lineProblem(subject ?? ''));
   const bodyProblem =
-    problemOf(body, longest[channel], known) ?? (isNewsletter(kind) ? missingLink(body) : undefined);
+    problemOf(body, longest[channel], allowed) ?? (isNewsletter(kind) ? missingLink(body) : undefined);
   return {
     ...(subjectProblem ? { subject: subjectProblem } : {}),
     ...(bodyProblem ? { body: bodyProblem } : {}),

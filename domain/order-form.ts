@@ -68,7 +68,7 @@ function findTooLong(form: OrderForm): OrderFormProblem | null {
 export const countCharacters = (text: string): number => [...text.replace(/\r\n?/g, '\n').trim()].length;
 
 /** The text without invisible characters. */
-const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
+const visibleText = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
  * Returns the first problem of an order form (specification §5, Customer order form).
@@ -76,9 +76,9 @@ const seen = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
  * @returns the problem with its title and text, or null when the form may be sent
  */
 export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem | null {
-  if (seen(form.name).length < 2) return problems.name;
+  if (visibleText(form.name).length < 2) return problems.name;
   if (!isEmail(form.email.trim())) return problems.email;
   if (!normalisePhone(form.phone)) return problems.phone;
-  if (seen(form.location).length < 3) return problems.location;
+  if (visibleText(form.location).length < 3) return problems.location;
   return findTooLong(form) ?? (isMissingTick ? problems.acceptsTerms : null);
 }

@@ -188,10 +188,10 @@ export function paidBesideTotal(
 /** A payment with another amount, or for stock that was released in the meantime. */
 function whyOnHold({ paid, total }: OrderFacts): string {
   if (paid === null) return 'Your money reached us, but after your drinks were sold or in another amount.';
-  const came = `Your ${formatKsh(paid)} reached us`;
+  const reached = `Your ${formatKsh(paid)} reached us`;
   return total === null || paid === chargeCents(total)
-    ? `${came}, but your drinks were sold in the meantime.`
-    : `${came}, but your order comes to ${formatKsh(chargeCents(total))}.`;
+    ? `${reached}, but your drinks were sold in the meantime.`
+    : `${reached}, but your order comes to ${formatKsh(chargeCents(total))}.`;
 }
 
 const paidAmount = (facts: OrderFacts): string => {

@@ -28,8 +28,8 @@ export function plainText(text: string): string {
   return [...text.normalize('NFC')]
     .map((character) => {
       if (basic.has(character) || extended.has(character)) return character;
-      const known = plain[character];
-      if (known !== undefined) return known;
+      const replacement = plain[character];
+      if (replacement !== undefined) return replacement;
       const bare = character.normalize('NFD').replace(/\p{M}/gu, '');
       return bare !== '' && [...bare].every((letter) => basic.has(letter)) ? bare : character;
     })

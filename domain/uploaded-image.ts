@@ -115,9 +115,9 @@ export function exifOrientation(start: Uint8Array): number {
  * @param random a unique name, such as a UUID
  */
 export function newImageName({ name, type }: ImageFile, random: string): string {
-  const own = /\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase();
-  const known = Object.entries(extensions).find(([known]) => known === type)?.[1] ?? [];
-  return `${folder}${random}.${own && known.includes(own) ? own : (known[0] ?? 'jpg')}`;
+  const extension = /\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase();
+  const typeExtensions = Object.entries(extensions).find(([known]) => known === type)?.[1] ?? [];
+  return `${folder}${random}.${extension && typeExtensions.includes(extension) ? extension : (typeExtensions[0] ?? 'jpg')}`;
 }
 
 /**

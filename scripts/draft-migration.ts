@@ -16,7 +16,7 @@ export function draftMigration(
 ): string {
   const drops: string[] = [];
   const constraints: string[] = [];
-  const wanted = new Set<string>();
+  const touched = new Set<string>();
   const byHand: string[] = [];
   for (const object of new Set([...from.keys(), ...to.keys()])) {
     const [before, after] = [from.get(object), to.get(object)];
@@ -31,7 +31,7 @@ export function draftMigration(
       drops.push(`drop table ${qualified(object.slice('relation '.length))};`);
     } else if (isRelation && before !== undefined) {
       drops.push(`revoke all on ${qualified(object.slice('relation '.length))} from anon, authenticated;`);
-      wanted.add(patternOf(object, false));
+      touched.add(patternOf(object, false));
     } else if (object.startsWith('constraint ')) {
       const { table, name } = constraintOf(object);
       if (before !== undefined) drops.push(`alter table ${table} drop constraint ${name};`);
@@ -41,12 +41,12 @@ export function draftMigration(
       if (before !== undefined && (after === undefined || !isReplacedInPlace(object, before, after))) {
         drops.push(dropOf(object));
       }
-      if (after !== undefined) wanted.add(patternOf(object));
+      if (after !== undefined) touched.add(patternOf(object));
     } else {
       byHand.push(`-- ${object}\n--   before: ${oneLine(before)}\n--   after:  ${oneLine(after)}`);
     }
   }
-  const patterns = [...wanted].map((pattern) => new RegExp(pattern));
+  const patterns = [...touched].map((pattern) => new RegExp(pattern));
   const copied = statementsOf(schemas)
     .filter((statement) => patterns.some((pattern) => pattern.test(withoutComments(statement))))
     .map((statement) => statement.replace(/^create function/m, 'create or replace function'));

@@ -55,48 +55,48 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
     // Response headers.
     const head = response.encodedDataLength;
     pieces.push({ at: timestamp, bytes: head });
-    const known = kinds.get(requestId);
-    if (known) known.bytes += head;
+    const kind = kinds.get(requestId);
+    if (kind) kind.bytes += head;
   });
   network.on('Network.dataReceived', ({ requestId, timestamp, encodedDataLength }) => {
     pieces.push({ at: timestamp, bytes: encodedDataLength });
-    const known = kinds.get(requestId);
-    if (known) known.bytes += encodedDataLength;
+    const kind = kinds.get(requestId);
+    if (kind) kind.bytes += encodedDataLength;
   });
   network.on('Network.loadingFailed', ({ requestId, timestamp }) => {
-    const known = kinds.get(requestId);
-    if (known) known.done = timestamp;
+    const kind = kinds.get(requestId);
+    if (kind) kind.done = timestamp;
   });
   network.on('Network.loadingFinished', ({ requestId, timestamp, encodedDataLength }) => {
-    const known = kinds.get(requestId);
-    if (!known) return;
-    known.done = timestamp;
+    const kind = kinds.get(requestId);
+    if (!kind) return;
+    kind.done = timestamp;
     // The chunks of a compressed document have no encoded size.
-    const untold = encodedDataLength - known.bytes;
+    const untold = encodedDataLength - kind.bytes;
     if (untold <= 0) return;
-    known.bytes += untold;
+    kind.bytes += untold;
     pieces.push({ at: timestamp, bytes: untold });
   });
 
   /** Resolves once the network is idle. */
   const silence = async () => {
     const deadline = Date.now() + 20_000;
-    let seen = -1;
+    let lastCount = -1;
     while (
       Date.now() < deadline &&
-      (seen !== pieces.length || [...kinds.values()].some(({ done }) => !done))
+      (lastCount !== pieces.length || [...kinds.values()].some(({ done }) => !done))
     ) {
-      seen = pieces.length;
+      lastCount = pieces.length;
       await new Promise((done) => setTimeout(done, 700));
     }
   };
 
   await page.addInitScript(() => {
-    const seen = window as unknown as { largest: { at: number; what: string } };
-    seen.largest = { at: 0, what: '' };
+    const measured = window as unknown as { largest: { at: number; what: string } };
+    measured.largest = { at: 0, what: '' };
     new PerformanceObserver((list) => {
       for (const entry of list.getEntries() as (PerformanceEntry & { url: string; element?: Element })[]) {
-        seen.largest = { at: entry.startTime, what: entry.url || (entry.element?.tagName ?? '') };
+        measured.largest = { at: entry.startTime, what: entry.url || (entry.element?.tagName ?? '') };
       }
     }).observe({ type: 'largest-contentful-paint', buffered: true });
   });

@@ -52,20 +52,20 @@ const opensDatabase = new Set([
 ]);
 const importPattern =
   /(?:^|\n)(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]/g;
-const known = new Map<string, boolean>();
+const cache = new Map<string, boolean>();
 
 /** Whether a file, or a file that it imports, opens a database. */
 function reachesDatabase(file: string): boolean {
   if (opensDatabase.has(file)) return true;
   if (!/\.tsx?$/.test(file)) return false;
-  const before = known.get(file);
+  const before = cache.get(file);
   if (before !== undefined) return before;
-  known.set(file, false);
+  cache.set(file, false);
   const text = readFileSync(join(root, file), 'utf8');
   const reaches = [...text.matchAll(importPattern)].some(([, eager, lazy]) =>
     reachesDatabase(relative(root, join(root, dirname(file), eager ?? lazy ?? ''))),
   );
-  known.set(file, reaches);
+  cache.set(file, reaches);
   return reaches;
 }
 

@@ -20,9 +20,9 @@ export function establishClientAddress(request: IncomingMessage, trustedProxies:
     if (lowerCaseName === 'x-forwarded-for') forwardedFor.push(...value.split(','));
     else if (!untrusted.has(lowerCaseName)) headers.push(name, value);
   }
-  const seen = forwardedFor.map((part) => part.trim()).filter(Boolean);
-  seen.push(request.socket.remoteAddress ?? '');
-  const address = seen[Math.max(0, seen.length - 1 - trustedProxies)] ?? '';
+  const addresses = forwardedFor.map((part) => part.trim()).filter(Boolean);
+  addresses.push(request.socket.remoteAddress ?? '');
+  const address = addresses[Math.max(0, addresses.length - 1 - trustedProxies)] ?? '';
   // Some proxies append the port, which changes with each connection.
   const plain = address
     .replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1')

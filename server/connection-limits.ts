@@ -244,16 +244,16 @@ class Networks {
   add(connection: Connection): void {
     const widest = connection.networks.at(-1);
     if (widest === undefined) return;
-    const known = this.#connections.get(widest) ?? new Set();
-    known.delete(connection);
-    this.#connections.set(widest, known.add(connection));
+    const sockets = this.#connections.get(widest) ?? new Set();
+    sockets.delete(connection);
+    this.#connections.set(widest, sockets.add(connection));
   }
 
   delete(connection: Connection): void {
     const widest = connection.networks.at(-1) ?? '';
-    const known = this.#connections.get(widest);
-    known?.delete(connection);
-    if (known?.size === 0) this.#connections.delete(widest);
+    const sockets = this.#connections.get(widest);
+    sockets?.delete(connection);
+    if (sockets?.size === 0) this.#connections.delete(widest);
   }
 
   /** Closes the connection of a network that has been waiting longest for its client, where there is one. */

@@ -27,15 +27,15 @@ interface RowChange {
  */
 export function createChangeReader(): (change: RowChange) => string[] | null {
   // A change does not include the former row. Every order takes units, and pages only show whether there are any.
-  const known = new Map<unknown, Record<string, unknown>>();
+  const rowsById = new Map<unknown, Record<string, unknown>>();
   return ({ table, eventType, new: row, old }) => {
     if (table !== 'products') return changedTags(JSON.stringify({ table }));
     const id = eventType === 'DELETE' ? old.id : row.id;
-    const before = known.get(id);
-    known.delete(id);
+    const before = rowsById.get(id);
+    rowsById.delete(id);
     if (eventType !== 'DELETE') {
-      known.set(id, row);
-      if (known.size > maxKnownProducts) known.delete(known.keys().next().value);
+      rowsById.set(id, row);
+      if (rowsById.size > maxKnownProducts) rowsById.delete(rowsById.keys().next().value);
       if (before && isShownAlike(before, row)) return [];
     }
     if (eventType !== 'INSERT' && !before) return null;

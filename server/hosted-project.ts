@@ -33,7 +33,7 @@ export async function checkHostedProject(
   const visitor = createStore({ url, key: publishableKey }).tables;
   const shop = createStore({ url, key: secretKey }).tables;
 
-  const read = await ask(async () => visitor.from('store_settings').select('id').limit(1));
+  const read = await attempt(async () => visitor.from('store_settings').select('id').limit(1));
   if ('failure' in read) {
     report(
       'Project',
@@ -52,7 +52,7 @@ export async function checkHostedProject(
   )
     return found;
 
-  const staff = await ask(async () =>
+  const staff = await attempt(async () =>
     shop.from('admin_profiles').select('user_id', { count: 'exact' }).eq('is_active', true).limit(1),
   );
   const staffCode = 'failure' in staff ? staff.failure : (staff.error?.code ?? '');
@@ -66,7 +66,7 @@ export async function checkHostedProject(
   )
     return found;
 
-  const newest = await ask(async () => shop.rpc('claim_payment_job', { action: '' }));
+  const newest = await attempt(async () => shop.rpc('claim_payment_job', { action: '' }));
   const isMigrated = !read.error && staffCode === '' && !('failure' in newest) && !newest.error;
   const isPartlyMigrated = !read.error && staffCode === '';
   report(
@@ -81,7 +81,7 @@ export async function checkHostedProject(
   await checkFunction({ url, secretKey }, environment, report);
   if (!isPartlyMigrated) return found;
 
-  const products = await ask(async () => visitor.from('products').select('id').limit(1));
+  const products = await attempt(async () => visitor.from('products').select('id').limit(1));
   const hasProducts = !('failure' in products) && (products.data?.length ?? 0) > 0;
   report(
     'Catalogue',
@@ -102,7 +102,7 @@ async function checkFunction(
   report: (name: string, problem: string | null, remedy?: string | null) => boolean,
 ): Promise<void> {
   const name = 'Payment function';
-  const answer = await ask(async () => {
+  const answer = await attempt(async () => {
     const response = await fetch(`${url}/functions/v1/mobile-money`, {
       method: 'POST',
       headers: {
@@ -142,7 +142,7 @@ async function checkFunction(
   }
 }
 
-async function ask<Answer>(question: () => Promise<Answer>): Promise<Answer | { failure: string }> {
+async function attempt<Answer>(question: () => Promise<Answer>): Promise<Answer | { failure: string }> {
   try {
     const answer = await withTimeout(question(), timeoutMs);
     // The table client reports a lost connection as an answer with status 0.

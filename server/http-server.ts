@@ -79,9 +79,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
   // The headers of a page per encoding, cached because most responses are the same few pages.
   const finished = new WeakMap<Buffer, string[]>();
   const headersOf = (page: CachedPage, encoding: Encoding, body: Buffer): string[] => {
-    const known = finished.get(body) ?? finishHeaders(page, encoding, body.length, securityHeaders);
-    finished.set(body, known);
-    return known;
+    const ready = finished.get(body) ?? finishHeaders(page, encoding, body.length, securityHeaders);
+    finished.set(body, ready);
+    return ready;
   };
 
   const sendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => {
@@ -398,8 +398,8 @@ function encodingFor(request: IncomingMessage): Encoding {
 const encodings = {
   known: new Map<string, Encoding>(),
   of(accepted: string): Encoding {
-    const known = this.known.get(accepted);
-    if (known) return known;
+    const cached = this.known.get(accepted);
+    if (cached) return cached;
     const best = bestEncoding(accepted);
     if (this.known.size < 100 && accepted.length < 200) this.known.set(accepted, best);
     return best;

@@ -37,10 +37,10 @@ export function openLog(level = 'info', destination?: pino.DestinationStream): L
       logMethod(parts, write, severity) {
         const [fields, message] = parts as [unknown, string?];
         if (severity < warning) return write.apply(this, parts);
-        const more = countLine(String(message ?? (typeof fields === 'string' ? fields : '')));
-        if (more === null) return;
-        if (more > 0 && message !== undefined && typeof fields === 'object') {
-          return write.apply(this, [{ ...fields, more }, message]);
+        const suppressed = countLine(String(message ?? (typeof fields === 'string' ? fields : '')));
+        if (suppressed === null) return;
+        if (suppressed > 0 && message !== undefined && typeof fields === 'object') {
+          return write.apply(this, [{ ...fields, more: suppressed }, message]);
         }
         return write.apply(this, parts);
       },

@@ -185,9 +185,9 @@ export class PageCache {
    * @param url path and query, as received
    */
   find(url: string): CachedPage | undefined {
-    const known = this.#byUrl.get(url);
-    if (known?.page) return known.page;
-    if (known) this.#byUrl.delete(url);
+    const cached = this.#byUrl.get(url);
+    if (cached?.page) return cached.page;
+    if (cached) this.#byUrl.delete(url);
     const key =
       isPath.test(url) && URL.canParse(url, 'http://shop') ? pageKey(new URL(url, 'http://shop')) : null;
     const page = key === null ? undefined : this.get(key);

@@ -39,14 +39,16 @@ export function changedTags(payload: string): string[] | null {
   const rows = [change.old, change.new].filter((row) => row !== undefined);
   if (rows.length === 0 || !rows.every(isProductRow)) return null;
   // Visitors see active products only.
-  const seen = rows.filter(({ is_active }) => is_active);
-  if (seen.length === 0) return [];
-  const tags = [productsTag, ...seen.map(({ slug }) => productTag(slug))];
-  const [before, after] = seen;
+  const active = rows.filter(({ is_active }) => is_active);
+  if (active.length === 0) return [];
+  const tags = [productsTag, ...active.map(({ slug }) => productTag(slug))];
+  const [before, after] = active;
   const isElsewhere = (key: 'category' | 'home_section' | 'home_position') => before?.[key] !== after?.[key];
   const isShownElsewhere = !before || !after || isElsewhere('category');
   if (isShownElsewhere) {
-    tags.push(...seen.flatMap(({ category }) => (category === null ? [] : [categoryProductsTag(category)])));
+    tags.push(
+      ...active.flatMap(({ category }) => (category === null ? [] : [categoryProductsTag(category)])),
+    );
   }
   if (isShownElsewhere || isElsewhere('home_section') || isElsewhere('home_position'))
     tags.push(homeProductsTag);

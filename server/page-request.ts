@@ -81,8 +81,8 @@ function isReadable(url: string): boolean {
 function isOwnOrigin(origin: string, request: Request, publicUrl: string): boolean {
   if (origin.length > maxUrlLength || !URL.canParse(origin)) return false;
   const { host } = new URL(origin);
-  const own = [request.headers.get('host') ?? new URL(request.url).host, new URL(publicUrl).host];
-  return host !== '' && own.includes(host);
+  const ownHosts = [request.headers.get('host') ?? new URL(request.url).host, new URL(publicUrl).host];
+  return host !== '' && ownHosts.includes(host);
 }
 
 function countOf(character: string, text: string): number {

@@ -34,18 +34,18 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
   let pendingViews = new Map<string, number>();
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
-  const seen = new Map<string, number>();
+  const counts = new Map<string, number>();
   let windowEnds = 0;
 
   const isCountedWithin = (network: string, maxViews: number): boolean => {
-    const views = (seen.get(network) ?? 0) + 1;
-    if (views > maxViews || (views === 1 && seen.size >= maxNetworks)) return false;
-    seen.set(network, views);
+    const views = (counts.get(network) ?? 0) + 1;
+    if (views > maxViews || (views === 1 && counts.size >= maxNetworks)) return false;
+    counts.set(network, views);
     return true;
   };
   const isWithinLimits = (address: string): boolean => {
     if (Date.now() >= windowEnds) {
-      seen.clear();
+      counts.clear();
       windowEnds = Date.now() + windowMs;
     }
     const networks = networksOf(address);

@@ -29,8 +29,11 @@ const hash31 = (text: string) => createHash('sha256').update(text).digest().read
 export async function claimDatabase(database: Database, keys: ApiKeys): Promise<void> {
   const { publishable, secret, signingKeys, sharedSecret } = keys;
   const apiKeys = hash31(`${publishable} ${secret}`);
-  const own = [...signingKeys.map(({ kid }) => `key ${kid}`), ...(sharedSecret ? [sharedSecret] : [])];
-  const signing = own.map(hash31);
+  const descriptions = [
+    ...signingKeys.map(({ kid }) => `key ${kid}`),
+    ...(sharedSecret ? [sharedSecret] : []),
+  ];
+  const signing = descriptions.map(hash31);
   const held = await database.shareLocks?.([
     { group: apiKeysGroup, value: apiKeys },
     ...signing.map((value) => ({ group: signingKeysGroup, value })),

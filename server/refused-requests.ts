@@ -29,8 +29,8 @@ export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedR
   const { log } = options;
   const countLine = createLineLimit(options);
   return ({ method, path, status, address, reason, requestId }) => {
-    const more = countLine();
-    if (more === null) return;
+    const suppressed = countLine();
+    if (suppressed === null) return;
     // The network is enough to block it, and is not personal data.
     const from = networksOf(address).at(-1);
     const masked = maskPath(path.slice(0, maxPathLength));
@@ -42,7 +42,7 @@ export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedR
         from,
         reason,
         requestId,
-        ...(more > 0 ? { more } : {}),
+        ...(suppressed > 0 ? { more: suppressed } : {}),
       },
       'request refused',
     );

@@ -68,4 +68,4 @@ test('an endless statement or a broken database ends the process, a long wait do
   expect((await next.query('select n from public.retained order by n')).rows).toEqual([{ n: 1 }, { n: 2 }]);
   await next.close();
   await rm(folder, { recursive: true });
-}, 60_000);
+});

@@ -31,9 +31,9 @@ async function loadList(): Promise<ReadonlySet<string>> {
 export async function isCommonPassword(password: string, words: readonly string[]): Promise<boolean> {
   list ??= loadList();
   const common = await list;
-  const own = [...new Set(words.flatMap(wordsIn))];
+  const siteWords = [...new Set(words.flatMap(wordsIn))];
   const plain = password.normalize('NFKC').toLowerCase();
-  return variantsOf(plain).some((variant) => isPredictable(variant) || isKnown(variant, common, own));
+  return variantsOf(plain).some((variant) => isPredictable(variant) || isKnown(variant, common, siteWords));
 }
 
 const wordsIn = (text: string): string[] =>

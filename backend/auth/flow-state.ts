@@ -54,9 +54,9 @@ export function readPkce(fields: Fields): Pkce | null {
       'code challenge can only contain alphanumeric characters, hyphens, periods, underscores and tildes',
     );
   }
-  const known = method.toLowerCase();
-  if (known !== 's256' && known !== 'plain') throw invalid('Invalid code_challenge_method');
-  return { challenge, method: known };
+  const lowerCase = method.toLowerCase();
+  if (lowerCase !== 's256' && lowerCase !== 'plain') throw invalid('Invalid code_challenge_method');
+  return { challenge, method: lowerCase };
 }
 
 /** Starts a flow. @returns its id, which may be public as `state` */

@@ -97,15 +97,15 @@ async function prepareOtp(
   { address, mayCreate, data, pkce }: OtpAsked,
 ): Promise<{ kind: 'signup' | 'magiclink'; token: SentToken } | null> {
   const { settings } = context;
-  const known = await findUser(tx, address, { lock: true });
-  if (!known) {
+  const existing = await findUser(tx, address, { lock: true });
+  if (!existing) {
     const isHidden = settings.hidesUnknownAddresses ?? !settings.isSignupOpen;
     if (!mayCreate || !settings.isSignupOpen) {
       if (isHidden) return null;
       throw mayCreate ? signupDisabled() : new AuthError(422, 'otp_disabled', 'Signups not allowed for otp');
     }
   }
-  const user = known ?? (await addUser(tx, context, address, { data }));
+  const user = existing ?? (await addUser(tx, context, address, { data }));
   // Another person may have created an account whose password was never confirmed: it is opened as by recovery (see verify).
   const isConfirmed = 'email' in address ? user.email_confirmed_at : user.phone_confirmed_at;
   const isNew = !isConfirmed && user.encrypted_password === null;

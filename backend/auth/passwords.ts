@@ -62,10 +62,10 @@ export async function createPasswords(rules: PasswordRules, cost: PasswordHashCo
     hash: (password) => hash(password, options),
     async matches(password, hashed) {
       // Accounts imported with a hash of another kind have no password here.
-      const known = hashed?.startsWith('$argon2') ? hashed : null;
+      const argon2Hash = hashed?.startsWith('$argon2') ? hashed : null;
       const tried = isTooLong(password) ? '' : password;
-      const isMatch = await verify(known ?? hashWithoutAccount, tried).catch(() => false);
-      return isMatch && known !== null && tried !== '';
+      const isMatch = await verify(argon2Hash ?? hashWithoutAccount, tried).catch(() => false);
+      return isMatch && argon2Hash !== null && tried !== '';
     },
     weakness,
     async check(password, words) {

@@ -74,15 +74,15 @@ async function addOrFind(
   signUp: { address: Address; hashed: string; data: Json; pkce: Pkce | null; isConfirmed: boolean },
 ): Promise<Outcome> {
   const { address, hashed, data, pkce, isConfirmed } = signUp;
-  const known = await findUser(tx, address, { lock: true });
-  if (known && ('email' in address ? known.email_confirmed_at : known.phone_confirmed_at))
+  const existing = await findUser(tx, address, { lock: true });
+  if (existing && ('email' in address ? existing.email_confirmed_at : existing.phone_confirmed_at))
     return { taken: true };
   // The address is not confirmed yet: the last password counts, and only a code sent after it confirms it.
-  if (known) await dropTokens(tx, known.id, ['confirmation_token']);
-  const user = known
-    ? await updateUser(tx, context, known.id, {
+  if (existing) await dropTokens(tx, existing.id, ['confirmation_token']);
+  const user = existing
+    ? await updateUser(tx, context, existing.id, {
         encrypted_password: hashed,
-        raw_user_meta_data: checkMetadata({ ...known.raw_user_meta_data, ...data }),
+        raw_user_meta_data: checkMetadata({ ...existing.raw_user_meta_data, ...data }),
       })
     : await addUser(tx, context, address, { hashed, data });
   if (isConfirmed) {

@@ -64,7 +64,7 @@ async function verifyPost(request: AuthRequest, context: AuthContext): Promise<R
   if (!type) throw invalid('Verify requires a verification type');
   if (!token && !hash) throw invalid('Verify requires either a token or a token hash');
   if (hash && (token || email || phone)) throw invalid('Only the token_hash and type should be provided');
-  const known = typeNamed(type);
+  const otpType = typeNamed(type);
   if (!hash && (email !== '') === (phone !== '')) {
     throw invalid('Only an email address or phone number should be provided on verify');
   }
@@ -80,7 +80,7 @@ async function verifyPost(request: AuthRequest, context: AuthContext): Promise<R
     const { wrongCodeOverall } = context.settings.limits;
     await limitSubject(context, 'wrongCodeOverall', proof.address, wrongCodeOverall);
   }
-  const outcome = await settle(request, context, type, known, proof, false);
+  const outcome = await settle(request, context, type, otpType, proof, false);
   if ('error' in outcome) throw await refusal(outcome.error, proof, request, context);
   if ('code' in proof) {
     const names = ['wrongCode', 'wrongCodeOverall'];
@@ -95,9 +95,9 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
   const [hash, type] = [text(query, 'token', 128), text(query, 'type')];
   if (!hash) throw invalid('Verify requires a token or a token hash');
   if (!type) throw invalid('Verify requires a verification type');
-  const known = typeNamed(type);
+  const otpType = typeNamed(type);
   try {
-    const outcome = await settle(request, context, type, known, { hash }, isPkceHash(hash));
+    const outcome = await settle(request, context, type, otpType, { hash }, isPkceHash(hash));
     if ('error' in outcome) throw await refusal(outcome.error, { hash }, request, context);
     return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
   } catch (error) {
@@ -164,8 +164,8 @@ function goTo(
 }
 
 function typeNamed(type: string): { tokens: readonly TokenType[]; method: AuthenticationMethod } {
-  const known = { ...emailTypes, ...phoneTypes };
-  const found = Object.hasOwn(known, type) ? known[type] : undefined;
+  const allTypes = { ...emailTypes, ...phoneTypes };
+  const found = Object.hasOwn(allTypes, type) ? allTypes[type] : undefined;
   if (!found) throw invalid('Unsupported verification type');
   return found;
 }
@@ -257,8 +257,8 @@ async function changeEmail(
   user: UserRow,
   token: OneTimeTokenRow,
 ): Promise<UserRow | AuthError | null> {
-  const wanted = user.email_change;
-  if (!wanted) return notFound({ hash: '' });
+  const newEmail = user.email_change;
+  if (!newEmail) return notFound({ hash: '' });
   await dropTokens(tx, user.id, [token.token_type]);
   const needsBoth = context.settings.isEmailChangeSecure && user.email !== null;
   const agreed = agreedStatus[token.token_type] ?? 0;
@@ -266,35 +266,35 @@ async function changeEmail(
     await updateUser(tx, context, user.id, { email_change_confirm_status: agreed });
     return null;
   }
-  const other = await findUser(tx, { email: wanted });
+  const other = await findUser(tx, { email: newEmail });
   if (other && other.id !== user.id) return emailExists();
   await dropTokens(tx, user.id);
   const changed = await updateUser(tx, context, user.id, {
-    email: wanted,
+    email: newEmail,
     email_change: '',
     email_change_confirm_status: 0,
     email_confirmed_at: at(context),
     is_anonymous: false,
-    raw_user_meta_data: { ...user.raw_user_meta_data, email: wanted, email_verified: true },
+    raw_user_meta_data: { ...user.raw_user_meta_data, email: newEmail, email_verified: true },
   });
   await putIdentity(tx, context, {
     userId: user.id,
     provider: 'email',
     providerId: user.id,
-    data: { sub: user.id, email: wanted, email_verified: true, phone_verified: false },
+    data: { sub: user.id, email: newEmail, email_verified: true, phone_verified: false },
     isSignIn: false,
   });
   return changed;
 }
 
 async function changePhone(tx: Session, context: AuthContext, user: UserRow): Promise<UserRow | AuthError> {
-  const wanted = user.phone_change;
-  if (!wanted) return notFound({ address: '', code: '' });
-  const other = await findUser(tx, { phone: wanted });
+  const newPhone = user.phone_change;
+  if (!newPhone) return notFound({ address: '', code: '' });
+  const other = await findUser(tx, { phone: newPhone });
   if (other && other.id !== user.id) return phoneExists();
   await dropTokens(tx, user.id, ['phone_change_token']);
   const changed = await updateUser(tx, context, user.id, {
-    phone: wanted,
+    phone: newPhone,
     phone_change: '',
     phone_confirmed_at: at(context),
     is_anonymous: false,
@@ -303,7 +303,7 @@ async function changePhone(tx: Session, context: AuthContext, user: UserRow): Pr
     userId: user.id,
     provider: 'phone',
     providerId: user.id,
-    data: { sub: user.id, phone: wanted, phone_verified: true },
+    data: { sub: user.id, phone: newPhone, phone_verified: true },
     isSignIn: false,
   });
   return changed;

@@ -118,9 +118,9 @@ function parameterOf(text: string): [string, string] {
  * @throws DataError PGRST107 when none of them can
  */
 export function chooseMediaType(accepted: readonly AcceptedType[], choices: MediaChoices): MediaType {
-  const own = accepted.length > 0 ? choices.own.get('*/*') : undefined;
+  const anyHandler = accepted.length > 0 ? choices.own.get('*/*') : undefined;
   for (const each of accepted) {
-    const media = vendored(each, choices) ?? (own ? handled(own) : named(each.type, choices));
+    const media = vendored(each, choices) ?? (anyHandler ? handled(anyHandler) : named(each.type, choices));
     if (media) return media;
   }
   throw new DataError(406, {
@@ -154,13 +154,13 @@ function planned(
   choices: MediaChoices,
 ): MediaType | null {
   if (!choices.allowsPlan) return null;
-  const wanted = parameters.get('for') ?? 'application/json';
-  const [accepted] = parseAccept(wanted);
+  const rowType = parameters.get('for') ?? 'application/json';
+  const [accepted] = parseAccept(rowType);
   const media =
     accepted && (vendored(accepted, { ...choices, allowsPlan: false }) ?? named(accepted.type, choices));
   if (!media) return null;
-  const given = parameters.get('options')?.split('|') ?? [];
-  const options = explainOptions.filter((option) => given.includes(option));
+  const optionNames = parameters.get('options')?.split('|') ?? [];
+  const options = explainOptions.filter((option) => optionNames.includes(option));
   const suffix = options.length > 0 ? `; options=${options.join('|')}` : '';
   return {
     ...media,

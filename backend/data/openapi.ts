@@ -27,7 +27,7 @@ export function openApiOf(
   relations: ReadonlyMap<string, Relation>,
   { root, describesSecurity }: OpenApiOptions,
 ): Json {
-  const known = described.relations.flatMap((each) => {
+  const visibleRelations = described.relations.flatMap((each) => {
     const relation = relations.get(each.name);
     return relation ? [{ described: each, relation }] : [];
   });
@@ -49,13 +49,13 @@ export function openApiOf(
     produces: bodyTypes,
     paths: {
       '/': { get: describeItself },
-      ...Object.fromEntries(known.map((each) => [`/${each.relation.name}`, relationPath(each)])),
+      ...Object.fromEntries(visibleRelations.map((each) => [`/${each.relation.name}`, relationPath(each)])),
       ...Object.fromEntries(
         [...functions.values()].reverse().map((each) => [`/rpc/${each.name}`, functionPath(each)]),
       ),
     },
-    definitions: Object.fromEntries(known.map((each) => [each.relation.name, definitionOf(each)])),
-    parameters: { ...sharedParameters, ...Object.fromEntries(known.flatMap(relationParameters)) },
+    definitions: Object.fromEntries(visibleRelations.map((each) => [each.relation.name, definitionOf(each)])),
+    parameters: { ...sharedParameters, ...Object.fromEntries(visibleRelations.flatMap(relationParameters)) },
     externalDocs: {
       description: 'PostgREST Documentation',
       url: 'https://postgrest.org/en/v14/references/api.html',
@@ -196,8 +196,8 @@ function relationParameters({ described, relation: { name } }: KnownRelation): A
 function definitionOf({ described, relation }: KnownRelation): Json {
   const required = described.columns.filter(({ isNullable }) => !isNullable).map(({ name }) => name);
   const properties = described.columns.map((column): [string, Json] => {
-    const known = relation.columns.get(column.name);
-    return [column.name, known ? propertyOf(column, known, relation) : {}];
+    const described = relation.columns.get(column.name);
+    return [column.name, described ? propertyOf(column, described, relation) : {}];
   });
   return {
     ...(described.comment ? { description: described.comment } : {}),

@@ -29,12 +29,12 @@ export class PlanCache {
   /** Returns a cached plan, or null. */
   find(key: string | null, schema: SchemaCache): PlannedRequest | null {
     if (key === null || schema !== this.#schema) return null;
-    const known = this.#plans.get(key);
-    if (!known) return null;
+    const cached = this.#plans.get(key);
+    if (!cached) return null;
     // The last of the map is the latest used.
     this.#plans.delete(key);
-    this.#plans.set(key, known);
-    return known;
+    this.#plans.set(key, cached);
+    return cached;
   }
 
   /** Stores a plan until the schema changes or the plan is evicted. */

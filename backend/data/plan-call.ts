@@ -35,7 +35,7 @@ export function chooseFunction(
   const takesWhole = ({ parameters: [only, ...others] }: DatabaseFunction) =>
     only?.name === '' && others.length === 0 && wholeTypes.includes(only.type);
 
-  const named = hasKeys ? overloads.filter((each) => !takesWhole(each) && takes(each, names)) : [];
+  const named = hasKeys ? overloads.filter((each) => !takesWhole(each) && accepts(each, names)) : [];
   const matching = named.length > 0 ? named : overloads.filter(takesWhole);
   const [called, ...others] = matching;
   if (!called) throw noFunction(request, name, names, wholeTypes, overloads, cache);
@@ -53,10 +53,10 @@ export function chooseFunction(
   return { called, callArguments: argumentsOf(request, called, names, named.length === 0 || names.has('')) };
 }
 
-function takes({ parameters }: DatabaseFunction, names: ReadonlySet<string>): boolean {
-  const known = new Set(parameters.map(({ name }) => name));
+function accepts({ parameters }: DatabaseFunction, names: ReadonlySet<string>): boolean {
+  const parameterNames = new Set(parameters.map(({ name }) => name));
   return (
-    [...names].every((name) => known.has(name)) &&
+    [...names].every((name) => parameterNames.has(name)) &&
     parameters.every(({ name, hasDefault }) => hasDefault || names.has(name))
   );
 }
@@ -72,13 +72,14 @@ function argumentsOf(
     // Without a body a JSON argument is an empty object, a text one empty.
     return { kind: 'whole', text: body === '' && payload ? payload.text : body, parameter: first };
   }
-  const given = parameters.filter(({ name }) => names.has(name));
+  const provided = parameters.filter(({ name }) => names.has(name));
   const isForm = method === 'POST' && mediaTypeOf(contentType) === 'application/x-www-form-urlencoded';
   const pairs = isForm ? [...pairsOf(body)] : query.arguments;
-  if (method === 'POST' && !isForm) return { kind: 'json', text: payload?.text ?? '{}', parameters: given };
+  if (method === 'POST' && !isForm)
+    return { kind: 'json', text: payload?.text ?? '{}', parameters: provided };
   return {
     kind: 'text',
-    values: given.map((parameter): [Parameter, string[]] => {
+    values: provided.map((parameter): [Parameter, string[]] => {
       const values = pairs.filter(([name]) => name === parameter.name).map(([, value]) => value);
       return [parameter, parameter.isVariadic ? values : values.slice(-1)];
     }),

@@ -30,12 +30,12 @@ export function mediaOfCall(
   cache: SchemaCache,
   limits: PlanLimits,
 ): MediaType {
-  let own = noHandlers;
-  if (returns.kind === 'composite') own = handlersOf(request, returns.relation);
+  let handlers = noHandlers;
+  if (returns.kind === 'composite') handlers = handlersOf(request, returns.relation);
   if (returns.kind === 'scalar' && returns.handler) {
-    own = new Map([[returns.handler.mediaType, returns.handler]]);
+    handlers = new Map([[returns.handler.mediaType, returns.handler]]);
   }
-  return chooseMediaType(request.accepted, { ...choicesOf(cache, limits, own), isRoot: target.isRoot });
+  return chooseMediaType(request.accepted, { ...choicesOf(cache, limits, handlers), isRoot: target.isRoot });
 }
 
 /** A node whose rows are passed to an aggregate: without representations of domains. */

@@ -100,6 +100,6 @@ export function preferenceApplied(applied: Partial<Preferences>): string | null 
     ['timezone', applied.timeZone],
     ['max-affected', applied.maxAffected],
   ];
-  const given = parts.filter(([, value]) => value !== null && value !== undefined);
-  return given.length > 0 ? given.map(([name, value]) => `${name}=${value}`).join(', ') : null;
+  const provided = parts.filter(([, value]) => value !== null && value !== undefined);
+  return provided.length > 0 ? provided.map(([name, value]) => `${name}=${value}`).join(', ') : null;
 }

@@ -199,8 +199,8 @@ class Cursor {
 
   fail(expecting: string): never {
     const character = String.fromCodePoint(this.text.codePointAt(this.position) ?? 0);
-    const shown = expecting === moreOrEnd ? `'${character}'` : JSON.stringify(character);
-    const unexpected = this.isAtEnd ? 'end of input' : shown;
+    const expected = expecting === moreOrEnd ? `'${character}'` : JSON.stringify(character);
+    const unexpected = this.isAtEnd ? 'end of input' : expected;
     throw new DataError(400, {
       code: 'PGRST100',
       message: `"failed to parse ${this.#what} (${this.#shown})" (line 1, column ${this.position + 1})`,

@@ -47,8 +47,8 @@ export function appearancesOf({ relations, views }: Catalogue, rows: Map<number,
 function namesIn({ names }: Appearance, columns: readonly number[]): string[][] {
   let ways: string[][] = [[]];
   for (const column of columns) {
-    const shown = names.get(column) ?? [];
-    ways = ways.flatMap((way) => shown.map((name) => [...way, name]));
+    const viewColumns = names.get(column) ?? [];
+    ways = ways.flatMap((way) => viewColumns.map((name) => [...way, name]));
     if (ways.length > maxWays) ways.length = maxWays;
   }
   return ways;

@@ -126,7 +126,7 @@ export async function createDataService(
   const settingsOf = createTransactionSettings(options);
   const sizeLimits: SizeLimits = { ...defaultLimits, ...options.limits };
   // Per role, because rights differ.
-  const known = { limits: sizeLimits, plans: new PlanCache() };
+  const shared = { limits: sizeLimits, plans: new PlanCache() };
   const anonymous = { limits: { ...sizeLimits, ...options.anonymousLimits }, plans: new PlanCache() };
   const descriptions = options.cachesDescriptions && !callBefore ? new DescriptionCache() : null;
   const searched = options.extraSearchPath ?? ['extensions'];
@@ -141,7 +141,7 @@ export async function createDataService(
     const path = address.pathname.startsWith(root) ? address.pathname.slice(root.length) : address.pathname;
     const search = address.search.slice(1);
     const { cache } = schema;
-    const { limits: sizes, plans } = caller.claims.role === anonymousRole ? anonymous : known;
+    const { limits: sizes, plans } = caller.claims.role === anonymousRole ? anonymous : shared;
     checkUrlLength(path.length + search.length, sizes);
     const body = request instanceof PlainRequest ? '' : await readBody(request, sizes.maxBodyBytes);
     checkNesting(body, request.headers.get('content-type'));

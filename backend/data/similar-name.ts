@@ -13,10 +13,10 @@ const maxLength = 300;
  */
 export function mostSimilar(name: string, candidates: Iterable<string>, atLeast: number): string | null {
   if (name.length > maxLength) return null;
-  const wanted = name.toLowerCase();
+  const lowerCase = name.toLowerCase();
   const names = [...candidates];
   for (const size of [3, 2]) {
-    const grams = gramsOf(wanted, size);
+    const grams = gramsOf(lowerCase, size);
     const near = names
       .map((candidate) => ({ candidate, score: cosine(grams, gramsOf(candidate.toLowerCase(), size)) }))
       .filter(({ score }) => score > 0)
@@ -26,7 +26,7 @@ export function mostSimilar(name: string, candidates: Iterable<string>, atLeast:
     let bestScore = 0;
     for (const { candidate } of near) {
       const other = candidate.toLowerCase();
-      const score = 1 - editsBetween(wanted, other) / Math.max(wanted.length, other.length);
+      const score = 1 - editsBetween(lowerCase, other) / Math.max(lowerCase.length, other.length);
       if (score >= atLeast && score > bestScore) {
         best = candidate;
         bestScore = score;

@@ -82,8 +82,8 @@ function operationOf(
       // Bound without a cast: the server infers an array of the column's type.
       if (operation.values.length === 0) return 'false';
       if (fromText) {
-        const given = `unnest(${writer.bind(arrayLiteral(operation.values))}::text[]) as given`;
-        return `${field} = any (array(select ${nameOf(fromText)}(given) from ${given}))`;
+        const patterns = `unnest(${writer.bind(arrayLiteral(operation.values))}::text[]) as given`;
+        return `${field} = any (array(select ${nameOf(fromText)}(given) from ${patterns}))`;
       }
       return `${field} = any (${writer.bind(arrayLiteral(operation.values))})`;
     case 'search': {

@@ -72,7 +72,7 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
     joins.set(embed, join(writer, embed, base, { orders, isTested: isTested(embed, node.conditions) }));
   }
   const joined = (embed: PlannedEmbed) => joins.get(embed)?.alias ?? '';
-  const shown = node.items.flatMap((item): Shown[] => {
+  const selected = node.items.flatMap((item): Shown[] => {
     if (item.kind === 'embed') return joins.get(item.embed)?.shown ?? [];
     if (item.kind === 'star') return [{ name: null, sql: `${base.alias}.*` }];
     const value = item.field ? shownField(writer, item.field, base, item.kind === 'field') : '*';
@@ -109,7 +109,7 @@ function level(writer: Writer, node: ReadNode, base: Base): Level {
     const same = node.orders.filter((order) => order.embed === embed);
     return embed ? [`${joined(embed)}.order${same.findIndex((order) => order.field === field)}`] : [];
   });
-  return { alias: base.alias, shown, columns: [...node.columns.keys()], rest, orderedBy, end };
+  return { alias: base.alias, shown: selected, columns: [...node.columns.keys()], rest, orderedBy, end };
 }
 
 /** A field in its representation; an aggregate's argument without it. */
@@ -148,7 +148,7 @@ function join(
   const inside = level(writer, node, base);
   const ordering = orders.map(({ field }, at) => `, ${fieldOf(writer, field, base)} as order${at}`).join('');
   let found: string;
-  let shown: Shown[];
+  let selected: Shown[];
   if (isSpread) {
     const spread = inside.shown.flatMap((item) =>
       item.name === null
@@ -158,34 +158,34 @@ function join(
     const columns = spread.map(({ sql }, at) => `, ${sql === '*' ? '1' : sql} as column${at}`).join('');
     if (isToOne) {
       found = `select true as found${columns}${ordering} ${inside.rest}${inside.end}`;
-      shown = spread.map((item, at) => ({
+      selected = spread.map((item, at) => ({
         ...item,
         sql: item.sql === '*' ? '*' : `${alias}.column${at}`,
       }));
     } else {
       const lists = spread.map((_, at) => `, json_agg(x.column${at}) as column${at}`).join('');
       found = `select nullif(count(*), 0) as found${lists} from (select true as found${columns} ${inside.rest}${inside.end}) as x`;
-      shown = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
+      selected = spread.map(({ name }, at) => ({ name, sql: `coalesce(${alias}.column${at}, '[]')` }));
     }
   } else if (!isToOne) {
     found = `select json_agg(_row.*) as found from (${asSelect(inside)}) as _row`;
-    shown = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
+    selected = [{ name: outputName, sql: `coalesce(${alias}.found, '[]')`, isJson: true }];
   } else if (!ordering && !isTested && inside.shown.length > 0) {
     // Aggregate JSON from the joined rows only.
     found = asSelect(inside);
-    shown = [{ name: outputName, sql: `row_to_json(${alias}.*)`, isJson: true }];
+    selected = [{ name: outputName, sql: `row_to_json(${alias}.*)`, isJson: true }];
   } else {
     found = ordering
       ? `select (select row_to_json(_row.*) from (${asSelect({ ...inside, rest: '', orderedBy: [], end: '' })}) as _row) as found${ordering} ${inside.rest}${inside.end}`
       : `select row_to_json(_row.*) as found from (${asSelect(inside)}) as _row`;
-    shown = [{ name: outputName, sql: `${alias}.found`, isJson: true }];
+    selected = [{ name: outputName, sql: `${alias}.found`, isJson: true }];
   }
   // An empty embed only joins.
-  if (inside.shown.length === 0) shown = [];
+  if (inside.shown.length === 0) selected = [];
   const sql = isInner
     ? ` join lateral (${found}) as ${alias} on ${isToOne ? 'true' : `${alias}.found is not null`}`
     : ` left join lateral (${found}) as ${alias} on true`;
-  return { alias, shown, sql };
+  return { alias, shown: selected, sql };
 }
 
 /** Source of embedded rows, and their join to the parent's row. */

@@ -205,9 +205,9 @@ function insertedRows(
   const names = listOfColumns(columns);
   const payload = payloadRows(writer, rows, columns);
   const isMerging = conflict?.resolution === 'merge-duplicates';
-  const wanted = conditionsOf(writer, conditions, 'p');
-  if (isMerging) wanted.push(countInserted('+ 1'));
-  const insert = `(${names}) select ${names} from (${payload}) as p${where(wanted)}`;
+  const matching = conditionsOf(writer, conditions, 'p');
+  if (isMerging) matching.push(countInserted('+ 1'));
+  const insert = `(${names}) select ${names} from (${payload}) as p${where(matching)}`;
   if (!conflict) return insert;
   const target = `on conflict (${listOfColumns(conflict.columns)})`;
   if (!isMerging) return `${insert} ${target} do nothing`;
@@ -234,10 +234,10 @@ function payloadRows(
   const rows = writer.bind(text);
   const values = columns.map(({ name, defaultExpression, representation }) => {
     const fromJson = representation?.fromJson;
-    const given = fromJson ? `${nameOf(fromJson)}(given.${quoted(name)})` : `given.${quoted(name)}`;
-    if (!takesDefaults || defaultExpression === null) return `${given} as ${quoted(name)}`;
+    const value = fromJson ? `${nameOf(fromJson)}(given.${quoted(name)})` : `given.${quoted(name)}`;
+    if (!takesDefaults || defaultExpression === null) return `${value} as ${quoted(name)}`;
     const key = writer.bind(name);
-    return `case when element ? ${key}::text then ${given} else fallback.${quoted(name)} end as ${quoted(name)}`;
+    return `case when element ? ${key}::text then ${value} else fallback.${quoted(name)} end as ${quoted(name)}`;
   });
   if (!takesDefaults) {
     const reading = isArray ? 'json_to_recordset' : 'json_to_record';

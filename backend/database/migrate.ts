@@ -31,10 +31,10 @@ const maxAttempts = 20;
  * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
  */
 export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
-  const wanted = (await Promise.all(sources.map(readSource))).flat();
+  const migrations = (await Promise.all(sources.map(readSource))).flat();
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await applyMissing(database, sources, wanted);
+      return await applyMissing(database, sources, migrations);
     } catch (error) {
       if (attempt >= maxAttempts || !isRoleCollision(error)) throw error;
     }
@@ -80,8 +80,8 @@ async function applyMissing(
       await applyFile(session, migration);
       applied.push(key);
     }
-    const ours = new Set(sources.map(({ name }) => name));
-    const missing = [...history.keys()].find((key) => ours.has(key.slice(0, key.indexOf('/'))));
+    const sourceNames = new Set(sources.map(({ name }) => name));
+    const missing = [...history.keys()].find((key) => sourceNames.has(key.slice(0, key.indexOf('/'))));
     if (missing)
       throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
     if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);

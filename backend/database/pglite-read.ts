@@ -67,8 +67,8 @@ export function createRead(lite: PGlite, toText: (value: unknown) => string): Re
     );
     const failure = answers.find((answer) => answer instanceof DatabaseError);
     if (failure) throw failure;
-    const own = answers.slice(1 + answers.findIndex(({ name }) => name === 'commandComplete'));
-    const [result] = parse.parseResults(own, lite.parsers);
+    const readAnswers = answers.slice(1 + answers.findIndex(({ name }) => name === 'commandComplete'));
+    const [result] = parse.parseResults(readAnswers, lite.parsers);
     const rows = (result?.rows ?? []) as Row[];
     return { rows, rowCount: result?.affectedRows || rows.length };
   };

@@ -40,7 +40,7 @@ const QueryKind = function Query() {} as unknown as new () => object;
 QueryKind.prototype = pg.Query.prototype;
 
 // A prepared statement's columns do not change: the server refuses it then.
-const known = new WeakMap<WireConnection, Map<string, readonly Column[]>>();
+const columnsOfConnection = new WeakMap<WireConnection, Map<string, readonly Column[]>>();
 
 /** One read with its settings. The driver calls its methods as answers arrive. */
 export class Read extends QueryKind {
@@ -88,7 +88,7 @@ export class Read extends QueryKind {
       name !== null && (parsedStatements[name] ?? submittedNamedStatements[name]) !== undefined;
     if (!isPrepared) messages.parse(name ?? '', text);
     messages.bind(name ?? '', this.#values);
-    const columns = name === null ? undefined : known.get(connection)?.get(name);
+    const columns = name === null ? undefined : columnsOfConnection.get(connection)?.get(name);
     if (columns) this.#columns = columns;
     else messages.describePortal();
     const message = messages.execute().sync().take();
@@ -103,9 +103,9 @@ export class Read extends QueryKind {
       parse: this.#options.parserOf(field.dataTypeID),
     }));
     if (this.name === null || !this.#connection) return;
-    const statements = known.get(this.#connection) ?? new Map<string, readonly Column[]>();
+    const statements = columnsOfConnection.get(this.#connection) ?? new Map<string, readonly Column[]>();
     statements.set(this.name, this.#columns);
-    known.set(this.#connection, statements);
+    columnsOfConnection.set(this.#connection, statements);
   }
 
   // The settings return no rows, so all rows are the statement's.

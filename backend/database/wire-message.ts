@@ -28,9 +28,9 @@ export class WireMessages {
    */
   bind(statement: string, values: readonly unknown[]): this {
     const texts = values.map(textOf);
-    let most = 3 * statement.length + 16;
-    for (const text of texts) most += 4 + (text === null ? 0 : 3 * text.length);
-    const start = this.#begin('B', most);
+    let maxBytes = 3 * statement.length + 16;
+    for (const text of texts) maxBytes += 4 + (text === null ? 0 : 3 * text.length);
+    const start = this.#begin('B', maxBytes);
     let at = this.#length;
     // The unnamed portal.
     buffer[at++] = 0;
@@ -63,9 +63,9 @@ export class WireMessages {
 
   /** All of it. */
   take(): Buffer {
-    const taken = Buffer.from(buffer.subarray(0, this.#length));
+    const bytes = Buffer.from(buffer.subarray(0, this.#length));
     if (buffer.length > maxRetainedBytes) buffer = Buffer.allocUnsafe(maxRetainedBytes);
-    return taken;
+    return bytes;
   }
 
   #begin(code: string, most: number): number {

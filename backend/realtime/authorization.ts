@@ -33,7 +33,7 @@ export interface RightsQuestion {
  * @throws DatabaseError when a policy itself fails or the database is unavailable
  */
 export function readRights(database: Database, question: RightsQuestion): Promise<Rights> {
-  return ask(database, question, async (session) => {
+  return queryRights(database, question, async (session) => {
     const rights = { ...noRights };
     await session.query('savepoint probe');
     // The owner of the table inserts the probe rows, because policies do not apply to the owner.
@@ -59,7 +59,7 @@ export function readRights(database: Database, question: RightsQuestion): Promis
  * @throws DatabaseError when a policy itself fails or the database is unavailable
  */
 export function writeRights(database: Database, question: RightsQuestion): Promise<Rights> {
-  return ask(database, question, async (session) => {
+  return queryRights(database, question, async (session) => {
     const rights = { ...noRights };
     for (const extension of extensions) {
       await session.query('savepoint probe');
@@ -92,7 +92,7 @@ export function knownRightsToSend(
   return claims.role === 'anon' ? noRights : null;
 }
 
-async function ask(
+async function queryRights(
   database: Database,
   { claims, topic, headers }: RightsQuestion,
   work: (session: Session) => Promise<Rights>,

@@ -113,10 +113,10 @@ export async function askFilters(
   onError: (error: unknown) => void,
 ): Promise<Map<number, FilterAnswer>> {
   const answers = new Map<number, { key: string; passed: Set<string> }>();
-  const known = filterSets.filter((filters) =>
+  const validSets = filterSets.filter((filters) =>
     filters.every(({ column }) => table.columns.some(({ name }) => name === column)),
   );
-  const ask = async (sets: readonly (readonly ChangeFilter[])[]) => {
+  const queryMatches = async (sets: readonly (readonly ChangeFilter[])[]) => {
     const { sql, parameters, columns } = written(table, sets, 3);
     const { rows } = await database.transaction(
       (session) =>
@@ -144,16 +144,16 @@ export async function askFilters(
       });
     }
   };
-  for (let from = 0; from === 0 || from < known.length; from += setsPerStatement) {
-    const sets = known.slice(from, from + setsPerStatement);
+  for (let from = 0; from === 0 || from < validSets.length; from += setsPerStatement) {
+    const sets = validSets.slice(from, from + setsPerStatement);
     try {
-      await ask(sets);
+      await queryMatches(sets);
     } catch (error) {
       if (sets.length === 0 || isOutage(error)) throw error;
       // One of them fails, for example because a column's type has changed: evaluate the others without it.
-      await ask([]);
+      await queryMatches([]);
       for (const filters of sets) {
-        await ask([filters]).catch((failure) => {
+        await queryMatches([filters]).catch((failure) => {
           if (isOutage(failure)) throw failure;
           onError(failure);
         });

@@ -94,8 +94,8 @@ export class PublishedTables {
   find(schema: string, table: string): Promise<readonly ChangedTable[]> {
     if (performance.now() > this.#forgetAt) this.forget();
     const names = JSON.stringify([schema, table]);
-    const known = this.#known.get(names);
-    if (known) return known;
+    const cached = this.#known.get(names);
+    if (cached) return cached;
     const found = this.#describe(schema, table);
     this.#known.set(names, found);
     const forgetMissing = () => {

@@ -319,10 +319,10 @@ export class Channel {
     const { presences, presenceFeed, limits } = this.#hub;
     const { key } = this.#config.presence;
     const bytes = Buffer.byteLength(key) + Buffer.byteLength(text);
-    const more = bytes - presences.bytesOf(this.audience, this);
+    const addedBytes = bytes - presences.bytesOf(this.audience, this);
     const bytesOfTopic = presences.bytesOf(this.audience) + presenceFeed.bytesOf(this.audience);
-    if (bytesOfTopic + more > limits.presenceBytesPerTopic) return false;
-    if (!this.#link.reservePresenceBytes(more)) return false;
+    if (bytesOfTopic + addedBytes > limits.presenceBytesPerTopic) return false;
+    if (!this.#link.reservePresenceBytes(addedBytes)) return false;
     this.#tracked = text;
     this.#announcePresence(presences.track(this.audience, this, { key, bytes, payload: tracked }));
     return true;
@@ -368,8 +368,8 @@ export class Channel {
 
   async #maySend(extension: keyof Rights): Promise<boolean> {
     const question = this.#question();
-    const known = knownRightsToSend(this.#hub, question);
-    if (known) return known[extension];
+    const cachedRights = knownRightsToSend(this.#hub, question);
+    if (cachedRights) return cachedRights[extension];
     this.#sendRights ??= this.#inShare(() => writeRights(this.#hub.database, question));
     try {
       return (await this.#sendRights)[extension];

@@ -324,8 +324,8 @@ export class Connection implements ChannelLink, Reader {
   }
 
   async #holderOf(token: string | null): Promise<Holder> {
-    const own = token === null || token.startsWith('sb_') ? this.#holder.token : token;
-    return { claims: await claimsOf(this.#hub.authenticate, own), token: own };
+    const ownToken = token === null || token.startsWith('sb_') ? this.#holder.token : token;
+    return { claims: await claimsOf(this.#hub.authenticate, ownToken), token: ownToken };
   }
 
   #leave(message: Message, channel: Channel | undefined) {

@@ -132,12 +132,12 @@ async function selectPermitted(
     count,
   }: { headers: Record<string, string>; networks: readonly string[]; count: (calls: number) => void },
 ): Promise<Broadcast[]> {
-  const known = new Map<string, Rights>();
+  const rightsByTopic = new Map<string, Rights>();
   const permitted: Broadcast[] = [];
   for (const broadcast of broadcasts) {
     const { topic, isPrivate } = broadcast;
     const audience = audienceOf(topic, isPrivate);
-    let rights = known.get(audience) ?? null;
+    let rights = rightsByTopic.get(audience) ?? null;
     if (!rights) {
       const question = { claims, topic, isPrivate, headers };
       rights = knownRightsToSend(hub, question);
@@ -145,7 +145,7 @@ async function selectPermitted(
         count(queriesForRights);
         rights = await hub.queue.run(visitorOf(networks), () => writeRights(hub.database, question));
       }
-      known.set(audience, rights);
+      rightsByTopic.set(audience, rights);
     }
     if (rights.broadcast) permitted.push(broadcast);
     else if (!isPrivate)

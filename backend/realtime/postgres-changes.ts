@@ -215,10 +215,10 @@ export class PostgresChanges {
 
   async #take(changes: LoggedChange[]): Promise<void> {
     const interestsOf = this.#lookUpInterests();
-    const wanted = changes.filter((change) => interestsOf(change).length > 0);
-    if (wanted.length === 0) return;
+    const subscribed = changes.filter((change) => interestsOf(change).length > 0);
+    if (subscribed.length === 0) return;
     const byTable = new Map<number, LoggedChange[]>();
-    for (const change of wanted) {
+    for (const change of subscribed) {
       const those = byTable.get(change.relation);
       if (those) those.push(change);
       else byTable.set(change.relation, [change]);
@@ -229,9 +229,9 @@ export class PostgresChanges {
       const table = tables.get(relation);
       if (table) answers.set(relation, await this.#ask(table, ofTable, interestsOf));
     }
-    for (const change of wanted) {
-      const known = answers.get(change.relation);
-      if (known) await this.#deliver(change, known, interestsOf(change));
+    for (const change of subscribed) {
+      const cached = answers.get(change.relation);
+      if (cached) await this.#deliver(change, cached, interestsOf(change));
     }
   }
 
@@ -347,7 +347,7 @@ export class PostgresChanges {
       if (!written.has(form)) {
         const data = problem
           ? withheld(change, problem)
-          : shown(change, answers.table, role, interest.select);
+          : visibleChange(change, answers.table, role, interest.select);
         const json = JSON.stringify(data);
         largest = Math.max(largest, json.length);
         written.set(form, new ChangeFrames(json));
@@ -404,7 +404,12 @@ function withheld(change: LoggedChange, problem: string) {
   };
 }
 
-function shown(change: LoggedChange, table: ChangedTable, role: string, select: readonly string[] | null) {
+function visibleChange(
+  change: LoggedChange,
+  table: ChangedTable,
+  role: string,
+  select: readonly string[] | null,
+) {
   const columns = table.columns.filter(
     ({ name, isKey, readers }) =>
       readers.includes(role) && (select === null || isKey || select.includes(name)),

@@ -81,9 +81,9 @@ export class PresenceFeed {
   async follow(audience: string): Promise<void> {
     if (this.#isAlone) return;
     await this.#ready;
-    const known = this.#followed.get(audience);
-    if (known) {
-      known.members += 1;
+    const followed = this.#followed.get(audience);
+    if (followed) {
+      followed.members += 1;
     } else {
       const added = { members: 1, remote: new Map(), bytes: 0, lastRead: Promise.resolve() };
       this.#followed.set(audience, added);
@@ -99,10 +99,10 @@ export class PresenceFeed {
 
   /** Removes a member of a topic. */
   unfollow(audience: string): void {
-    const known = this.#followed.get(audience);
-    if (!known) return;
-    known.members -= 1;
-    if (known.members === 0) this.#followed.delete(audience);
+    const followed = this.#followed.get(audience);
+    if (!followed) return;
+    followed.members -= 1;
+    if (followed.members === 0) this.#followed.delete(audience);
   }
 
   /** Presences of other processes. */
@@ -212,8 +212,10 @@ export class PresenceFeed {
 
   async #writeRows(refs: string[]): Promise<void> {
     const joined = refs.flatMap((ref) => {
-      const own = this.#own.get(ref);
-      return own ? [{ ref, audience: own.audience, appearance: JSON.stringify(own.appearance) }] : [];
+      const ownPresence = this.#own.get(ref);
+      return ownPresence
+        ? [{ ref, audience: ownPresence.audience, appearance: JSON.stringify(ownPresence.appearance) }]
+        : [];
     });
     const left = refs.filter((ref) => !this.#own.has(ref));
     for (const { ref } of joined) this.#sent.add(ref);

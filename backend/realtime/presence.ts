@@ -47,8 +47,8 @@ export class Presences<Member extends object> {
 
   /** Presence bytes of a topic, or of one member. */
   bytesOf(audience: string, member?: Member): number {
-    const known = this.#audiences.get(audience);
-    return (member ? known?.members.get(member) : known)?.bytes ?? 0;
+    const audienceState = this.#audiences.get(audience);
+    return (member ? audienceState?.members.get(member) : audienceState)?.bytes ?? 0;
   }
 
   /**
@@ -60,25 +60,28 @@ export class Presences<Member extends object> {
     member: Member,
     { key, bytes, payload }: { key: string; bytes: number; payload: Readonly<Record<string, unknown>> },
   ): Change {
-    const known = this.#audiences.get(audience) ?? { members: new Map<Member, Appearance>(), bytes: 0 };
-    this.#audiences.set(audience, known);
-    const before = known.members.get(member);
+    const audienceState = this.#audiences.get(audience) ?? {
+      members: new Map<Member, Appearance>(),
+      bytes: 0,
+    };
+    this.#audiences.set(audience, audienceState);
+    const before = audienceState.members.get(member);
     const meta: PresenceMeta = { ...payload, phx_ref: randomBytes(9).toString('base64url') };
     if (before) meta.phx_ref_prev = before.meta.phx_ref;
     const joined = { key, meta, bytes };
-    known.members.set(member, joined);
-    known.bytes += bytes - (before?.bytes ?? 0);
+    audienceState.members.set(member, joined);
+    audienceState.bytes += bytes - (before?.bytes ?? 0);
     return { joined, left: before };
   }
 
   /** A member left; null when it was not present. */
   untrack(audience: string, member: Member): Change | null {
-    const known = this.#audiences.get(audience);
-    const before = known?.members.get(member);
-    if (!known || !before) return null;
-    known.members.delete(member);
-    known.bytes -= before.bytes;
-    if (known.members.size === 0) this.#audiences.delete(audience);
+    const audienceState = this.#audiences.get(audience);
+    const before = audienceState?.members.get(member);
+    if (!audienceState || !before) return null;
+    audienceState.members.delete(member);
+    audienceState.bytes -= before.bytes;
+    if (audienceState.members.size === 0) this.#audiences.delete(audience);
     return { left: before };
   }
 }

@@ -167,13 +167,13 @@ function readFilter(segment: string): ChangeFilter {
   if (column === undefined || rest === undefined) throw unreadable(inspected([text]));
   const [, operator, value] = /^([^.]*)\.(.*)$/s.exec(rest) ?? [];
   if (operator === undefined || value === undefined) throw unreadable(inspected([rest]));
-  const known = filterOperators.find((name) => name === operator);
-  if (!known) throw unreadable(inspected([operator, value]));
+  const filterOperator = filterOperators.find((name) => name === operator);
+  if (!filterOperator) throw unreadable(inspected([operator, value]));
   const isNegated = prefix !== undefined;
-  if (known !== 'in') return { column, operator: known, value: unquoted(value), isNegated };
+  if (filterOperator !== 'in') return { column, operator: filterOperator, value: unquoted(value), isNegated };
   if (!/^\(.*\)$/s.test(value)) throw unreadable('`in` filter value must be wrapped by parentheses');
   // The list's quoting is that of PostgreSQL's arrays; braces in a value are not.
-  return { column, operator: known, value: arrayTextOf(value.slice(1, -1)), isNegated };
+  return { column, operator: filterOperator, value: arrayTextOf(value.slice(1, -1)), isNegated };
 }
 
 function unreadable(what: string): UnusableParams {

@@ -80,8 +80,9 @@ export function readDataConfig(
   environment: Environment,
   inDatabase: ReadonlyMap<string, string> = new Map(),
 ): DataConfig | null {
-  const given = (name: string) => inDatabase.get(name.toLowerCase()) ?? environment[`PGRST_${name}`];
-  const text: Text = (name) => given(name)?.trim() || given(formerNames[name] ?? name)?.trim() || undefined;
+  const setting = (name: string) => inDatabase.get(name.toLowerCase()) ?? environment[`PGRST_${name}`];
+  const text: Text = (name) =>
+    setting(name)?.trim() || setting(formerNames[name] ?? name)?.trim() || undefined;
   const databaseUrl = contentOf('DB_URI', text('DB_URI') ?? '')
     .toString()
     .trim();
@@ -120,7 +121,7 @@ export function readDataConfig(
       limits: { maxBodyBytes: 10 * 1024 * 1024 },
       allowsAnyRole: true,
       anonymousRole: text('DB_ANON_ROLE') ?? '',
-      extraSearchPath: listOf(given('DB_EXTRA_SEARCH_PATH') ?? 'public'),
+      extraSearchPath: listOf(setting('DB_EXTRA_SEARCH_PATH') ?? 'public'),
       allowsAggregates: isTrue('DB_AGGREGATES_ENABLED', text),
       rollsBack: ending.startsWith('rollback'),
       allowsRollback: ending.endsWith('-allow-override'),
@@ -206,23 +207,23 @@ function socketOf(text: Text): DataConfig['socket'] {
 }
 
 function adminOf(text: Text, host: string, servicePort: number): DataConfig['admin'] {
-  const given = text('ADMIN_SERVER_PORT');
-  if (given === undefined) return null;
-  const port = numberOf('ADMIN_SERVER_PORT', given, 0);
+  const portText = text('ADMIN_SERVER_PORT');
+  if (portText === undefined) return null;
+  const port = numberOf('ADMIN_SERVER_PORT', portText, 0);
   if (port === servicePort && port !== 0) {
     throw new WrongSetting('PGRST_ADMIN_SERVER_PORT cannot be the same as PGRST_SERVER_PORT.');
   }
-  const own = text('ADMIN_SERVER_HOST');
-  return { host: own === undefined ? host : hostOf(own), port };
+  const ownHost = text('ADMIN_SERVER_HOST');
+  return { host: ownHost === undefined ? host : hostOf(ownHost), port };
 }
 
 // ── Tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A secret, a JSON Web Key or a key set, recognised by the text itself. */
 function keysOf(text: Text): readonly VerifyingKey[] | null {
-  const given = text('JWT_SECRET');
-  if (given === undefined) return null;
-  const secret = contentOf('JWT_SECRET', given);
+  const secretText = text('JWT_SECRET');
+  if (secretText === undefined) return null;
+  const secret = contentOf('JWT_SECRET', secretText);
   const bytes = isTrue('JWT_SECRET_IS_BASE64', text) ? fromBase64(secret.toString()) : secret;
   const jwks = jwksIn(bytes.toString());
   if (jwks) return jwks;

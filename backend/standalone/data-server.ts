@@ -34,12 +34,12 @@ export async function startDataServer(
   environment: Readonly<Record<string, string | undefined>>,
   log: { error(event: object, message: string): void },
 ): Promise<DataServer> {
-  const given = readDataConfig(environment);
-  if (!given) throw new Error('PGRST_DB_URI is not set');
+  const config = readDataConfig(environment);
+  if (!config) throw new Error('PGRST_DB_URI is not set');
   const onError = (error: unknown) =>
     log.error({ error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  const { poolSize, poolTimeout } = given;
-  const database = openPostgresql(given.databaseUrl, { onError, poolSize, poolTimeout });
+  const { poolSize, poolTimeout } = config;
+  const database = openPostgresql(config.databaseUrl, { onError, poolSize, poolTimeout });
   const ends: Array<() => Promise<unknown>> = [() => database.close()];
   const close = async () => {
     for (const end of ends.splice(0).reverse()) await end();
@@ -60,11 +60,11 @@ export async function startDataServer(
       return reloading;
     };
     ends.push(() => reloading);
-    if (given.channel !== null) {
+    if (config.channel !== null) {
       const onMessage = (payload: string) => {
         if (payload === 'reload config' || payload === '') void reload();
       };
-      ends.push(await database.listen(given.channel, onMessage, () => void reload()));
+      ends.push(await database.listen(config.channel, onMessage, () => void reload()));
     }
     const web = getRequestListener(
       async (request, { incoming, outgoing }) => {
@@ -76,14 +76,14 @@ export async function startDataServer(
       { overrideGlobalObjects: false },
     );
     const server = createServer((request, response) => void web(request, response));
-    await listenAt(server, given);
+    await listenAt(server, config);
     ends.push(() => closeServer(server));
     const subject = { server, database, schemaCache: () => current.schemaCache() };
-    const admin = given.admin && (await startAdminServer(subject, given.admin));
+    const admin = config.admin && (await startAdminServer(subject, config.admin));
     if (admin) ends.push(() => admin.close());
     const address = server.address();
-    const port = address && typeof address === 'object' ? address.port : given.port;
-    const url = given.socket ? `unix:${given.socket.path}` : `http://${given.host}:${port}`;
+    const port = address && typeof address === 'object' ? address.port : config.port;
+    const url = config.socket ? `unix:${config.socket.path}` : `http://${config.host}:${port}`;
     return { url, adminUrl: admin?.url ?? null, reload, close };
   } catch (error) {
     await close();

@@ -83,8 +83,8 @@ export function createTokenCheck(settings: TokenSettings): (header: string | nul
 
   async function verified(token: string): Promise<TokenClaims> {
     if (!verify) throw new RefusedToken('PGRST300', 'Server lacks JWT secret');
-    const known = remembered.get(token);
-    if (known) return known;
+    const cached = remembered.get(token);
+    if (cached) return cached;
     const claims = claimsIn(await verify(token));
     remembered.set(token, claims);
     const [oldest] = remembered.keys();
@@ -112,9 +112,9 @@ function verifierOf(keys: readonly VerifyingKey[]): (token: string) => Promise<U
   const imported = new Map<JWK, Promise<CryptoKey | Uint8Array>>();
   const ready = (key: VerifyingKey, algorithm: string) => {
     if (key instanceof Uint8Array) return key;
-    const known = imported.get(key) ?? importJWK(publicPart(key), algorithm);
-    imported.set(key, known);
-    return known;
+    const importedKey = imported.get(key) ?? importJWK(publicPart(key), algorithm);
+    imported.set(key, importedKey);
+    return importedKey;
   };
   return async (token) => {
     const { algorithm, id } = headerOf(token);

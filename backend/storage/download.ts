@@ -114,10 +114,13 @@ function dispositionOf(name: string): string {
 
 /** Whether the sender of a request has this content already (RFC 9110 §13). */
 export function isUnchanged(request: Request, headers: Headers): boolean {
-  const known = request.headers.get('if-none-match');
+  const ifNoneMatch = request.headers.get('if-none-match');
   const etag = headers.get('etag') ?? '';
-  if (known !== null) {
-    return known.trim() === '*' || known.split(',').some((one) => one.trim().replace(/^W\//, '') === etag);
+  if (ifNoneMatch !== null) {
+    return (
+      ifNoneMatch.trim() === '*' ||
+      ifNoneMatch.split(',').some((one) => one.trim().replace(/^W\//, '') === etag)
+    );
   }
   const since = Date.parse(request.headers.get('if-modified-since') ?? '');
   return since >= Date.parse(headers.get('last-modified') ?? '');

@@ -143,16 +143,16 @@ export function createImageWork({ pixelLimit, queue }: { pixelLimit: number; que
           const head = await firstBytes(path);
           const format = imageFormatOf(head);
           if (!format) throw refusalOf(head);
-          const wanted = choose(format);
+          const encoding = choose(format);
           const { image, frames } = await openImage(
             path,
             format,
-            wanted === 'gif' || wanted === 'webp',
+            encoding === 'gif' || encoding === 'webp',
             'error',
           );
           const upright = frames > 1 ? image : image.autoOrient();
-          await written(upright, wanted, 90).toFile(target);
-          return { ...(await measureWorkFile(target)), format: wanted };
+          await written(upright, encoding, 90).toFile(target);
+          return { ...(await measureWorkFile(target)), format: encoding };
         } catch (error) {
           await discard({ path: target });
           throw asImageFault(error);

@@ -15,12 +15,12 @@ export async function readJson(
   { settings }: Pick<StorageContext, 'settings'>,
   { request, caller }: Pick<Call, 'request' | 'caller'>,
 ): Promise<JsonBody> {
-  const most = caller.claims.role === 'anon' ? Math.min(maxBytes, settings.anonymousJsonBytes) : maxBytes;
+  const limit = caller.claims.role === 'anon' ? Math.min(maxBytes, settings.anonymousJsonBytes) : maxBytes;
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body ?? []) {
     size += chunk.length;
-    if (size > most) throw storageErrors.tooLarge('Request body is too large');
+    if (size > limit) throw storageErrors.tooLarge('Request body is too large');
     chunks.push(chunk);
   }
   if (size === 0) return {};

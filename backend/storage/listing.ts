@@ -39,8 +39,8 @@ function readOrder(sortBy: Readonly<Record<string, unknown>> | null, columns: re
 export async function listObjects(context: StorageContext, call: Call, bucket: string): Promise<Response> {
   const body = await readJson(context, call);
   if (body.prefix === undefined) throw storageErrors.request(`body must have required property 'prefix'`);
-  const given = optionalTextIn(body, 'prefix', '');
-  const prefix = given === '' || given.endsWith('/') ? given : `${given}/`;
+  const typedPrefix = optionalTextIn(body, 'prefix', '');
+  const prefix = typedPrefix === '' || typedPrefix.endsWith('/') ? typedPrefix : `${typedPrefix}/`;
   const limit = optionalIntegerIn(body, 'limit', 100, { least: 1, most: 100_000 });
   const offset = optionalIntegerIn(body, 'offset', 0, { least: 0, most: maxOffset });
   const search = optionalTextIn(body, 'search', '');

@@ -48,11 +48,13 @@ export function essence(type: string): string {
 /** Whether a bucket with this list accepts a media type. No list accepts all. */
 export function takesType(patterns: readonly string[] | null, type: string): boolean {
   if (!patterns || patterns.length === 0) return true;
-  const wanted = essence(type);
+  const mediaType = essence(type);
   return patterns.some((pattern) => {
     const allowed = pattern.toLowerCase();
-    if (allowed === '*/*' || allowed === wanted) return true;
-    return allowed.endsWith('/*') && wanted.startsWith(allowed.slice(0, -1)) && mimePattern.test(wanted);
+    if (allowed === '*/*' || allowed === mediaType) return true;
+    return (
+      allowed.endsWith('/*') && mediaType.startsWith(allowed.slice(0, -1)) && mimePattern.test(mediaType)
+    );
   });
 }
 

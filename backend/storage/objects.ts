@@ -145,7 +145,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   const { from, to } = journey;
   const upsert = call.request.headers.get('x-upsert') === 'true';
   const copiesMetadata = optionalFlagIn(body, 'copyMetadata', true);
-  const given = optionalObjectIn(body, 'metadata');
+  const userMetadata = optionalObjectIn(body, 'metadata');
   const ownMetadata = readUserMetadata(call.request.headers.get('x-metadata'), 'base64');
   const transaction = { ...call, claims: call.caller.claims };
   const { owner, ownerId } = ownerOf(call.caller.claims);
@@ -168,7 +168,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   });
   const metadata: ObjectMetadata | null = fresh.metadata && {
     ...fresh.metadata,
-    ...(copiesMetadata ? {} : readCopiedHeaders(given, fresh.metadata)),
+    ...(copiesMetadata ? {} : readCopiedHeaders(userMetadata, fresh.metadata)),
     lastModified: new Date().toISOString(),
   };
   const row: NewObject = {

@@ -26,8 +26,8 @@ export async function sweepOrphans(
       where version in (select jsonb_array_elements_text($1::jsonb))`,
       [JSON.stringify(versions)],
     );
-    const wanted = new Set(rows.map(({ version }) => version));
-    const orphans = names.filter((_, at) => !wanted.has(versions[at] ?? ''));
+    const storedVersions = new Set(rows.map(({ version }) => version));
+    const orphans = names.filter((_, at) => !storedVersions.has(versions[at] ?? ''));
     await files.remove(orphans);
     removed += orphans.length;
     names = [];

@@ -41,9 +41,9 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
   const number = (name: string): number | null => {
     const value = read(name);
     if (value === null || value === undefined || value === '') return null;
-    const given = Number(value);
-    if (!Number.isFinite(given)) throw storageErrors.request(`${where}/${name} must be number`);
-    return given;
+    const pixels = Number(value);
+    if (!Number.isFinite(pixels)) throw storageErrors.request(`${where}/${name} must be number`);
+    return pixels;
   };
   const within = (name: string, given: number | null, least: number, most: number): number | null => {
     if (given !== null && given < least) throw storageErrors.request(`${where}/${name} must be >= ${least}`);
@@ -51,19 +51,19 @@ export function readRenderOptions(read: (name: string) => unknown, where: string
     return given;
   };
   const integer = (name: string, least: number, most: number): number | null => {
-    const given = number(name);
-    if (given !== null && !Number.isInteger(given))
+    const size = number(name);
+    if (size !== null && !Number.isInteger(size))
       throw storageErrors.request(`${where}/${name} must be integer`);
-    return within(name, given, least, most);
+    return within(name, size, least, most);
   };
   const oneOf = <T extends string>(name: string, allowed: readonly T[]): T | null => {
     const value = read(name) ?? null;
     if (value === null) return null;
-    const known = allowed.find((one) => one === value);
-    if (known === undefined) {
+    const option = allowed.find((one) => one === value);
+    if (option === undefined) {
       throw storageErrors.request(`${where}/${name} must be equal to one of the allowed values`);
     }
-    return known;
+    return option;
   };
   const side = (name: string) => Math.min(maxSide, integer(name, 0, Number.POSITIVE_INFINITY) ?? 0);
   const [width, height] = [side('width'), side('height')];
@@ -127,13 +127,13 @@ function gravityText({ to, x, y }: Gravity): string {
 
 /** Parses a token's rendering. */
 export function parseRenderOptions(text: string): RenderOptions {
-  const given = new Map<string, string | undefined>();
+  const parameters = new Map<string, string | undefined>();
   for (const part of text.split(',')) {
     const [name = '', value, x, y] = part.split(':');
-    given.set(name, value);
-    if (name === 'gravity') given.set('x_offset', x).set('y_offset', y);
+    parameters.set(name, value);
+    if (name === 'gravity') parameters.set('x_offset', x).set('y_offset', y);
   }
-  return readRenderOptions((name) => given.get(name), 'token');
+  return readRenderOptions((name) => parameters.get(name), 'token');
 }
 
 /** `GET` and `HEAD /render/image/…` */
@@ -145,10 +145,10 @@ export function sendRendered(
   expires?: number,
 ): Promise<Response> {
   return withFile(find, async (object) => {
-    const own = await ownFormat(context, object);
+    const sourceFormat = await ownFormat(context, object);
     const { format: wanted, quality, ...rest } = requested;
     const accept = call.request.headers.get('accept') ?? '';
-    const format = wanted === 'origin' ? own : (wanted ?? bestFormat(accept, own));
+    const format = wanted === 'origin' ? sourceFormat : (wanted ?? bestFormat(accept, sourceFormat));
     const rendering: Rendering = { ...rest, quality: quality ?? usualQuality, format };
     const key = JSON.stringify([object.version, rendering]);
     const headers = contentHeaders(call, object, `image/${format}`);

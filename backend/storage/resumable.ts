@@ -49,7 +49,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
   // The library passes only the request object to its hooks; this map has the other data of the request.
   const incoming = new WeakMap<object, Incoming>();
   const finishing = new Map<string, Promise<void>>();
-  const known = (request: object): Incoming => {
+  const incomingOf = (request: object): Incoming => {
     const found = incoming.get(request);
     if (!found) throw new Error('the request is unknown');
     return found;
@@ -126,7 +126,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       return found ? sizeLimit(context, found) : context.settings.fileSizeLimit;
     },
     namingFunction: async (request, metadata = {}) => {
-      const from = known(request);
+      const from = incomingOf(request);
       const { bucketName, objectName } = namesIn(metadata);
       const upsert = request.headers.get('x-upsert') === 'true';
       const target = await targetOf(from, bucketName, objectName, upsert);
@@ -136,7 +136,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       return crypto.randomUUID();
     },
     onUploadCreate: async (request, upload) => {
-      const { call } = known(request);
+      const { call } = incomingOf(request);
       return {
         metadata: {
           ...upload.metadata,
@@ -146,7 +146,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       };
     },
     onIncomingRequest: async (request, id) => {
-      const from = known(request);
+      const from = incomingOf(request);
       if (request.method === 'POST') return;
       const { metadata } = await parts.getUpload(id);
       const { bucketName, objectName } = namesIn(metadata ?? {});
@@ -157,11 +157,11 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       if (!from.isSigned && !isOwner && claims.role !== 'service_role') throw storageErrors.accessDenied();
     },
     onUploadFinish: async (request, upload) => {
-      await finish(known(request), upload);
+      await finish(incomingOf(request), upload);
       return {};
     },
     generateUrl: (request, { id }) => {
-      const { call, isSigned } = known(request);
+      const { call, isSigned } = incomingOf(request);
       const { bucketName, objectName } = namesIn(metadataOf(request));
       const name = Buffer.from(`${bucketName}/${objectName}/${id}`).toString('base64url');
       return `${originOf(call.request)}${path}${isSigned ? '/sign' : ''}/${name}`;

@@ -22,32 +22,32 @@ export function createUploadLocks(folder: string, options: UploadLockOptions = {
   const memory = new MemoryLocker({ acquireLockTimeout: timeoutMs });
 
   const newLock = (id: string): Lock => {
-    const own = memory.newLock(id);
+    const memoryLock = memory.newLock(id);
     const path = join(folder, `${id}.lock`);
-    const wanted = `${path}.wanted`;
+    const releaseRequestPath = `${path}.wanted`;
     let heartbeat: NodeJS.Timeout | undefined;
     let token = '';
     return {
       async lock(signal, requestRelease) {
-        await own.lock(signal, requestRelease);
+        await memoryLock.lock(signal, requestRelease);
         token = randomUUID();
         try {
           const deadline = performance.now() + timeoutMs;
           while (!(await isCreated(path, token))) {
             if (signal.aborted || performance.now() > deadline) throw ERRORS.ERR_LOCK_TIMEOUT;
             await removeStale(path, staleMs);
-            await writeFile(wanted, '');
+            await writeFile(releaseRequestPath, '');
             await new Promise((done) => setTimeout(done, heartbeatMs / 5));
           }
-          await rm(wanted, { force: true });
+          await rm(releaseRequestPath, { force: true });
         } catch (error) {
-          await own.unlock();
+          await memoryLock.unlock();
           throw error;
         }
         heartbeat = setInterval(() => {
           const now = new Date();
           utimes(path, now, now).catch(() => {});
-          stat(wanted).then(
+          stat(releaseRequestPath).then(
             () => void requestRelease(),
             () => {},
           );
@@ -57,7 +57,7 @@ export function createUploadLocks(folder: string, options: UploadLockOptions = {
         clearInterval(heartbeat);
         // Not the lock of another process that took this one over.
         if ((await readFile(path, 'utf8').catch(() => null)) === token) await rm(path, { force: true });
-        await own.unlock();
+        await memoryLock.unlock();
       },
     };
   };

@@ -179,9 +179,9 @@ class ByteReader {
       if (done) throw new BrokenArchive('the archive ends too early');
       this.#buffered = value;
     }
-    const taken = this.#buffered.subarray(0, most);
-    this.#buffered = this.#buffered.subarray(taken.length);
-    return taken;
+    const bytes = this.#buffered.subarray(0, most);
+    this.#buffered = this.#buffered.subarray(bytes.length);
+    return bytes;
   }
 
   async take(bytes: number): Promise<Buffer> {

@@ -62,11 +62,11 @@ export function createShareImages({
       return readFile(join(artFolder, source)).catch(() => null);
     }
     // Only from our own storage: another URL would let staff make this server call any host (SSRF).
-    const own = source.startsWith(`${servicesUrl}/`) ? source.slice(servicesUrl.length) : source;
-    if (!own.startsWith('/storage/v1/object/public/')) return null;
-    const answer = await serviceFetch(new URL(own, servicesUrl), { signal: AbortSignal.timeout(5000) }).catch(
-      () => null,
-    );
+    const path = source.startsWith(`${servicesUrl}/`) ? source.slice(servicesUrl.length) : source;
+    if (!path.startsWith('/storage/v1/object/public/')) return null;
+    const answer = await serviceFetch(new URL(path, servicesUrl), {
+      signal: AbortSignal.timeout(5000),
+    }).catch(() => null);
     if (!answer?.ok || Number(answer.headers.get('content-length') ?? 0) > maxImageBytes) return null;
     const body = new Uint8Array(await answer.arrayBuffer());
     return body.length > 0 && body.length <= maxImageBytes ? body : null;

@@ -105,12 +105,12 @@ export function createFaults(
   onFault: (target: FaultTarget, fault: Fault, occurrence: number) => void,
 ): Faults {
   const orders = new Map<FaultTarget, FaultOrder>();
-  const seen = new Map<FaultTarget, number>();
+  const counts = new Map<FaultTarget, number>();
   let script: readonly ScriptedFault[] = [];
 
   function take(target: FaultTarget): Fault | null {
-    const occurrence = (seen.get(target) ?? 0) + 1;
-    seen.set(target, occurrence);
+    const occurrence = (counts.get(target) ?? 0) + 1;
+    counts.set(target, occurrence);
     const fault =
       takeOrdered(target) ??
       script.find((line) => line.target === target && isAffected(line, occurrence)) ??
@@ -132,7 +132,7 @@ export function createFaults(
     },
     follow(newScript) {
       script = newScript;
-      seen.clear();
+      counts.clear();
     },
     takeAnswerFault: (endpoint) => take(endpoint) as AnswerFault | null,
     takeMessageFault: (message) => take(message) as MessageFault | null,
@@ -147,7 +147,7 @@ export function createFaults(
     script: () => script,
     reset() {
       orders.clear();
-      seen.clear();
+      counts.clear();
       script = [];
     },
   };

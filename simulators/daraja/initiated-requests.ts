@@ -71,7 +71,7 @@ export function createInitiatedRequests(dependencies: {
       const wrongField = findWrongField(api, fields, settings);
       if (wrongField) return badRequest(wrongField);
       const at = clock.now();
-      const taken: RequestTaken = {
+      const accepted: RequestTaken = {
         kind: 'request taken',
         at,
         api,
@@ -86,12 +86,12 @@ export function createInitiatedRequests(dependencies: {
           fieldText(fields, 'Initiator') === settings.initiatorName &&
           openCredential(fieldText(fields, 'SecurityCredential')) === settings.initiatorPassword,
       };
-      await ledger.write(taken);
-      const request = ledger.request(taken.conversationId);
+      await ledger.write(accepted);
+      const request = ledger.request(accepted.conversationId);
       if (request) clock.at(at + settings.resultDelayMs, () => decide(request));
       return Response.json({
-        OriginatorConversationID: taken.originatorConversationId,
-        ConversationID: taken.conversationId,
+        OriginatorConversationID: accepted.originatorConversationId,
+        ConversationID: accepted.conversationId,
         ResponseCode: '0',
         ResponseDescription: 'Accept the service request successfully.',
       });

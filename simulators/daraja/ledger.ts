@@ -192,7 +192,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
     const { checkoutRequestId, reversal } = rest;
     receipts.add(receipt);
     moneyMoved += amount;
-    const known = {
+    const existing = {
       receipt,
       at,
       amount,
@@ -204,7 +204,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       checkoutRequestId,
       reversal,
     };
-    transactions.set(receipt, known);
+    transactions.set(receipt, existing);
   }
 
   const opened = path === null ? null : await openLedgerFile(path);

@@ -19,8 +19,8 @@ async function invite(request: AuthRequest, context: AuthContext): Promise<Respo
   const data = object(request.body, 'data') ?? {};
   const { user, token } = await context.database.transaction(async (tx) => {
     const token = await makeInvitation(tx, context, request, email, data);
-    const known = await findUser(tx, { email });
-    return { user: await readUserJson(tx, known?.id ?? ''), token };
+    const existing = await findUser(tx, { email });
+    return { user: await readUserJson(tx, existing?.id ?? ''), token };
   });
   const link = actionLink(context, token.hash, 'invite', request.redirectTo);
   await sendEmail(context, 'invite', { to: email, token, link, data });
@@ -34,9 +34,9 @@ async function makeInvitation(
   email: string,
   data: Json,
 ): Promise<SentToken> {
-  const known = await findUser(tx, { email }, { lock: true });
-  if (known?.email_confirmed_at) throw emailExists();
-  const user = known ?? (await addUser(tx, context, { email }, { data }));
+  const existing = await findUser(tx, { email }, { lock: true });
+  if (existing?.email_confirmed_at) throw emailExists();
+  const user = existing ?? (await addUser(tx, context, { email }, { data }));
   await audit(tx, context, 'user_invited', null, request, { user_id: user.id });
   const token = await makeConfirmation(tx, context, user, { email }, null);
   await updateUser(tx, context, user.id, { invited_at: at(context) });
@@ -93,32 +93,32 @@ async function makeLink(
     data,
   }: { type: string; email: string; newEmail: string; hashed: string | null; data: Json },
 ): Promise<Made> {
-  const known = await findUser(tx, { email }, { lock: true });
+  const existing = await findUser(tx, { email }, { lock: true });
   if (type === 'invite') {
     const token = await makeInvitation(tx, context, request, email, data);
     const user = await findUser(tx, { email });
     return { userId: user?.id ?? '', token, type: 'invite', verificationType: 'invite' };
   }
-  if (type === 'signup' || (type === 'magiclink' && !known)) {
-    if (known?.email_confirmed_at) throw emailExists();
-    if (known && hashed) await dropTokens(tx, known.id, ['confirmation_token']);
-    const user = known
-      ? await updateUser(tx, context, known.id, {
-          raw_user_meta_data: { ...known.raw_user_meta_data, ...data },
+  if (type === 'signup' || (type === 'magiclink' && !existing)) {
+    if (existing?.email_confirmed_at) throw emailExists();
+    if (existing && hashed) await dropTokens(tx, existing.id, ['confirmation_token']);
+    const user = existing
+      ? await updateUser(tx, context, existing.id, {
+          raw_user_meta_data: { ...existing.raw_user_meta_data, ...data },
           ...(hashed ? { encrypted_password: hashed } : {}),
         })
       : await addUser(tx, context, { email }, { hashed, data, includesAddress: false });
     const token = await makeConfirmation(tx, context, user, { email }, null);
     return { userId: user.id, token, type: 'signup', verificationType: 'signup' };
   }
-  if (!known) throw new AuthError(404, 'user_not_found', 'User with this email not found');
+  if (!existing) throw new AuthError(404, 'user_not_found', 'User with this email not found');
   if (type === 'magiclink' || type === 'recovery') {
-    const token = await makeRecovery(tx, context, known, { email }, type, null);
-    return { userId: known.id, token, type, verificationType: type };
+    const token = await makeRecovery(tx, context, existing, { email }, type, null);
+    return { userId: existing.id, token, type, verificationType: type };
   }
-  const taken = await findUser(tx, { email: newEmail });
-  if (taken && taken.id !== known.id) throw emailExists();
-  await updateUser(tx, context, known.id, {
+  const owner = await findUser(tx, { email: newEmail });
+  if (owner && owner.id !== existing.id) throw emailExists();
+  await updateUser(tx, context, existing.id, {
     email_change: newEmail,
     email_change_sent_at: at(context),
     email_change_confirm_status: 0,
@@ -127,8 +127,8 @@ async function makeLink(
     type === 'email_change_current'
       ? ['email_change_token_current', email]
       : ['email_change_token_new', newEmail];
-  const token = await makeToken(tx, context, { userId: known.id, type: tokenType, address });
-  return { userId: known.id, token, type: 'email_change', verificationType: type };
+  const token = await makeToken(tx, context, { userId: existing.id, type: tokenType, address });
+  return { userId: existing.id, token, type: 'email_change', verificationType: type };
 }
 
 export const adminLinkRoutes: readonly Route[] = [

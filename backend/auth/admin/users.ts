@@ -182,8 +182,8 @@ async function get(request: AuthRequest, { database }: AuthContext): Promise<Res
 }
 
 async function update(request: AuthRequest, context: AuthContext): Promise<Response> {
-  const known = await existing(context.database, request);
-  const changes = await readChanges(request.body, context, known);
+  const existingUser = await existing(context.database, request);
+  const changes = await readChanges(request.body, context, existingUser);
   const user = await inTransaction(context, async (tx) => {
     const before = await existing(tx, request, true);
     await refuseTaken(tx, changes, before.id);

@@ -74,9 +74,11 @@ export async function accountOf(
   profile: Profile,
   arriving: Arriving,
 ): Promise<UserRow | LateRefusal> {
-  const known = await findIdentity(tx, profile.provider, profile.subject);
-  const linked = known ? null : await sameAddress(tx, profile);
-  const found = known ? await findUser(tx, { id: known.user_id }, { lock: true }) : linked;
+  const existingIdentity = await findIdentity(tx, profile.provider, profile.subject);
+  const linked = existingIdentity ? null : await sameAddress(tx, profile);
+  const found = existingIdentity
+    ? await findUser(tx, { id: existingIdentity.user_id }, { lock: true })
+    : linked;
   const user = found ?? (await newcomer(tx, context, profile));
   if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
   const identity = await addIdentity(tx, context, user, profile, arriving);
@@ -119,8 +121,8 @@ export async function linkTo(
   const user = await findUser(tx, { id: userId }, { lock: true });
   if (!user) throw new AuthError(422, 'user_not_found', 'Linking target user not found');
   if (isBanned(user, context)) throw new AuthError(403, 'user_banned', 'User is banned');
-  const known = await findIdentity(tx, profile.provider, profile.subject);
-  if (known) throw alreadyLinked(known.user_id === user.id);
+  const existingIdentity = await findIdentity(tx, profile.provider, profile.subject);
+  if (existingIdentity) throw alreadyLinked(existingIdentity.user_id === user.id);
   await addIdentity(tx, context, user, profile, arriving);
   if (user.email !== null || !profile.email) return user;
 
@@ -160,8 +162,8 @@ export async function acceptInvite(
       'Invited email does not match emails from external provider',
     );
   }
-  const known = await findIdentity(tx, profile.provider, profile.subject);
-  if (known && known.user_id !== user.id) throw alreadyLinked(false);
+  const existingIdentity = await findIdentity(tx, profile.provider, profile.subject);
+  if (existingIdentity && existingIdentity.user_id !== user.id) throw alreadyLinked(false);
   const identity = await addIdentity(tx, context, user, profile, arriving);
   await dropUnconfirmed(tx, context, user, identity);
   return updateUser(tx, context, user.id, {

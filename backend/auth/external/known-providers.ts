@@ -61,11 +61,11 @@ export function providerNamed(
 ): { name: string; provider: (ExternalProvider & Known) | null; isKnown: boolean; issuer: string } {
   const lower = name.toLowerCase();
   const configured = Object.hasOwn(external, lower) ? external[lower] : undefined;
-  const known = Object.hasOwn(knownProviders, lower) ? knownProviders[lower] : undefined;
+  const defaults = Object.hasOwn(knownProviders, lower) ? knownProviders[lower] : undefined;
   return {
     name: lower,
-    provider: configured ? { ...known, ...configured } : null,
-    isKnown: known !== undefined,
-    issuer: configured?.issuer ?? known?.issuer ?? '',
+    provider: configured ? { ...defaults, ...configured } : null,
+    isKnown: defaults !== undefined,
+    issuer: configured?.issuer ?? defaults?.issuer ?? '',
   };
 }

@@ -133,11 +133,11 @@ export async function readProfile(
   const endpoint = configuration.serverMetadata().userinfo_endpoint;
   if (claims) {
     const isComplete = typeof claims.email === 'string';
-    const more =
+    const extraClaims =
       isComplete || !endpoint
         ? {}
         : await client.fetchUserInfo(configuration, accessToken, String(claims.sub));
-    return profileOf(name, provider, { ...more, ...claims });
+    return profileOf(name, provider, { ...extraClaims, ...claims });
   }
   if (!endpoint) throw new Error('the provider has no user endpoint');
   const fetchJson = async (url: string) => {

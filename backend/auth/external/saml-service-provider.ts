@@ -168,8 +168,8 @@ function readAssertion(
       .filter((value) => value !== '' && !value.includes('\0'));
     for (const name of [attribute.$?.Name, attribute.$?.FriendlyName]) {
       if (!name) continue;
-      const known = attributes.get(name.toLowerCase()) ?? [];
-      attributes.set(name.toLowerCase(), [...known, ...values]);
+      const previous = attributes.get(name.toLowerCase()) ?? [];
+      attributes.set(name.toLowerCase(), [...previous, ...values]);
     }
   }
   const { nameID = '', nameIDFormat } = profile;

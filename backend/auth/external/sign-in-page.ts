@@ -76,18 +76,18 @@ export async function callback(request: AuthRequest, context: AuthContext): Prom
   try {
     flow = await takeFlow(context, answered.state);
   } catch (error) {
-    const known = asAuthError(error);
-    if (known !== error) context.onError(error);
-    return redirect(303, withError(context.settings.siteUrl, known, false));
+    const authError = asAuthError(error);
+    if (authError !== error) context.onError(error);
+    return redirect(303, withError(context.settings.siteUrl, authError, false));
   }
   const place = flow.referrer ?? context.settings.siteUrl;
   try {
     const arrival = await arrive(context, flow, answered);
     return redirect(302, await enter({ ...request, redirectTo: place }, context, flow, arrival));
   } catch (error) {
-    const known = asAuthError(error);
-    if (known !== error) context.onError(error);
-    return redirect(302, withError(place, known, true));
+    const authError = asAuthError(error);
+    if (authError !== error) context.onError(error);
+    return redirect(302, withError(place, authError, true));
   }
 }
 

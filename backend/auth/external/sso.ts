@@ -83,9 +83,9 @@ export async function consumeAssertion(request: AuthRequest, context: AuthContex
     await limitNetwork(context, 'sso', request.ip);
     return redirect(302, await enter(request, context));
   } catch (error) {
-    const known = asAuthError(error);
-    if (known !== error) context.onError(error);
-    return redirect(303, withError(context.settings.siteUrl, known, false));
+    const authError = asAuthError(error);
+    if (authError !== error) context.onError(error);
+    return redirect(303, withError(context.settings.siteUrl, authError, false));
   }
 }
 
@@ -136,8 +136,8 @@ async function enter(request: AuthRequest, context: AuthContext): Promise<string
   const requestId = relayState?.request_id ?? null;
   const assertion = await verifyResponse(context, identityProvider, response, requestId);
   const profile = profileOf(assertion, provider);
-  const wanted = relayState ? (relayState.redirect_to ?? '') : state;
-  const place = isRedirectAllowed(wanted, context.settings) ? wanted : context.settings.siteUrl;
+  const redirectTo = relayState ? (relayState.redirect_to ?? '') : state;
+  const place = isRedirectAllowed(redirectTo, context.settings) ? redirectTo : context.settings.siteUrl;
 
   return inTransaction(context, async (tx) => {
     await acceptOnce(tx, provider, assertion);

@@ -76,8 +76,10 @@ export async function verifyFactor(request: UserRequest, context: AuthContext): 
     return upgradeSession(tx, context, { session, method: methodOf[type], factorId: factor.id });
   });
   if (!tokens) {
-    const what = { totp: 'TOTP code', phone: 'MFA Phone code', webauthn: 'WebAuthn response' }[type];
-    throw new AuthError(422, 'mfa_verification_failed', `Invalid ${what} entered`);
+    const credentialName = { totp: 'TOTP code', phone: 'MFA Phone code', webauthn: 'WebAuthn response' }[
+      type
+    ];
+    throw new AuthError(422, 'mfa_verification_failed', `Invalid ${credentialName} entered`);
   }
   return answerTokens(tokens);
 }
@@ -120,16 +122,22 @@ async function check(
   if (!sessionData || !answer.webauthn || sessionData.type !== answer.webauthn.type) return null;
   const relyingParty = relyingPartyOf(context.settings);
   const { response } = answer.webauthn;
-  const known = factor.web_authn_credential;
+  const registered = factor.web_authn_credential;
   if (sessionData.type === 'create') {
     // A registration challenge from before the factor had its credential must not replace it.
-    if (known) return null;
+    if (registered) return null;
     const credential = await verifiedRegistration(relyingParty, response, sessionData.challenge, 'factor');
     return credential && { credential };
   }
-  if (!known) return null;
-  const used = await verifiedAuthentication(relyingParty, response, sessionData.challenge, known, 'factor');
-  return used && { credential: { ...known, ...used } };
+  if (!registered) return null;
+  const used = await verifiedAuthentication(
+    relyingParty,
+    response,
+    sessionData.challenge,
+    registered,
+    'factor',
+  );
+  return used && { credential: { ...registered, ...used } };
 }
 
 async function storeAccepted(

@@ -23,11 +23,11 @@ export async function isSameSecret(actual: string, expected: string): Promise<bo
  * @param secretKeys the valid keys; empty ones are ignored
  */
 export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => Promise<boolean> {
-  const known = secretKeys.filter((key) => key !== '');
+  const configured = secretKeys.filter((key) => key !== '');
   return async ({ headers }) => {
     const candidates = [headers.get('apikey') ?? '', bearerTokenOf(headers) ?? ''];
     const matches = await Promise.all(
-      known.flatMap((key) => candidates.map((candidate) => isSameSecret(candidate, key))),
+      configured.flatMap((key) => candidates.map((candidate) => isSameSecret(candidate, key))),
     );
     return matches.includes(true);
   };
@@ -62,9 +62,9 @@ export function toHex(bytes: Uint8Array): string {
  * @returns replaces them, callback secrets and phone numbers by `…`
  */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
-  const known = secrets.filter((secret) => secret !== '');
+  const configured = secrets.filter((secret) => secret !== '');
   return (text) =>
-    known
+    configured
       .reduce((cleaned, secret) => cleaned.replaceAll(secret, '…'), text)
       .replace(/[0-9a-f]{64}/g, '…')
       .replace(/\+?254\d{9}/g, '…');

@@ -85,9 +85,9 @@ export async function checkPublicAddress(context: MobileMoneyContext): Promise<R
     }
     const proof = /"proof":"([0-9a-f]{64})"/.exec(text)?.[1] ?? '';
     if (!(await isSameSecret(proof, await sign(context.secretKey, `answer ${code}`)))) {
-      const seen = text.replace(/\s+/g, ' ').slice(0, 120);
+      const excerpt = text.replace(/\s+/g, ' ').slice(0, 120);
       return done(
-        upTo(names, 'Answer', `Another server answered, not this shop: ${seen || 'an empty page'}`),
+        upTo(names, 'Answer', `Another server answered, not this shop: ${excerpt || 'an empty page'}`),
       );
     }
     return done(names.map((name) => ({ name, state: 'ok', detail: name === 'Status' ? 'HTTP 200' : '' })));

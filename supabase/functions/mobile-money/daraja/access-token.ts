@@ -32,11 +32,11 @@ export function createAccessTokens(
   options: { send: typeof fetch; now: () => Date; timeoutMs: number; store: TokenStore | null },
 ): AccessTokens {
   const { send, now, timeoutMs, store } = options;
-  let known: { value: string; freshUntil: number } | null = null;
+  let cached: { value: string; freshUntil: number } | null = null;
   let pending: Promise<string> | null = null;
 
   function cache({ value, freshForMs }: AccessToken): string {
-    known = { value, freshUntil: now().getTime() + freshForMs };
+    cached = { value, freshUntil: now().getTime() + freshForMs };
     return value;
   }
 
@@ -86,7 +86,7 @@ export function createAccessTokens(
 
   return {
     async get(stale) {
-      if (known && known.value !== stale && now().getTime() < known.freshUntil) return known.value;
+      if (cached && cached.value !== stale && now().getTime() < cached.freshUntil) return cached.value;
       pending ??= fetchToken(stale ?? null).finally(() => {
         pending = null;
       });

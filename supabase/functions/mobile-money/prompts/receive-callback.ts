@@ -108,13 +108,13 @@ export async function settleStoredCallbacks(
   context: MobileMoneyContext,
 ): Promise<{ found: number; taken: number }> {
   const stored = await context.payments.listFailedCallbacks(BATCH_SIZE);
-  let taken = 0;
+  let settled = 0;
   for (const { id, paymentId, body } of stored) {
     try {
       const { outcome } = await context.payments.settle(settlementOf(paymentId, body, body, null));
       await context.payments.finishFailedCallback(id);
       context.log({ level: 'info', event: 'stored callback settled', paymentId, detail: outcome });
-      taken += 1;
+      settled += 1;
     } catch (error) {
       context.log({
         level: 'error',
@@ -124,5 +124,5 @@ export async function settleStoredCallbacks(
       });
     }
   }
-  return { found: stored.length, taken };
+  return { found: stored.length, taken: settled };
 }

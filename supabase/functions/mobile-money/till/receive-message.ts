@@ -38,8 +38,8 @@ export async function receiveTillMessage(
   if (!isCallbackSecret(secret)) return unknownUrl();
   try {
     const address = await context.callerAddress(request);
-    const known = await withRetries(() => context.till.readSecret(address));
-    if (!(await isSameSecret(secret, known))) return unknownUrl();
+    const storedSecret = await withRetries(() => context.till.readSecret(address));
+    if (!(await isSameSecret(secret, storedSecret))) return unknownUrl();
     flagUnknownSource(context, address, 'till message');
     const { text, isCut } = await readText(request, MAX_MESSAGE_BYTES);
     if (purpose === 'validation') return Response.json(await validate(context, text));
@@ -111,7 +111,7 @@ export async function settleStoredConfirmations(
   context: MobileMoneyContext,
 ): Promise<{ found: number; taken: number }> {
   const stored = await context.till.listUnprocessedConfirmations(BATCH_SIZE);
-  let taken = 0;
-  for (const { id, body } of stored) if (await settleConfirmation(context, id, body)) taken += 1;
-  return { found: stored.length, taken };
+  let settled = 0;
+  for (const { id, body } of stored) if (await settleConfirmation(context, id, body)) settled += 1;
+  return { found: stored.length, taken: settled };
 }
