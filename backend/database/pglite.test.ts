@@ -1,6 +1,10 @@
+import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { openPglite } from './pglite.ts';
 import { copyMigratedDatabase } from './throwaway.ts';
@@ -87,5 +91,25 @@ test('only the owner can access the database folder, even one created with other
   const again = await openPglite(join(folder, 'data/database'), { isDurable: false });
   await again.close();
   expect(await modeOf('data/database')).toBe(0o700);
+  await rm(folder, { recursive: true });
+});
+
+test('releases the archive from which a new database was created', async () => {
+  await promisify(execFile)(process.execPath, ['scripts/make-blank-database.mjs']);
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const usedMb = () => {
+    collectGarbage();
+    return process.memoryUsage().arrayBuffers / 1024 / 1024;
+  };
+  const before = usedMb();
+  const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));
+  const database = await openPglite(join(folder, 'database'), {
+    isDurable: false,
+    blanks: 'build/blank-database',
+  });
+  // The archive has about 40 MB.
+  await expect.poll(() => usedMb() - before).toBeLessThan(10);
+  await database.close();
   await rm(folder, { recursive: true });
 });

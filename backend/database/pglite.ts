@@ -2,7 +2,7 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { PGlite, type PGliteOptions, type Transaction } from '@electric-sql/pglite';
 import { fuzzystrmatch } from '@electric-sql/pglite/contrib/fuzzystrmatch';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 import { blankPglite } from './blank-pglite.ts';
@@ -100,14 +100,17 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   let lite: PGlite;
   try {
     const blank = options.blanks ? await blankPglite(options.blanks, folder) : null;
-    lite = await PGlite.create({
+    const settings: PGliteOptions = {
       ...(folder ? { dataDir: folder } : {}),
       ...(blank ? { loadDataDir: blank } : {}),
       startParams,
       parsers,
       // Only made available: a migration creates it, as on a server.
       extensions: { fuzzystrmatch, pg_trgm },
-    });
+    };
+    lite = await PGlite.create(settings);
+    // PGlite retains its options. The unpacked archive would occupy 40 MB as long as the process runs.
+    delete settings.loadDataDir;
   } catch (error) {
     await unlock();
     // Errors about the path itself pass unchanged.
