@@ -28,10 +28,10 @@ interface StatusBadgeProps {
 }
 
 export function StatusBadge({ status, isSmall = false }: StatusBadgeProps) {
-  const shown = status || 'pending';
+  const shownStatus = status || 'pending';
   return (
-    <Badge tone={tones[shown] ?? 'grey'} isSmall={isSmall}>
-      {statusLabel(shown)}
+    <Badge tone={tones[shownStatus] ?? 'grey'} isSmall={isSmall}>
+      {statusLabel(shownStatus)}
     </Badge>
   );
 }

@@ -38,7 +38,7 @@ export function StatusSelect({
   const [isConfirming, setConfirming] = useState(false);
   const chosen = useRef<string | null>(null);
   const trigger = useRef<HTMLButtonElement>(null);
-  const shown = saving ?? value;
+  const shownStatus = saving ?? value;
   const isSaving = saving !== undefined;
 
   /** After the menu has closed and focus is back on its button, where it returns after the confirmation. */
@@ -59,13 +59,13 @@ export function StatusSelect({
       <DropdownMenu.Root modal={false} open={isOpen} onOpenChange={(open) => setOpen(open && !isSaving)}>
         <DropdownMenu.Trigger
           ref={trigger}
-          aria-label={`${label}: ${statusLabel(shown)}`}
+          aria-label={`${label}: ${statusLabel(shownStatus)}`}
           // Not disabled while saving, which would lose the keyboard's focus.
           aria-busy={isSaving || undefined}
           aria-disabled={isSaving || undefined}
           className="inline-flex min-h-11 max-w-full items-center justify-self-start gap-1 rounded-md border border-line-strong bg-card px-1.5 transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:opacity-70"
         >
-          <StatusBadge status={shown} isSmall />
+          <StatusBadge status={shownStatus} isSmall />
           <Icon name="chevron" className="size-4 text-ink-soft print:hidden" />
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal container={trigger.current?.closest<HTMLElement>('[role=dialog], main') ?? null}>

@@ -2,10 +2,13 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 import { fromThisPage, useAddressDialogClose } from '../ui/dialog-history.ts';
+import { useLastValue } from './use-last-value.ts';
 
 export interface DialogParameter {
   /** The id of the row, or null. */
   id: string | null;
+  /** The id of the row that is shown, also while the dialog closes. */
+  shownId: string | null;
   close(): void;
 }
 
@@ -26,7 +29,8 @@ export function useDialogParameter(name: string): DialogParameter {
       [name, setParameters],
     ),
   );
-  return { id: parameters.get(name) || null, close };
+  const id = parameters.get(name) || null;
+  return { id, shownId: useLastValue(id), close };
 }
 
 /**

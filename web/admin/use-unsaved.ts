@@ -28,11 +28,11 @@ export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
     ({ currentLocation, nextLocation }) => isThere.current && isAway(currentLocation, nextLocation),
   );
   useEffect(() => {
-    const ask = (event: BeforeUnloadEvent) => {
+    const confirmLeaving = (event: BeforeUnloadEvent) => {
       if (isThere.current) event.preventDefault();
     };
-    window.addEventListener('beforeunload', ask);
-    return () => window.removeEventListener('beforeunload', ask);
+    window.addEventListener('beforeunload', confirmLeaving);
+    return () => window.removeEventListener('beforeunload', confirmLeaving);
   }, []);
   const note = useCallback((has: boolean) => {
     isThere.current = has;

@@ -80,8 +80,9 @@ function uncoverFocus(): void {
     const free = window.innerHeight - edgeGap.wide - room;
     if (bottom > free) window.scrollBy(0, bottom - free);
   } else {
-    const taken = Number.parseFloat(document.documentElement.style.getPropertyValue('--toast-top')) + room;
-    if (top < taken && bottom > taken - room) window.scrollBy(0, top - taken);
+    const toastBottom =
+      Number.parseFloat(document.documentElement.style.getPropertyValue('--toast-top')) + room;
+    if (top < toastBottom && bottom > toastBottom - room) window.scrollBy(0, top - toastBottom);
   }
 }
 
@@ -188,9 +189,9 @@ const lastByTopic = new Map<string, string | number>();
 
 /** Dismisses the toast of a topic. */
 export function endToast(topic: string): void {
-  const shown = lastByTopic.get(topic);
+  const lastToast = lastByTopic.get(topic);
   lastByTopic.delete(topic);
-  if (shown !== undefined) sonner.dismiss(shown);
+  if (lastToast !== undefined) sonner.dismiss(lastToast);
 }
 
 export function endAllToasts(): void {

@@ -17,9 +17,9 @@ export function ConfirmRemoval({ what, isBusy, onConfirm }: ConfirmRemovalProps)
   // Focus returns to the first button, or to the page if that is removed, too.
   useReturnFocus(isConfirming || null, () => frame.current?.querySelector('button')?.focus());
   useLayoutEffect(() => {
-    const own = frame.current;
+    const element = frame.current;
     return () => {
-      if (own?.contains(document.activeElement)) {
+      if (element?.contains(document.activeElement)) {
         document.querySelector('main')?.focus({ preventScroll: true });
       }
     };

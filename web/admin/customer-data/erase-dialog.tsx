@@ -35,11 +35,11 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
   useKeepOpen(erase.isPending);
   const isSame = identifierOf(typed).toLowerCase() === held.identifier;
   const open = held.orders.filter(({ reason_to_keep }) => reason_to_keep !== null).length;
-  const shown = formatPhone(held.identifier);
+  const shownIdentifier = formatPhone(held.identifier);
 
   return (
     <>
-      <DialogHeading title={`Erase ${shown}?`} description="This cannot be undone." />
+      <DialogHeading title={`Erase ${shownIdentifier}?`} description="This cannot be undone." />
       <DialogBody>
         <form
           id={formId}
@@ -66,7 +66,7 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
             ) : null}
           </ul>
           <TextField
-            label={`Type ${shown} to confirm`}
+            label={`Type ${shownIdentifier} to confirm`}
             name="confirmation"
             required
             autoComplete="off"

@@ -32,13 +32,10 @@ import { type Rider, useRecentRiders } from './rider-queries.ts';
 import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
 
 export function AssignDialog() {
-  const { id, close } = useDialogParameter('assign');
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
+  const { id, shownId, close } = useDialogParameter('assign');
   return (
     <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
-      {shown.current ? <Opened key={shown.current} id={shown.current} onClose={close} /> : null}
+      {shownId ? <Opened key={shownId} id={shownId} onClose={close} /> : null}
     </DialogOrDrawer>
   );
 }

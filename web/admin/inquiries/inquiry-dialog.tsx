@@ -1,6 +1,6 @@
 // The details of an inquiry, with links to answer it. Open while the URL has `?view=<id>`. Opening does not mark it
 // as read, because that cannot be undone and a colleague may still have to answer.
-import { type ReactNode, useRef } from 'react';
+import type { ReactNode } from 'react';
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
@@ -15,15 +15,10 @@ import type { useMarkRead } from './use-mark-read.ts';
 type Marking = ReturnType<typeof useMarkRead>;
 
 export function InquiryDialog({ marking }: { marking: Marking }) {
-  const { id, close } = useDialogParameter('view');
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
+  const { id, shownId, close } = useDialogParameter('view');
   return (
     <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
-      {shown.current ? (
-        <Opened key={shown.current} id={shown.current} marking={marking} onClose={close} />
-      ) : null}
+      {shownId ? <Opened key={shownId} id={shownId} marking={marking} onClose={close} /> : null}
     </DialogOrDrawer>
   );
 }

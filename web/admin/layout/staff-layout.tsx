@@ -143,11 +143,11 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const channelState = useLiveChanges(useEventToasts(), !isSignedOut);
   const live = isOnline ? channelState : 'lost';
 
-  const shown = useRef(pathname);
+  const shownPath = useRef(pathname);
   useEffect(() => {
-    if (shown.current === pathname) return;
-    const [before, now] = [shown.current, pathname].map(screenOf);
-    shown.current = pathname;
+    if (shownPath.current === pathname) return;
+    const [before, now] = [shownPath.current, pathname].map(screenOf);
+    shownPath.current = pathname;
     void staff.checkSession();
     // Within a screen, such as from the list to one of its orders, the focus stays where it is, unless its element is gone.
     const isLost = document.activeElement === document.body;

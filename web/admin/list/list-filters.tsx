@@ -102,12 +102,12 @@ export interface QuickFilter {
 
 /** Filters for waiting work with their counts. Empty ones are hidden. */
 export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
-  const shown = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
-  if (shown.length === 0) return null;
+  const visible = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
+  if (visible.length === 0) return null;
   return (
     <fieldset className="flex min-w-0 max-w-full gap-2 max-sm:-mx-3 max-sm:overflow-x-auto max-sm:px-3 sm:flex-wrap">
       <legend className="sr-only">What waits</legend>
-      {shown.map(({ label, count, isOn, isUrgent, onToggle }) => (
+      {visible.map(({ label, count, isOn, isUrgent, onToggle }) => (
         <button
           key={label}
           type="button"

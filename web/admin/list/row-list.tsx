@@ -210,9 +210,9 @@ const Bone = () => (
 function End<Row>(list: RowListProps<Row>) {
   const { rows, label, isLoading, error, hasMore, isLoadingMore, isReading, more } = list;
   const end = useRef<HTMLDivElement>(null);
-  const ask = useRef(more);
+  const loadMore = useRef(more);
   useEffect(() => {
-    ask.current = more;
+    loadMore.current = more;
   });
   const count = rows.length;
   // biome-ignore lint/correctness/useExhaustiveDependencies: after new rows the end may still be visible
@@ -222,7 +222,7 @@ function End<Row>(list: RowListProps<Row>) {
     if (!element || !hasMore || isReading || error) return;
     const watcher = new IntersectionObserver(
       ([entry]) => {
-        if (entry?.isIntersecting) ask.current?.();
+        if (entry?.isIntersecting) loadMore.current?.();
       },
       { rootMargin: '800px 0px' },
     );

@@ -1,5 +1,5 @@
 // The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
-import { type ReactNode, useRef } from 'react';
+import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -15,13 +15,10 @@ import { kindLabel } from './message-texts.ts';
 type SendAgain = ReturnType<typeof useSendAgain>;
 
 export function MessageDialog({ again }: { again: SendAgain }) {
-  const { id, close } = useDialogParameter('view');
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
+  const { id, shownId, close } = useDialogParameter('view');
   return (
     <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
-      {shown.current ? <Opened key={shown.current} id={shown.current} again={again} onClose={close} /> : null}
+      {shownId ? <Opened key={shownId} id={shownId} again={again} onClose={close} /> : null}
     </DialogOrDrawer>
   );
 }

@@ -29,11 +29,8 @@ import { kindLabel } from './message-texts.ts';
 import { useExample } from './use-example.ts';
 
 export function TemplateDialog({ templates }: { templates: Template[] | undefined }) {
-  const { id, close } = useDialogParameter('edit');
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
-  const template = templates && (templates.find((each) => each.id === shown.current) ?? null);
+  const { id, shownId, close } = useDialogParameter('edit');
+  const template = templates && (templates.find((each) => each.id === shownId) ?? null);
   return (
     <DialogOrDrawer
       hasOwnEntry={false}

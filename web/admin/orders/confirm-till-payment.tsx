@@ -97,8 +97,10 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
   const [isConfirming, setConfirming] = useState(false);
   const [otherPayment, setOtherPayment] = useState<string>();
   const form = useRef<HTMLFormElement>(null);
-  const shown = fieldsOf(seen);
-  const unsaved = useUnsaved(isOpen && (receipt !== shown.receipt || shillings !== shown.shillings));
+  const initialFields = fieldsOf(seen);
+  const unsaved = useUnsaved(
+    isOpen && (receipt !== initialFields.receipt || shillings !== initialFields.shillings),
+  );
   const save = useSave<{ receipt: string; received_cents: number; isSecond: boolean }, string>({
     async write({ isSecond, ...input }) {
       const answer = payment

@@ -1,5 +1,5 @@
 // The details of an order, above the list. Open while the URL names an order.
-import { type ReactNode, useCallback, useId, useRef } from 'react';
+import { type ReactNode, useCallback, useId } from 'react';
 import { Link, useLocation, useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
@@ -20,6 +20,7 @@ import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
+import { useLastValue } from '../use-last-value.ts';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { describeReview, plainFailure } from './order-event-texts.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
@@ -34,9 +35,7 @@ import { useOrderStatus } from './use-order-status.ts';
 export function OrderDialog({ id }: { id: string | null }) {
   const navigate = useNavigate();
   const { search } = useLocation();
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
+  const shownId = useLastValue(id);
 
   const close = useAddressDialogClose(
     useCallback(
@@ -51,7 +50,7 @@ export function OrderDialog({ id }: { id: string | null }) {
       open={id !== null}
       onOpenChange={(isOpen) => isOpen || close()}
     >
-      {shown.current ? <Order key={shown.current} id={shown.current} onClose={close} /> : null}
+      {shownId ? <Order key={shownId} id={shownId} onClose={close} /> : null}
     </DialogOrDrawer>
   );
 }

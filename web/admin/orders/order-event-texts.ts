@@ -70,7 +70,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         ),
       };
     case 'status_changed': {
-      const more = between(
+      const reasonText = between(
         from && `From ${statusLabel(from)}`,
         reason && reasons[reason],
         facts.although_unpaid && 'Although unpaid',
@@ -78,7 +78,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return {
         what: `Status set to ${statusLabel(to)}`,
         tone: to === 'cancelled' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
-        ...(more ? { more } : {}),
+        ...(reasonText ? { more: reasonText } : {}),
       };
     }
     case 'payment_status_changed': {

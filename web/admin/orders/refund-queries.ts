@@ -44,16 +44,17 @@ type Money = Pick<PaymentOfOrder, 'status' | 'needs_refund' | 'charge_cents' | '
 
 /** The payments that count for an order, without duplicates, and their sums in cents. */
 export function moneyOf<Payment extends Money>({ payments }: { payments: readonly Payment[] }) {
-  const own = payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
-  const sum = (counted: typeof own) => counted.reduce((cents, { charge_cents }) => cents + charge_cents, 0);
-  const left = own.filter(({ refunded_at }) => refunded_at === null);
+  const counted = payments.filter(({ status, needs_refund }) => status === 'completed' && !needs_refund);
+  const sum = (payments: typeof counted) =>
+    payments.reduce((cents, { charge_cents }) => cents + charge_cents, 0);
+  const notRefunded = counted.filter(({ refunded_at }) => refunded_at === null);
   return {
-    own,
+    own: counted,
     /** The next payment to refund; an order paid in parts is refunded part by part. */
-    paid: left[0] ?? own[0],
-    came: sum(own),
+    paid: notRefunded[0] ?? counted[0],
+    came: sum(counted),
     /** The amount that is not refunded. */
-    left: sum(left),
+    left: sum(notRefunded),
   };
 }
 

@@ -62,10 +62,10 @@ export function ConflictNotice({
               <span>There is another image now.</span>
             ) : (
               <>
-                <span>You saw: {shown(before[field])}</span>
-                <span>Now: {shown(theirs[field])}</span>
+                <span>You saw: {shorten(before[field])}</span>
+                <span>Now: {shorten(theirs[field])}</span>
                 {touched.includes(field) ? (
-                  <span>Yours: {shown(mine[field])}</span>
+                  <span>Yours: {shorten(mine[field])}</span>
                 ) : (
                   <span className="text-ink-soft">You left it alone: it stays as it is now.</span>
                 )}
@@ -86,7 +86,7 @@ export function ConflictNotice({
   );
 }
 
-function shown(text: string): string {
+function shorten(text: string): string {
   if (!text.trim()) return 'nothing';
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 }

@@ -54,20 +54,20 @@ export function ImagePicker({
   async function choose(file: File | undefined) {
     if (!file) return;
     choice.current += 1;
-    const own = choice.current;
+    const ownChoice = choice.current;
     const wrong = checkImageFile(file);
     setPreparing(!wrong);
     if (wrong) return onProblem(wrong);
     try {
       const { prepareImage } = await import('./prepare-image.ts');
       const prepared = await prepareImage(file);
-      if (own === choice.current) onPick(prepared);
+      if (ownChoice === choice.current) onPick(prepared);
     } catch (error) {
       console.warn('The image could not be prepared', error);
-      if (own === choice.current)
+      if (ownChoice === choice.current)
         onProblem(messageForUser(error as Error) || 'The image could not be prepared. Please try again.');
     } finally {
-      if (own === choice.current) setPreparing(false);
+      if (ownChoice === choice.current) setPreparing(false);
     }
   }
   return (

@@ -1,12 +1,13 @@
 // The dialog that adds or edits a product. Open while the URL has `?new=1` or `?edit=<id>`.
 import { useQuery } from '@tanstack/react-query';
-import { useCallback, useId, useRef } from 'react';
+import { useCallback, useId } from 'react';
 import { type Location, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { useAddressDialogClose } from '../../ui/dialog-history.ts';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { useLastValue } from '../use-last-value.ts';
 import { useMember } from '../use-member.tsx';
 import { useUnsaved } from '../use-unsaved.ts';
 import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';
@@ -35,9 +36,7 @@ const isAnotherDialog = (from: Location, to: Location): boolean =>
 export function ProductDialog() {
   const [parameters, setParameters] = useSearchParams();
   const opened = openProductOf(parameters);
-  // Shows the previous contents while closing.
-  const shown = useRef(opened);
-  if (opened) shown.current = opened;
+  const shown = useLastValue(opened);
 
   const unsaved = useUnsaved(false, isAnotherDialog);
 
@@ -66,13 +65,13 @@ export function ProductDialog() {
       onOpenChange={(isOpen) => isOpen || close()}
     >
       <DialogHeading
-        title={shown.current === 'new' ? 'Add New Product' : 'Edit Product'}
+        title={shown === 'new' ? 'Add New Product' : 'Edit Product'}
         description="Fill in the product details below"
       />
-      {shown.current === 'new' ? (
+      {shown === 'new' ? (
         <ProductFormFields key="new" product={null} {...content} />
-      ) : shown.current ? (
-        <ExistingProduct key={shown.current} id={shown.current} {...content} />
+      ) : shown ? (
+        <ExistingProduct key={shown} id={shown} {...content} />
       ) : null}
     </DialogOrDrawer>
   );

@@ -1,6 +1,6 @@
 // The details of a reconciliation row: both sides, its history and all actions. Open while the URL has
 // `?view=<receipt or payment>`.
-import { type ReactNode, useId, useRef, useState } from 'react';
+import { type ReactNode, useId, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
@@ -39,11 +39,8 @@ interface DifferenceDialogProps {
 }
 
 export function DifferenceDialog({ book }: DifferenceDialogProps) {
-  const { id, close } = useDialogParameter('view');
-  // Shows the previous contents while closing.
-  const shown = useRef(id);
-  if (id) shown.current = id;
-  const row = book.data?.rows.find((one) => one.id === shown.current);
+  const { id, shownId, close } = useDialogParameter('view');
+  const row = book.data?.rows.find((one) => one.id === shownId);
   return (
     <DialogOrDrawer
       hasOwnEntry={false}
@@ -53,7 +50,7 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
     >
       {row ? (
         <Whole key={row.id} row={row} onClose={close} />
-      ) : shown.current ? (
+      ) : shownId ? (
         <DialogLoadState
           title="Payment"
           noun="payment"

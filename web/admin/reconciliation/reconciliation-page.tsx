@@ -45,12 +45,12 @@ export default function ReconciliationPage() {
   const rows = book.data?.day === day ? book.data.rows : [];
   const isLoading = book.data?.day !== day && !book.error;
   const filtered = rows.filter((row) => !show || (show === 'open' ? row.is_open : row.kind === show));
-  const ask = (row: BookRow, decision: Decision) => {
+  const startDecision = (row: BookRow, decision: Decision) => {
     if (decision === 'give') open(row.id);
     else if (decision === 'refund') setConfirming(row);
     else resolve.resolve({ row, decision });
   };
-  const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: ask };
+  const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: startDecision };
   const countOf = (kind: Kind) => rows.filter((row) => row.kind === kind).length;
 
   return (

@@ -26,14 +26,14 @@ export function UnknownPayments() {
     failure: 'Failed to save the setting',
     refresh: ['settings'],
   });
-  const shown = save.isPending ? save.variables : (refuses ?? false);
+  const isRefusing = save.isPending ? save.variables : (refuses ?? false);
   return (
     <Card title="Payments by hand">
       <label className="flex min-h-11 items-start gap-3 py-2">
         <input
           type="checkbox"
           className="mt-0.5 size-5 shrink-0 accent-leaf-600"
-          checked={shown}
+          checked={isRefusing}
           disabled={refuses === undefined}
           aria-busy={save.isPending || undefined}
           onChange={(event) => {

@@ -15,7 +15,7 @@ export default function TextsPage() {
   const settings = useSettings();
   const { slug = shopTextSlugs[0] } = useParams();
   const inOrder = shopTextSlugs.flatMap((each) => texts.data?.filter((text) => text.slug === each) ?? []);
-  const shown = inOrder.find((text) => text.slug === slug);
+  const selected = inOrder.find((text) => text.slug === slug);
   const error = texts.error ?? settings.error;
 
   return (
@@ -49,8 +49,8 @@ export default function TextsPage() {
               ))}
             </ul>
           </nav>
-          {shown ? (
-            <TextEditor key={shown.slug} latest={shown} facts={settings.data} />
+          {selected ? (
+            <TextEditor key={selected.slug} latest={selected} facts={settings.data} />
           ) : (
             <p>There is no such text.</p>
           )}

@@ -88,7 +88,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
   const [isSentBefore, setSentBefore] = useState(false);
   const [typed, setTyped] = useState('');
 
-  async function ask(form: FormData) {
+  async function requestLink(form: FormData) {
     const email = String(form.get('email')).trim();
     setTyped(email);
     let isRefused = false;
@@ -162,7 +162,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
           className="grid gap-5"
           onSubmit={(event) => {
             event.preventDefault();
-            void ask(new FormData(event.currentTarget));
+            void requestLink(new FormData(event.currentTarget));
           }}
         >
           <TextField

@@ -79,10 +79,10 @@ function UndoList() {
 
 /** Hidden from screen readers, which would repeat it every second. */
 function SecondsLeft({ until }: { until: number }) {
-  const left = () => Math.max(0, Math.ceil((until - performance.now()) / 1000));
-  const [seconds, setSeconds] = useState(left);
+  const secondsLeft = () => Math.max(0, Math.ceil((until - performance.now()) / 1000));
+  const [seconds, setSeconds] = useState(secondsLeft);
   useEffect(() => {
-    const timer = setInterval(() => setSeconds(left), 250);
+    const timer = setInterval(() => setSeconds(secondsLeft), 250);
     return () => clearInterval(timer);
   });
   return (

@@ -59,18 +59,18 @@ export function HeroCarousel() {
   }
 
   function rest() {
-    const shown = slideShown(row.current);
-    if (shown < 0) return;
-    setSecond(shown);
-    if (shown === selected) return;
+    const slide = slideShown(row.current);
+    if (slide < 0) return;
+    setSecond(slide);
+    if (slide === selected) return;
     setIsPlaying(false);
-    select(shown);
+    select(slide);
   }
 
   const attach = useEffectEvent(() => {
-    const shown = Math.max(0, slideShown(row.current));
-    setSecond(shown);
-    if (shown > 0) select(shown);
+    const slide = Math.max(0, slideShown(row.current));
+    setSecond(slide);
+    if (slide > 0) select(slide);
     setIsPlaying(!isStill());
   });
 

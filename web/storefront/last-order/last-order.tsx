@@ -18,9 +18,9 @@ export default function LastOrder() {
   const [isConfirming, setConfirming] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   const card = useRef<HTMLElement>(null);
-  const own = orders.find(({ meaning }) => meaning?.canPay) ?? orders[0];
+  const ownOrder = orders.find(({ meaning }) => meaning?.canPay) ?? orders[0];
 
-  function ask(isNowAsked: boolean) {
+  function confirmForgetting(isNowAsked: boolean) {
     setConfirming(isNowAsked);
     takeFocus(card.current);
   }
@@ -42,8 +42,8 @@ export default function LastOrder() {
       </p>
     );
   }
-  if (!own) return null;
-  const { order, meaning } = own;
+  if (!ownOrder) return null;
+  const { order, meaning } = ownOrder;
   const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
   const isDue = meaning?.canPay === true;
   // Staff still decide about its money: another order would be paid in addition.
@@ -65,7 +65,7 @@ export default function LastOrder() {
             <Button tone="danger" onClick={forget}>
               Forget my orders on this device
             </Button>
-            <Button tone="quiet" onClick={() => ask(false)}>
+            <Button tone="quiet" onClick={() => confirmForgetting(false)}>
               Keep them
             </Button>
           </span>
@@ -109,7 +109,7 @@ export default function LastOrder() {
             <button
               type="button"
               aria-label="Forget my orders on this device"
-              onClick={() => ask(true)}
+              onClick={() => confirmForgetting(true)}
               className="ml-auto grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
             >
               <Icon name="close" className="size-4" />

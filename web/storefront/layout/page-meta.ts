@@ -29,7 +29,7 @@ export function describePage(
   const fullTitle = title
     ? `${title} · ${name}`
     : `${name} · Khat-based juice and energy drinks, cold in Nairobi`;
-  const shown = image?.path(name) ?? '/art/share.jpg';
+  const imageUrl = image?.path(name) ?? '/art/share.jpg';
   return [
     { title: fullTitle },
     { name: 'description', content: description },
@@ -45,7 +45,7 @@ export function describePage(
     { property: 'og:description', content: description },
     { property: 'og:type', content: type },
     { property: 'og:url', content: `${origin}${path}` },
-    { property: 'og:image', content: `${origin}${shown}` },
+    { property: 'og:image', content: `${origin}${imageUrl}` },
     { property: 'og:image:type', content: 'image/jpeg' },
     { property: 'og:image:width', content: String(shareImageSize.width) },
     { property: 'og:image:height', content: String(shareImageSize.height) },

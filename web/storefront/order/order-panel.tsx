@@ -81,8 +81,8 @@ export function OrderPanel({
   const formId = useId();
   useKeepOpen(isSubmitting);
 
-  const shown = quoted ?? { price: product.price, deliveryFee: settings.delivery_fee };
-  const total = orderTotal(shown.price, quantity, shown.deliveryFee);
+  const shownPrices = quoted ?? { price: product.price, deliveryFee: settings.delivery_fee };
+  const total = orderTotal(shownPrices.price, quantity, shownPrices.deliveryFee);
   const ownUnits = unpaid?.meaning.holdsUnits ? (unpaid.order.ordered?.quantity ?? 0) : 0;
   const cannotBeOrdered = live.isOff || live.unitsLeft === 0;
   const current = currentFailure();
@@ -127,7 +127,7 @@ export function OrderPanel({
     // The fields are about to be disabled, and a focused field that is disabled moves the focus out of the dialog.
     submitButton.current?.focus();
     setSubmitting(true);
-    const request = { productId: product.id, quantity, form, shown, acceptsTerms: true };
+    const request = { productId: product.id, quantity, form, shown: shownPrices, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
     isPlacing.current = false;
@@ -237,7 +237,7 @@ export function OrderPanel({
             />
             Remember my details on this device
           </label>
-          <Amounts {...shown} quantity={quantity} />
+          <Amounts {...shownPrices} quantity={quantity} />
           <p className="text-sm text-ink-soft md:hidden">{nextSteps}</p>
         </form>
       </DialogBody>

@@ -19,14 +19,14 @@ export interface LiveStock {
 /** @param product as shown on the page */
 export function useLiveStock(product: { id: string; stock_quantity: number }): LiveStock {
   const { config } = useShop();
-  const [known, setKnown] = useState({ unitsLeft: product.stock_quantity, isOff: false });
+  const [stock, setStock] = useState({ unitsLeft: product.stock_quantity, isOff: false });
   const [request, setRequest] = useState(0);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `request` triggers another request
   useEffect(() => {
     let isStopped = false;
     let isLoading = false;
-    async function ask() {
+    async function poll() {
       if (isLoading || document.visibilityState !== 'visible' || !navigator.onLine) return;
       isLoading = true;
       const { data, error } = await createStore(config)
@@ -39,24 +39,24 @@ export function useLiveStock(product: { id: string; stock_quantity: number }): L
       isLoading = false;
       // Without a response the last known value stays.
       if (isStopped || error) return;
-      if (data === null) setKnown((before) => ({ ...before, isOff: true }));
+      if (data === null) setStock((before) => ({ ...before, isOff: true }));
       else if (Number.isInteger(data.stock_quantity)) {
-        setKnown({ unitsLeft: data.stock_quantity, isOff: false });
+        setStock({ unitsLeft: data.stock_quantity, isOff: false });
       }
     }
-    void ask();
-    const timer = setInterval(ask, pollIntervalMs);
-    document.addEventListener('visibilitychange', ask);
+    void poll();
+    const timer = setInterval(poll, pollIntervalMs);
+    document.addEventListener('visibilitychange', poll);
     return () => {
       isStopped = true;
       clearInterval(timer);
-      document.removeEventListener('visibilitychange', ask);
+      document.removeEventListener('visibilitychange', poll);
     };
   }, [config, product.id, request]);
 
   return {
-    ...known,
-    note: useCallback((unitsLeft: number) => setKnown((before) => ({ ...before, unitsLeft })), []),
+    ...stock,
+    note: useCallback((unitsLeft: number) => setStock((before) => ({ ...before, unitsLeft })), []),
     refresh: useCallback(() => setRequest((before) => before + 1), []),
   };
 }

@@ -17,27 +17,27 @@ export function paymentsToFollow(
   orders: readonly RememberedOrder[],
   storage: DeviceStorage | null = tabStorage(),
 ): FollowedPayment[] {
-  const known = read(storage);
+  const followed = read(storage);
   const added = orders.flatMap(({ paymentReference, orderId, trackingNumber }) =>
-    paymentReference !== null && !known.some((payment) => payment.paymentReference === paymentReference)
+    paymentReference !== null && !followed.some((payment) => payment.paymentReference === paymentReference)
       ? [{ paymentReference, orderId, trackingNumber, isReported: false }]
       : [],
   );
-  if (added.length > 0) write([...added, ...known], storage);
-  return [...added, ...known].filter(({ isReported }) => !isReported);
+  if (added.length > 0) write([...added, ...followed], storage);
+  return [...added, ...followed].filter(({ isReported }) => !isReported);
 }
 
 export const announcedPayments = {
   /** @returns whether it was announced for the first time */
   add(paymentReference: string, storage: DeviceStorage | null = tabStorage()): boolean {
-    const known = read(storage);
-    const isFirst = !known.some(
+    const followed = read(storage);
+    const isFirst = !followed.some(
       (payment) => payment.paymentReference === paymentReference && payment.isReported,
     );
     write(
       [
         { paymentReference, orderId: '', trackingNumber: '', isReported: true },
-        ...known.filter((payment) => payment.paymentReference !== paymentReference),
+        ...followed.filter((payment) => payment.paymentReference !== paymentReference),
       ],
       storage,
     );
@@ -45,20 +45,20 @@ export const announcedPayments = {
   },
 };
 
-const shown = new Map<string, number>();
+const openDialogs = new Map<string, number>();
 
 /** Orders whose payment is shown in an open dialog. */
 export const shownPayments = {
   /** @returns a function to call when the dialog closes */
   show(orderId: string): () => void {
-    shown.set(orderId, (shown.get(orderId) ?? 0) + 1);
+    openDialogs.set(orderId, (openDialogs.get(orderId) ?? 0) + 1);
     return () => {
-      const left = (shown.get(orderId) ?? 1) - 1;
-      if (left > 0) shown.set(orderId, left);
-      else shown.delete(orderId);
+      const openCount = (openDialogs.get(orderId) ?? 1) - 1;
+      if (openCount > 0) openDialogs.set(orderId, openCount);
+      else openDialogs.delete(orderId);
     };
   },
-  has: (orderId: string): boolean => shown.has(orderId),
+  has: (orderId: string): boolean => openDialogs.has(orderId),
 };
 
 // Fallback without storage: a page still announces each payment once.

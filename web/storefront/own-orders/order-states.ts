@@ -30,16 +30,16 @@ const timeoutMs = 10_000;
 const answerLifetimeMs = 120_000;
 const unknown: OwnOrders = { orders: [], answer: 'waiting' };
 
-let shown = unknown;
+let current = unknown;
 let answeredAt = 0;
-const known = new Map<string, OrderFacts>();
+const factsByKey = new Map<string, OrderFacts>();
 const listeners = new Set<() => void>();
 
 /** The orders of this device. Empty during server rendering and hydration. */
 export const useOwnOrders = (): OwnOrders =>
   useSyncExternalStore(
     subscribe,
-    () => shown,
+    () => current,
     () => unknown,
   );
 
@@ -80,10 +80,12 @@ export async function findInterruptedOrder(
   const order = interruptedOrderOf(productId);
   if (!order) return null;
   await loadOrderStates(address);
-  const own = shown.orders.find(({ order: { trackingNumber } }) => trackingNumber === order.trackingNumber);
+  const ownOrder = current.orders.find(
+    ({ order: { trackingNumber } }) => trackingNumber === order.trackingNumber,
+  );
   const hasJustPaid =
-    own?.meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - paidRecentlyMs;
-  return own?.meaning?.canPay || hasJustPaid ? order : null;
+    ownOrder?.meaning?.kind === 'preparing' && Date.parse(order.placedAt) > Date.now() - paidRecentlyMs;
+  return ownOrder?.meaning?.canPay || hasJustPaid ? order : null;
 }
 
 let isRequested = false;
@@ -113,18 +115,18 @@ async function load(address: StoreAddress): Promise<void> {
     .tables.rpc('orders_by_access_key', { access_keys: orders.map(({ accessKey }) => accessKey) })
     .abortSignal(AbortSignal.timeout(timeoutMs));
   if (error || !Array.isArray(data)) {
-    if (Date.now() - answeredAt > answerLifetimeMs) known.clear();
+    if (Date.now() - answeredAt > answerLifetimeMs) factsByKey.clear();
     return show(navigator.onLine ? 'failed' : 'offline');
   }
   answeredAt = Date.now();
-  for (const { trackingNumber } of orders) known.delete(trackingNumber);
+  for (const { trackingNumber } of orders) factsByKey.delete(trackingNumber);
   for (const answer of data) {
     const facts = readOrderFacts(answer);
     const number = (answer as { tracking_number?: unknown } | null)?.tracking_number;
-    if (facts && typeof number === 'string') known.set(number, facts);
+    if (facts && typeof number === 'string') factsByKey.set(number, facts);
   }
   show('answered');
-  for (const { order, meaning } of shown.orders) {
+  for (const { order, meaning } of current.orders) {
     if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
   }
 }
@@ -134,10 +136,10 @@ const isEnded = ({ kind }: OrderMeaning): boolean =>
 
 function show(answer: OwnOrders['answer']): void {
   const now = Date.now();
-  shown = {
+  current = {
     answer,
     orders: rememberedOrders().map((order) => {
-      const facts = known.get(order.trackingNumber);
+      const facts = factsByKey.get(order.trackingNumber);
       return { order, meaning: facts ? describeOrder(facts, now) : null };
     }),
   };
@@ -160,5 +162,5 @@ function subscribe(listener: () => void): () => void {
 
 /** Called when the stored orders change, in this tab or another. */
 function showStored(): void {
-  show(shown.answer);
+  show(current.answer);
 }

@@ -42,17 +42,17 @@ export function PayNow({
   async function open() {
     if (!(await fetchCode())) return;
     // Read on press: the page may be outdated, and an open prompt must not be sent again.
-    const known = rememberedOrder(order.trackingNumber);
-    const orderId = order.orderId ?? known?.orderId;
-    const total = order.total ?? known?.total;
+    const remembered = rememberedOrder(order.trackingNumber);
+    const orderId = order.orderId ?? remembered?.orderId;
+    const total = order.total ?? remembered?.total;
     if (orderId === undefined || total === undefined) return;
     setOpened({
       orderId,
       trackingNumber: order.trackingNumber,
       total,
-      phone: known?.phone ?? order.phone,
-      paymentReference: known?.paymentReference ?? null,
-      ordered: known?.ordered,
+      phone: remembered?.phone ?? order.phone,
+      paymentReference: remembered?.paymentReference ?? null,
+      ordered: remembered?.ordered,
     });
     setOpen(true);
   }

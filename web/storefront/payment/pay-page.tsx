@@ -92,11 +92,11 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   if (prompt.promptedPhone) {
     return data({ phone, problem: null, refusal: promptedElsewhere(prompt.promptedPhone) }, 409);
   }
-  const known = new URLSearchParams({
+  const parameters = new URLSearchParams({
     ...(accessKey ? { key: accessKey } : {}),
     request: prompt.paymentReference,
   });
-  throw redirect(`/track-order/${trackingNumber}/pay?${known}`);
+  throw redirect(`/track-order/${trackingNumber}/pay?${parameters}`);
 }
 
 /** The prompt may have been sent: a repeated request finds it. */

@@ -41,8 +41,8 @@ export function PaymentPanel({
   onNewOrder,
 }: PaymentPanelProps) {
   const { state, pay, retry } = usePayment(order);
-  const own = useOwnMeaning(order.trackingNumber);
-  const final = findFinalMeaning(state, followed ?? own);
+  const ownMeaning = useOwnMeaning(order.trackingNumber);
+  const final = findFinalMeaning(state, followed ?? ownMeaning);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);

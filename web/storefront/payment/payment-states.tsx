@@ -354,7 +354,7 @@ export function PaymentFailed({
   onClose,
   onPayByHand,
 }: FailedProps) {
-  const left = useCountdown(holdSeconds);
+  const secondsLeft = useCountdown(holdSeconds);
   return (
     <>
       <DialogHeading
@@ -388,9 +388,14 @@ export function PaymentFailed({
       </DialogBody>
       <DialogFooter isSticky>
         <div className={actions}>
-          <Button size="large" onClick={onRetry} disabled={left > 0} className="md:order-2 low:order-2">
-            {left > 0
-              ? `Try again in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
+          <Button
+            size="large"
+            onClick={onRetry}
+            disabled={secondsLeft > 0}
+            className="md:order-2 low:order-2"
+          >
+            {secondsLeft > 0
+              ? `Try again in ${Math.floor(secondsLeft / 60)}:${String(secondsLeft % 60).padStart(2, '0')}`
               : 'Try Again'}
           </Button>
           <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">

@@ -196,8 +196,12 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
     searchText === '' ? null : isWithoutServer ? searchByWords(products, searchText) : list.found;
   // Shows the previous list until the response arrives.
   const isFilteredHere = list.is_whole || isWithoutServer;
-  const shown = isFilteredHere ? selectProducts(products, query, bySearch()) : list.count > 0 ? products : [];
-  const count = isFilteredHere ? shown.length : list.count;
+  const visibleProducts = isFilteredHere
+    ? selectProducts(products, query, bySearch())
+    : list.count > 0
+      ? products
+      : [];
+  const count = isFilteredHere ? visibleProducts.length : list.count;
   const mayBeMore = !isFilteredHere && list.may_be_more ? '+' : '';
 
   return (
@@ -249,7 +253,7 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
         </p>
       ) : null}
       {/* Only a search with a digit can be about a price. */}
-      {shown.length > 0 && isAnswered && /\d/.test(searchText) ? (
+      {visibleProducts.length > 0 && isAnswered && /\d/.test(searchText) ? (
         <Suspense fallback={null}>
           <SearchHint
             search={searchText}
@@ -258,15 +262,19 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
           />
         </Suspense>
       ) : null}
-      {shown.length > 0 ? (
+      {visibleProducts.length > 0 ? (
         <div aria-busy={!isAnswered || undefined}>
-          <Suspense fallback={<Cards products={shown} />}>
+          <Suspense fallback={<Cards products={visibleProducts} />}>
             {query.sort === 'brand' || query.sort === 'flavor' ? (
-              <Groups groups={groupProducts(shown, query.sort)} by={query.sort} isWhole={isFilteredHere} />
+              <Groups
+                groups={groupProducts(visibleProducts, query.sort)}
+                by={query.sort}
+                isWhole={isFilteredHere}
+              />
             ) : (
               <>
                 <h2 className="sr-only">Products</h2>
-                <Cards products={shown} />
+                <Cards products={visibleProducts} />
               </>
             )}
           </Suspense>
@@ -276,7 +284,7 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
                 list={list}
                 pathOf={(page) => pathOf(loadedQuery, page)}
                 first={first}
-                shownCount={shown.length}
+                shownCount={visibleProducts.length}
               />
             </Suspense>
           )}
@@ -307,7 +315,7 @@ let shownBefore: ShownPages | null = null;
 
 /** A page of a list after the pages that it was added to. */
 function useShownPages(list: List, loadedQuery: CatalogueQuery): { first: number; products: Products } {
-  const shown = useMemo(() => {
+  const shownPages = useMemo(() => {
     const query = pathOf(loadedQuery);
     const before = shownBefore;
     const isNext =
@@ -320,11 +328,11 @@ function useShownPages(list: List, loadedQuery: CatalogueQuery): { first: number
     return { query, first, pages: [...earlier, list.products] };
   }, [list, loadedQuery]);
   useEffect(() => {
-    shownBefore = shown;
-  }, [shown]);
+    shownBefore = shownPages;
+  }, [shownPages]);
   // A product that was added in the meantime moves others to the next page.
-  const products = [...new Map(shown.pages.flat().map((product) => [product.slug, product])).values()];
-  return { first: shown.first, products };
+  const products = [...new Map(shownPages.pages.flat().map((product) => [product.slug, product])).values()];
+  return { first: shownPages.first, products };
 }
 
 /** The active filters, for when their fields are in the closed sheet. */

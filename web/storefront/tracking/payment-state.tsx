@@ -28,15 +28,15 @@ interface PaymentStateProps {
 }
 
 export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: PaymentStateProps) {
-  const known = useRememberedOrder(order.trackingNumber);
+  const remembered = useRememberedOrder(order.trackingNumber);
   const hasTill = useHasTill();
-  const orderId = order.id ?? known?.orderId ?? null;
-  const total = order.total ?? known?.total ?? null;
-  const phone = known?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
+  const orderId = order.id ?? remembered?.orderId ?? null;
+  const total = order.total ?? remembered?.total ?? null;
+  const phone = remembered?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
   const { kind, tone, title, text, canPay, hasReceipt } = meaning;
   const isPaidByHand = useIsPaidByHand() && kind === 'unpaid';
   // Until the stored orders are read, a device with orders counts as the one that placed this order.
-  const isUnread = known === undefined && order.isMasked;
+  const isUnread = remembered === undefined && order.isMasked;
 
   return (
     <section
@@ -74,7 +74,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
       </div>
       {hasReceipt ? (
         <Link
-          to={orderLink('', order.trackingNumber, accessKey ?? known?.accessKey ?? null, 'receipt')}
+          to={orderLink('', order.trackingNumber, accessKey ?? remembered?.accessKey ?? null, 'receipt')}
           className={`${buttonStyle('quiet')} grow sm:grow-0`}
         >
           View receipt

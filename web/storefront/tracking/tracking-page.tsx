@@ -97,8 +97,8 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
   const { trackingNumber, accessKey, lookup, readAt } = loaderData;
   useLookupToast(lookup);
   const found = lookup.kind === 'found' ? lookup.order : null;
-  const own = useOwnOrder(trackingNumber, lookup);
-  const order = found && (!found.isMasked || !own) ? found : own;
+  const ownOrder = useOwnOrder(trackingNumber, lookup);
+  const order = found && (!found.isMasked || !ownOrder) ? found : ownOrder;
   const problem = actionData?.problem ?? null;
 
   return (
@@ -188,10 +188,10 @@ function useLookupToast(lookup: OrderLookup) {
 
 /** Other numbers that customers mistake for their tracking number. */
 function NumberHint({ trackingNumber }: { trackingNumber: string }) {
-  const what = describeOtherNumber(trackingNumber);
-  return what === null ? null : (
+  const hint = describeOtherNumber(trackingNumber);
+  return hint === null ? null : (
     <p className="max-w-prose">
-      {what} Your tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text
+      {hint} Your tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text
       message about your order, and on its receipt.
     </p>
   );
