@@ -266,7 +266,7 @@ export type Database = {
       store_failed_callback: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; }; Returns: { id: string; order_number: string; tracking_number: string; customer_name: string; total_amount: number; payment_status: string; status: string; created_at: string; lacks_receipt: boolean; }[] };
-      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; }[] };
+      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };

@@ -174,7 +174,8 @@ comment on function public.request_backup is
 
 create function public.system_status() returns table (
   checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
-  last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint
+  last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint,
+  opened_at timestamptz
 )
 language sql stable security definer set search_path = '' as $$
   select private.expect_staff();
@@ -189,7 +190,8 @@ language sql stable security definer set search_path = '' as $$
     (
       select count(*) from public.payments as p
       where p.purpose = 'order' and p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
-    )
+    ),
+    (select min(a.created_at) from public.admin_profiles as a)
   from (select) as always
   left join lateral (
     select b.finished_at, b.outcome from public.backups as b
@@ -198,7 +200,7 @@ language sql stable security definer set search_path = '' as $$
   left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
 $$;
 comment on function public.system_status is
-  'For staff: the last good backup and the last attempt, the last message of M-PESA, and prompts open for more than five minutes.';
+  'For staff: the last good backup and the last attempt, the last message of M-PESA, prompts open for more than five minutes, and when the first staff account was created.';
 
 create function public.dashboard_figures() returns table (
   products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,

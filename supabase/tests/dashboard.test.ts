@@ -167,7 +167,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('the state contains the last successful backup and the last attempt', async () => {
     const status = async () =>
       (await rowsOf<Record<string, unknown>>(database, 'staff', 'system_status()'))[0];
-    expect(await status()).toMatchObject({ last_backup_at: null, last_attempt_at: null });
+    expect(await status()).toMatchObject({
+      last_backup_at: null,
+      last_attempt_at: null,
+      opened_at: expect.any(String),
+    });
     const write = (given: Record<string, unknown>) =>
       call(database, 'service', 'record_backup', { started_at: '2026-11-21T00:00:00Z', ...given });
     await write({ outcome: 'verified', file_name: 'first.tar.gz', size: 5_000_000_000 });

@@ -79,9 +79,11 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
           <div
             role="img"
             aria-label={`Chart of ${span}: ${number(views)} page views, ${number(orders)} orders. The table below holds the same figures.`}
-            className="h-64"
+            className="h-64 xl:h-104"
           >
-            <Suspense fallback={<div className="h-64 rounded-md bg-paper-deep motion-safe:animate-pulse" />}>
+            <Suspense
+              fallback={<div className="h-full rounded-md bg-paper-deep motion-safe:animate-pulse" />}
+            >
               <ActivityChart days={days} hasViews={hasViews} />
             </Suspense>
           </div>

@@ -25,6 +25,7 @@ const status: SystemStatus = {
   last_attempt_problem: null,
   last_payment_answer_at: '2026-11-21T09:59:30Z',
   overdue_payments: 0,
+  opened_at: '2026-11-01T08:00:00Z',
 };
 const without = { ...status, last_backup_at: null, last_backup_outcome: null, last_attempt_at: null };
 
@@ -125,6 +126,13 @@ test.each<[string, boolean, SystemStatus | null, string, string]>([
     '33 hours ago',
   ],
   ['never made', false, { ...without, last_attempt_outcome: null }, 'attention', 'None yet'],
+  [
+    'not made yet in a shop of half an hour',
+    false,
+    { ...without, last_attempt_outcome: null, opened_at: '2026-11-21T09:30:00Z' },
+    'ok',
+    'None yet',
+  ],
   ['failed since', false, { ...status, last_attempt_outcome: 'failed' }, 'problem', '2 hours ago'],
   ['impossible', false, { ...without, last_attempt_outcome: 'impossible' }, 'problem', 'None yet'],
   ['not known', false, null, 'attention', 'Unknown'],

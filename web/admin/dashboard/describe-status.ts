@@ -23,11 +23,15 @@ export interface SystemStatus {
   last_attempt_problem: string | null;
   last_payment_answer_at: string | null;
   overdue_payments: number;
+  /** Creation of the first staff account. */
+  opened_at: string | null;
 }
 
 const [minute, hour] = [60_000, 3_600_000];
 /** A day, plus the time that a backup takes. */
 const backupAge = 26 * hour;
+/** The first backup is made within minutes. */
+const newShopMs = hour;
 const slowMs = 1500;
 
 /**
@@ -235,7 +239,11 @@ export function describeBackup(isHosted: boolean, status: SystemStatus | null): 
   if (outcome === 'failed') return { state: 'problem', value, detail: `The last attempt failed: ${problem}` };
   if (outcome === 'impossible') return { state: 'problem', value, detail: problem ?? '' };
   if (!lastBackupAt) {
-    return { state: 'attention', value, detail: 'The first is made a few minutes after the start.' };
+    const isNew =
+      status.opened_at !== null && Date.parse(status.checked_at) - Date.parse(status.opened_at) < newShopMs;
+    return isNew
+      ? { state: 'ok', value, detail: 'The first is made a few minutes after the start.' }
+      : { state: 'attention', value, detail: 'Back up now, or look for the reason in the server’s log.' };
   }
   if (Date.parse(status.checked_at) - Date.parse(lastBackupAt) > backupAge) {
     return { state: 'attention', value, detail: 'Tonight’s is missing. Is the shop switched off at night?' };
