@@ -1,4 +1,4 @@
-// Runs axe on the current state of a page.
+// Runs axe on the current state of a page, and finds texts that a control covers.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -19,8 +19,52 @@ interface Axe {
   ): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
 }
 
+/** Runs in the page. Texts of a list or table row that lie under one of the row's controls. */
+function findCoveredTexts(): string[] {
+  const covered: string[] = [];
+  const isVisible = ({ width, height }: DOMRect) => width > 1 && height > 1;
+  const intersection = (a: DOMRect, b: DOMRect) => {
+    const [left, top] = [Math.max(a.left, b.left), Math.max(a.top, b.top)];
+    return new DOMRect(
+      left,
+      top,
+      Math.max(0, Math.min(a.right, b.right) - left),
+      Math.max(0, Math.min(a.bottom, b.bottom) - top),
+    );
+  };
+  for (const row of document.querySelectorAll('main :is(tr, li, article, [role=row], [role=listitem])')) {
+    const rowBox = row.getBoundingClientRect();
+    const controls = [...row.querySelectorAll('a, button, select, input')].filter((control) => {
+      const box = control.getBoundingClientRect();
+      // A link over the whole row is meant to cover its texts.
+      return isVisible(box) && box.width * box.height < 0.7 * rowBox.width * rowBox.height;
+    });
+    const texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+      const parent = text.parentElement;
+      if (!parent || !text.textContent?.trim() || parent.closest('.sr-only, option')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      for (let box of range.getClientRects()) {
+        for (let clip: Element | null = parent; clip && clip !== row; clip = clip.parentElement) {
+          if (getComputedStyle(clip).overflowX !== 'visible')
+            box = intersection(box, clip.getBoundingClientRect());
+        }
+        const cover = controls.find((control) => {
+          if (control.contains(parent)) return false;
+          const { width, height } = intersection(box, control.getBoundingClientRect());
+          return width > 4 && height > 4;
+        });
+        if (isVisible(box) && cover)
+          covered.push(`"${text.textContent}" under "${cover.textContent || cover.outerHTML}"`);
+      }
+    }
+  }
+  return covered;
+}
+
 /**
- * Fails the test when axe finds anything.
+ * Fails the test when axe finds anything, or when a control covers a text of its row.
  * @param tags axe's rule tags. Default: all rules except target size
  */
 export async function expectAccessible(
@@ -42,5 +86,5 @@ export async function expectAccessible(
     },
     [tags, behindDialog] as const,
   );
-  expect(found, what).toEqual([]);
+  expect([...found, ...(await page.evaluate(findCoveredTexts))], what).toEqual([]);
 }

@@ -99,7 +99,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
   );
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_8rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_14rem]">
-      <div className="grid min-w-0 gap-x-4 text-sm leading-5 sm:grid-cols-2">
+      <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5 sm:grid-cols-2">
         {/* With a rider these two lines take more than half of the width. */}
         <p className={`flex items-center gap-2 whitespace-nowrap ${delivery_person ? 'sm:col-span-2' : ''}`}>
           <OrderLink delivery={delivery} className="py-0.5" />

@@ -80,7 +80,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
 export function OrderRow({ order, status }: { order: ListedOrder; status: OrderStatus }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_8.25rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_17.5rem]">
-      <div className="grid min-w-0 gap-x-4 text-sm leading-5.5 md:grid-flow-col md:grid-cols-[minmax(0,1fr)_minmax(11.5rem,1fr)] md:grid-rows-2">
+      <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5.5 md:grid-flow-col md:grid-cols-[minmax(0,1fr)_minmax(11.5rem,1fr)] md:grid-rows-2">
         <p className="flex items-center gap-2 whitespace-nowrap">
           <ViewLink order={order} className="font-bold before:absolute before:inset-0" isNumber />
           <OrderAge order={order} />

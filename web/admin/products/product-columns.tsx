@@ -72,7 +72,7 @@ export function ProductRow({ product, handlers }: { product: ListedProduct; hand
             {tagline ? <p className="truncate text-xs leading-5 text-ink-soft">{tagline}</p> : null}
           </div>
           <div className="min-w-0">
-            <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
+            <p className="flex flex-wrap items-center gap-x-2 whitespace-nowrap tabular-nums">
               <StatusBadge isActive={is_active} isSmall />
               <span>{formatKes(price)}</span>
               {previous_price === null ? null : <PreviousPrice cents={previous_price} />}
