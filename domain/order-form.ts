@@ -55,13 +55,15 @@ const lengthSubjects = {
   notes: ['Notes', 'The delivery notes are'],
 } as const satisfies Record<keyof typeof orderFormLimits, [string, string]>;
 
-function findTooLong(form: OrderForm): OrderFormProblem | null {
+function findTooLong(form: OrderForm): OrderFormProblem[] {
   const fields = Object.keys(orderFormLimits) as (keyof typeof orderFormLimits)[];
-  const field = fields.find((one) => countCharacters(form[one]) > orderFormLimits[one]);
-  if (!field) return null;
-  const [title, subject] = lengthSubjects[field];
-  const text = `${subject} longer than ${orderFormLimits[field]} characters`;
-  return { field, title: `${title} Too Long`, text };
+  return fields
+    .filter((field) => countCharacters(form[field]) > orderFormLimits[field])
+    .map((field) => {
+      const [title, subject] = lengthSubjects[field];
+      const text = `${subject} longer than ${orderFormLimits[field]} characters`;
+      return { field, title: `${title} Too Long`, text };
+    });
 }
 
 /** The length as the database counts it, without the carriage returns that forms send. */
@@ -71,14 +73,17 @@ export const countCharacters = (text: string): number => [...text.replace(/\r\n?
 const visibleText = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
- * Returns the first problem of an order form (specification §5, Customer order form).
+ * Checks an order form (specification §5, Customer order form).
  * @param isMissingTick whether the shop requires the box for age and terms, and it is not ticked
- * @returns the problem with its title and text, or null when the form may be sent
+ * @returns at most one problem per field, in the specified order; empty when the form may be sent
  */
-export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem | null {
-  if (visibleText(form.name).length < 2) return problems.name;
-  if (!isEmail(form.email.trim())) return problems.email;
-  if (!normalisePhone(form.phone)) return problems.phone;
-  if (visibleText(form.location).length < 3) return problems.location;
-  return findTooLong(form) ?? (isMissingTick ? problems.acceptsTerms : null);
+export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem[] {
+  return [
+    ...(visibleText(form.name).length < 2 ? [problems.name] : []),
+    ...(isEmail(form.email.trim()) ? [] : [problems.email]),
+    ...(normalisePhone(form.phone) ? [] : [problems.phone]),
+    ...(visibleText(form.location).length < 3 ? [problems.location] : []),
+    ...findTooLong(form),
+    ...(isMissingTick ? [problems.acceptsTerms] : []),
+  ];
 }

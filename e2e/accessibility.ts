@@ -32,31 +32,54 @@ function findCoveredTexts(): string[] {
       Math.max(0, Math.min(a.bottom, b.bottom) - top),
     );
   };
+  const shownTexts = (element: Element) => {
+    const found: { text: string; parent: Element; boxes: DOMRect[] }[] = [];
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+      const [text, parent] = [node.textContent?.trim(), node.parentElement];
+      if (!parent || !text || parent.closest('.sr-only, option')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      found.push({ text, parent, boxes: [...range.getClientRects()] });
+    }
+    return found;
+  };
+  // The padding of a link enlarges what a finger can hit; it hides nothing.
+  const drawnBoxes = (control: Element) => {
+    const { backgroundColor, borderTopWidth } = getComputedStyle(control);
+    const whole = control.getBoundingClientRect();
+    if (borderTopWidth !== '0px' || !/^(transparent|rgba\(.*, 0\))$/.test(backgroundColor)) return [whole];
+    const images = [...control.querySelectorAll('svg, img')].map((image) => image.getBoundingClientRect());
+    const texts = shownTexts(control).flatMap(({ boxes }) => boxes.map((box) => intersection(box, whole)));
+    return [...images, ...texts];
+  };
   for (const row of document.querySelectorAll('main :is(tr, li, article, [role=row], [role=listitem])')) {
     const rowBox = row.getBoundingClientRect();
     const controls = [...row.querySelectorAll('a, button, select, input')].filter((control) => {
+      for (let part: Element | null = control; part && part !== row; part = part.parentElement) {
+        // A bar that stays in view passes over texts.
+        if (['sticky', 'fixed'].includes(getComputedStyle(part).position)) return false;
+      }
       const box = control.getBoundingClientRect();
       // A link over the whole row is meant to cover its texts.
       return isVisible(box) && box.width * box.height < 0.7 * rowBox.width * rowBox.height;
     });
-    const texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
-    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
-      const parent = text.parentElement;
-      if (!parent || !text.textContent?.trim() || parent.closest('.sr-only, option')) continue;
-      const range = document.createRange();
-      range.selectNodeContents(text);
-      for (let box of range.getClientRects()) {
+    for (const { text, parent, boxes } of shownTexts(row)) {
+      for (let box of boxes) {
         for (let clip: Element | null = parent; clip && clip !== row; clip = clip.parentElement) {
           if (getComputedStyle(clip).overflowX !== 'visible')
             box = intersection(box, clip.getBoundingClientRect());
         }
-        const cover = controls.find((control) => {
-          if (control.contains(parent)) return false;
-          const { width, height } = intersection(box, control.getBoundingClientRect());
-          return width > 4 && height > 4;
-        });
+        const cover = controls.find(
+          (control) =>
+            !control.contains(parent) &&
+            drawnBoxes(control).some((drawn) => {
+              const { width, height } = intersection(box, drawn);
+              return width > 4 && height > 4;
+            }),
+        );
         if (isVisible(box) && cover)
-          covered.push(`"${text.textContent}" under "${cover.textContent || cover.outerHTML}"`);
+          covered.push(`"${text}" under "${cover.textContent || cover.outerHTML}"`);
       }
     }
   }

@@ -346,6 +346,16 @@ inLongRun(describe)('on a phone', () => {
         await fillOrder(page, form);
         await placeOrderButton(page).click();
         await expectShown(page, [toast(title, text)]);
+        // Every problem is beside its field at once.
+        if (name === 'name') {
+          for (const problem of [
+            'valid name',
+            'valid email',
+            'valid Kenyan phone',
+            'valid delivery location',
+          ])
+            await dialogOf(page).getByText(`Please enter a ${problem}`, { exact: false }).waitFor();
+        }
         Object.assign(form, { [name]: { ...amina, phone: '0724005501' }[name] });
       }
       const message = page.locator('[data-sonner-toast]');

@@ -10,6 +10,9 @@ export function withUploadProgress(onProgress: (part: number) => void, stop?: Ab
     // XMLHttpRequest cannot send these: use the ordinary `fetch`, without progress.
     if (input instanceof Request || init.body instanceof ReadableStream) return fetch(input, init);
     return new Promise((resolve, reject) => {
+      const signals = [init.signal, stop];
+      // It may have been stopped while the storage client was loading.
+      if (signals.some((signal) => signal?.aborted)) throw stopped();
       const request = new XMLHttpRequest();
       request.open(init.method ?? 'GET', String(input));
       new Headers(init.headers).forEach((value, name) => {
@@ -25,12 +28,14 @@ export function withUploadProgress(onProgress: (part: number) => void, stop?: Ab
         resolve(new Response(body, { status, statusText, headers: headersOf(request) }));
       };
       request.onerror = () => reject(new TypeError('Failed to fetch'));
-      request.onabort = () => reject(new DOMException('The upload was stopped', 'AbortError'));
-      for (const signal of [init.signal, stop]) signal?.addEventListener('abort', () => request.abort());
+      request.onabort = () => reject(stopped());
+      for (const signal of signals) signal?.addEventListener('abort', () => request.abort());
       request.send((init.body ?? null) as XMLHttpRequestBodyInit | null);
     });
   };
 }
+
+const stopped = () => new DOMException('The upload was stopped', 'AbortError');
 
 function headersOf(request: XMLHttpRequest): Headers {
   const headers = new Headers();

@@ -76,11 +76,9 @@ export async function action({ request, context, url }: Route.ActionArgs) {
   const form = formIn(sent);
   // A repeated submission, by a second press or a reload, stays one order.
   const key = text('key');
-  if (text(fillField) === 'yes') return { form, key: crypto.randomUUID(), problem: null, failure: null };
-  const wrong = checkOrderForm(form);
-  if (wrong) {
-    return data({ form, key, problem: { field: wrong.field, text: wrong.text }, failure: null }, 400);
-  }
+  if (text(fillField) === 'yes') return { form, key: crypto.randomUUID(), problems: [], failure: null };
+  const problems = checkOrderForm(form);
+  if (problems.length > 0) return data({ form, key, problems, failure: null }, 400);
   const outcome = await placeOrder(
     context.get(shopContext).store.tables,
     {
@@ -98,13 +96,12 @@ export async function action({ request, context, url }: Route.ActionArgs) {
     throw redirect(orderLink('', trackingNumber, accessKey));
   }
   const { failure } = outcome;
-  const problem = failure.field && {
-    field: failure.field,
-    text: failure.text.replace(/^Failed to create order: /, ''),
-  };
+  const refused = failure.field
+    ? [{ field: failure.field, text: failure.text.replace(/^Failed to create order: /, '') }]
+    : [];
   // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
-  return data({ form, key: next, problem, failure }, 409);
+  return data({ form, key: next, problems: refused, failure }, 409);
 }
 
 const formIn = (sent: FormData) =>
@@ -122,7 +119,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
     return {
       form: formIn(sent),
       key: String(sent.get('key') ?? ''),
-      problem: null,
+      problems: [],
       failure: otherFailure({}, 'unanswered'),
     };
   }
@@ -133,7 +130,8 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   const isSending = useNavigation().state === 'submitting';
   const { product, similar, quantity } = loaderData;
 
-  const { form = emptyForm, problem = null, failure = null } = actionData ?? {};
+  const { form = emptyForm, problems = [], failure = null } = actionData ?? {};
+  const problemOf = (name: string) => problems.find(({ field }) => field === name)?.text;
   if (!product) return <NotSold similar={similar} quantity={quantity} form={form} />;
   const total = orderTotal(product.price, quantity, settings.delivery_fee);
   const isSoldOut = product.stock_quantity === 0;
@@ -169,8 +167,8 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           field={(name) => ({
             name,
             defaultValue: form[name],
-            problem: problem?.field === name ? problem.text : undefined,
-            autoFocus: problem?.field === name,
+            problem: problemOf(name),
+            autoFocus: problems[0]?.field === name,
           })}
         />
         <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
@@ -181,10 +179,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           </div>
           {failure ? <NextStep failure={failure} slug={product.slug} /> : null}
           {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
-          <TermsLine
-            isTickRequired={settings.requires_terms_tick}
-            problem={problem?.field === termsField ? problem.text : undefined}
-          />
+          <TermsLine isTickRequired={settings.requires_terms_tick} problem={problemOf(termsField)} />
           <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut}>
             {isSending
               ? 'Processing...'

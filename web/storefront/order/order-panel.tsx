@@ -66,7 +66,11 @@ export function OrderPanel({
   const refresh = useRefresh();
   const [isSubmitting, setSubmitting] = useState(false);
   const isPlacing = useRef(false);
-  const [problem, setProblem] = useState<Pick<OrderFormProblem, 'field' | 'text'> | null>(null);
+  const [problems, setProblems] = useState<readonly Pick<OrderFormProblem, 'field' | 'text'>[]>([]);
+  const problemOf = (field: OrderFormProblem['field']) =>
+    problems.find((problem) => problem.field === field)?.text;
+  const clearProblem = (field: OrderFormProblem['field']) =>
+    setProblems((before) => before.filter((problem) => problem.field !== field));
   const [failure, setFailure] = useState<OrderFailure | null>(null);
   // The price and fee that the database used last; the page may be outdated.
   const [quoted, setQuoted] = useState<OrderFigures | null>(null);
@@ -109,11 +113,12 @@ export function OrderPanel({
     // Two clicks can happen before the button is rendered as disabled.
     if (isPlacing.current) return;
     setFailure(null);
-    const wrong = checkOrderForm(form, isTickRequired && !isTicked);
-    setProblem(wrong);
-    if (wrong) {
-      showToast({ topic: 'order', kind: 'error', title: wrong.title, text: wrong.text });
-      focusField(wrong.field);
+    const found = checkOrderForm(form, isTickRequired && !isTicked);
+    setProblems(found);
+    const [first] = found;
+    if (first) {
+      showToast({ topic: 'order', kind: 'error', title: first.title, text: first.text });
+      focusField(first.field);
       return;
     }
     storeForm(tabStorage(), form);
@@ -158,7 +163,7 @@ export function OrderPanel({
     showToast({ topic: 'order', kind: 'error', title: 'Order Failed', text: reason.text });
     setFailure(reason);
     if (reason.field) {
-      setProblem({ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') });
+      setProblems([{ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') }]);
       focusField(reason.field);
     }
     if (reason.kind === 'total_changed') setQuoted(reason.now);
@@ -182,10 +187,10 @@ export function OrderPanel({
     name,
     value: form[name],
     disabled: isSubmitting,
-    problem: problem?.field === name ? problem.text : undefined,
+    problem: problemOf(name),
     onChange(event: { target: { value: string } }) {
       onFormChange({ ...form, [name]: event.target.value });
-      if (problem?.field === name) setProblem(null);
+      clearProblem(name);
     },
   });
 
@@ -257,9 +262,9 @@ export function OrderPanel({
             isTicked={isTicked}
             onTick={(ticked) => {
               setTicked(ticked);
-              if (problem?.field === termsField) setProblem(null);
+              clearProblem(termsField);
             }}
-            problem={problem?.field === termsField ? problem.text : undefined}
+            problem={problemOf(termsField)}
           />
           <Button
             ref={submitButton}
