@@ -59,7 +59,7 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   const seen = Buffer.from(await (await fetch(`${shop.url}${picture}`)).arrayBuffer());
 
   const made = await run('backup');
-  expect(made.output).toContain('It was restored beside the shop, and holds the same.');
+  expect(made.output).toContain('Checked: it restores completely.');
   const [archive = ''] = (await readdir(join(dataDir, 'backups'))).filter((name) => name.endsWith('.tar.gz'));
   const path = join(dataDir, 'backups', archive);
   expect((await run('restore', path, '--replace')).output, 'a running shop is left alone').toContain(

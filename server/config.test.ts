@@ -157,7 +157,7 @@ test.each([
     { SUPABASE_URL: 'https://x.example', SUPABASE_PUBLISHABLE_KEY: 'p', SUPABASE_SECRET_KEY: 's' },
     'With SUPABASE_URL, MPESA_ENV must be set',
   ],
-  [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but it takes a mail address.'],
+  [{ ADMIN_EMAIL: 'admin' }, 'ADMIN_EMAIL is "admin", but must be an email address.'],
   [{ ADMIN_PASSWORD: 'secret' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],
   // 8 bytes, and 74 bytes.
   [{ ADMIN_PASSWORD: 'éééé' }, 'ADMIN_PASSWORD takes 8 to 72 characters.'],

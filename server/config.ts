@@ -102,8 +102,8 @@ export function readConfig(environment: Environment, root: string): Config {
   const supabase = readSupabase(text);
   const mpesa = supabase ? readHostedMpesa(text, port, root) : readMpesa(text, port, root);
   if (mpesa.environment !== 'simulator') {
-    if (supabase) checkNoticeHost('SUPABASE_URL', supabase.url, mpesa.environment);
-    else checkNoticeHost('PUBLIC_URL', publicUrl, mpesa.environment);
+    if (supabase) checkCallbackHost('SUPABASE_URL', supabase.url, mpesa.environment);
+    else checkCallbackHost('PUBLIC_URL', publicUrl, mpesa.environment);
   }
   return {
     port,
@@ -160,7 +160,7 @@ function readSupabase(text: (name: string) => string | undefined): Config['supab
 function readFirstAdmin(text: (name: string) => string | undefined): Config['firstAdmin'] {
   const email = text('ADMIN_EMAIL') ?? 'admin@jani.example';
   if (!isEmail(email)) {
-    throw new WrongSetting(`ADMIN_EMAIL is "${email}", but it takes a mail address.`);
+    throw new WrongSetting(`ADMIN_EMAIL is "${email}", but must be an email address.`);
   }
   const password = text('ADMIN_PASSWORD') ?? null;
   const bytes = Buffer.byteLength(password ?? '');
@@ -317,7 +317,7 @@ function readNominatedNumber(value: string | undefined): string | undefined {
 }
 
 /** M-PESA refuses every prompt with an invalid callback URL, so it is checked at the start. */
-function checkNoticeHost(name: string, url: string, environment: string): void {
+function checkCallbackHost(name: string, url: string, environment: string): void {
   const { protocol, hostname } = new URL(url);
   const isPrivate =
     !hostname.includes('.') ||

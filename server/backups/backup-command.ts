@@ -122,7 +122,7 @@ async function askRunningShop(config: Config): Promise<string> {
 function sentenceOf(config: Config, outcome: string, fileName: string): string {
   const proof =
     outcome === 'verified'
-      ? 'It was restored beside the shop, and holds the same.'
-      : 'It was read to its end, but not restored: the database user may not make databases.';
+      ? 'Checked: it restores completely.'
+      : 'It was read completely, but not restored for a check: the database user may not create databases.';
   return `The backup is ${join(config.dataDir, 'backups', fileName)}. ${proof}`;
 }

@@ -12,7 +12,7 @@ import { findPrograms, runProgram } from './postgresql-programs.ts';
 
 /** The backup can be restored, but has other content than the shop. */
 export class ContentMismatch extends Error {
-  override readonly name = 'NotTheSame';
+  override readonly name = 'ContentMismatch';
 }
 
 /**
@@ -21,7 +21,7 @@ export class ContentMismatch extends Error {
  * @param work a folder that is created, and deleted afterwards
  * @param databaseUrl server on which a backup made by pg_dump is restored, into a temporary database
  * @returns verified: restored and compared; readable: read to its end, without the right to create a database
- * @throws NotTheSame, BrokenArchive, or an error of restoring
+ * @throws ContentMismatch, BrokenArchive, or an error of restoring
  */
 export async function checkBackup(
   archive: string,
@@ -50,7 +50,7 @@ export async function checkEmbedded(manifest: Manifest, folder: string): Promise
   }
 }
 
-/** @throws NotTheSame */
+/** @throws ContentMismatch */
 export async function compare(manifest: Manifest, database: Database): Promise<void> {
   const found = await database.transaction(readFigures, { readOnly: true });
   const difference = differenceOf(manifest.figures, found);

@@ -15,7 +15,7 @@ export class RestoreRefused extends Error {
 
 /** The restored database differs from the backup's figures. */
 export class RestoredContentMismatch extends Error {
-  override readonly name = 'RestoredOtherwise';
+  override readonly name = 'RestoredContentMismatch';
 }
 
 export interface RestoreOptions {
@@ -30,7 +30,7 @@ export interface RestoreOptions {
 /**
  * Restores a backup. The shop must be stopped.
  * @returns time of the backup, and the folder of the former data, null when there was none
- * @throws RestoreRefused, FolderInUse when the shop runs, BrokenArchive, NotTheSame, RestoredOtherwise
+ * @throws RestoreRefused, FolderInUse when the shop runs, BrokenArchive, ContentMismatch, RestoredContentMismatch
  */
 export async function restoreBackup(
   options: RestoreOptions,
@@ -48,7 +48,7 @@ export async function restoreBackup(
       throw new RestoreRefused(
         databaseUrl
           ? 'This is a backup of the embedded database: start it without DATABASE_URL.'
-          : 'This is a backup of a PostgreSQL: set DATABASE_URL to the database it shall be restored to.',
+          : 'This is a backup of PostgreSQL: set DATABASE_URL to the database to restore it to.',
       );
     }
     const present = await listShopData(dataDir);
@@ -191,7 +191,7 @@ async function restoreDump(
   } catch (error) {
     if (!(error instanceof ContentMismatch)) throw error;
     throw new RestoredContentMismatch(
-      `The database was restored, but does not hold what it held when the backup was made: ${error.message} The uploads were left as they were.`,
+      `The restored database differs from the one that was backed up: ${error.message} The uploads were not changed.`,
     );
   } finally {
     await database.close();
