@@ -1,5 +1,6 @@
 // Latency by size of the shop: each call at 100,000 orders and 10,000 products, and at 1,000 and 30, alternately.
 import { randomUUID } from 'node:crypto';
+import { pgbouncer, startThrowawayPgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { openStaffShop, type StaffShop } from './staff-shop.ts';
 
@@ -145,33 +146,57 @@ const points: Point[] = [
   },
 ];
 
+/** How the two shops run: one process on PGlite or PostgreSQL, or three behind PgBouncer in transaction mode. */
+export const growthSetups = ['pglite', 'postgresql', 'three-processes'] as const;
+type Setup = (typeof growthSetups)[number];
+
+/** Opens a shop of a size, with all that it needs. */
+async function openFilled(setup: Setup, size: Size): Promise<StaffShop> {
+  if (setup === 'pglite') {
+    const shop = await openStaffShop({});
+    await fill(shop, size);
+    return shop;
+  }
+  const cluster = await startThrowawayPostgresql({});
+  const pooler = setup === 'three-processes' ? await startThrowawayPgbouncer(cluster.url, 8) : null;
+  const shop = await (pooler
+    ? openStaffShop({ DATABASE_URL: pooler.url, DATABASE_LISTEN_URL: cluster.url }, 3)
+    : openStaffShop({ DATABASE_URL: cluster.url }));
+  await fill(shop, size);
+  return {
+    ...shop,
+    async close() {
+      await shop.close();
+      await pooler?.stop();
+      await cluster.stop();
+    },
+  };
+}
+
 /**
  * @param sizes the small and the large shop
  * @param rounds calls of each point at each size
  */
-export async function benchGrowth(sizes: { small: Size; large: Size }, rounds: number): Promise<GrowthRow[]> {
+export async function benchGrowth(
+  sizes: { small: Size; large: Size },
+  rounds: number,
+  setups: readonly Setup[],
+): Promise<GrowthRow[]> {
   const rows: GrowthRow[] = [];
-  for (const database of ['PGlite', 'PostgreSQL']) {
-    const clusters =
-      database === 'PostgreSQL'
-        ? { small: await startThrowawayPostgresql({}), large: await startThrowawayPostgresql({}) }
-        : null;
-    const open = async (size: 'small' | 'large') => {
-      const url = clusters?.[size].url;
-      const shop = await openStaffShop(url ? { DATABASE_URL: url } : {});
-      await fill(shop, sizes[size]);
-      return shop;
-    };
-    const small = await open('small');
-    const large = await open('large');
+  for (const setup of setups) {
+    if (setup === 'three-processes' && !pgbouncer) {
+      console.warn('PgBouncer is not installed: growth with three processes is not measured.');
+      continue;
+    }
+    const small = await openFilled(setup, sizes.small);
+    const large = await openFilled(setup, sizes.large);
     try {
       for (const point of points) {
         const [smallMs, largeMs] = await measure(point, small, large, rounds);
-        rows.push({ name: `${point.name} (${database})`, smallMs, largeMs });
+        rows.push({ name: `${point.name} (${setup})`, smallMs, largeMs });
       }
     } finally {
       await Promise.all([small.close(), large.close()]);
-      await Promise.all([clusters?.small.stop(), clusters?.large.stop()]);
     }
   }
   return rows;

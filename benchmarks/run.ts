@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process';
 import { openShop } from '../scripts/open-shop.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
-import { benchGrowth, type GrowthRow } from './growth.ts';
+import { benchGrowth, type GrowthRow, growthSetups } from './growth.ts';
 import { benchLite } from './lite.ts';
 import { compare, type Load, load, type Row } from './load.ts';
 import { benchOrderSearch } from './order-search.ts';
@@ -47,6 +47,7 @@ if (wanted.length === 0 || wanted.includes('start')) {
 }
 if (wanted.length === 0 || wanted.includes('growth')) {
   const isTrial = wanted.includes('trial');
+  const setups = growthSetups.filter((setup) => wanted.includes(setup));
   growth.push(
     ...(await benchGrowth(
       {
@@ -54,6 +55,7 @@ if (wanted.length === 0 || wanted.includes('growth')) {
         large: isTrial ? { orders: 5_000, products: 200 } : { orders: 100_000, products: 10_000 },
       },
       isTrial ? 3 : 60,
+      setups.length > 0 ? setups : growthSetups,
     )),
   );
 }

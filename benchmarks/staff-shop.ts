@@ -1,8 +1,12 @@
 // A shop to measure, with a signed-in staff member.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { openShop, until } from '../scripts/open-shop.ts';
 
 type Headers = Record<string, string>;
 export interface StaffShop {
+  /** URL of its first process. */
   url: string;
   /** Headers of requests. */
   asStaff: Headers;
@@ -20,12 +24,28 @@ export interface StaffShop {
 const email = 'owner@jani.example';
 const password = 'correct horse battery';
 
-/** @param environment further settings, such as DATABASE_URL */
-export async function openStaffShop(environment: Record<string, string>): Promise<StaffShop> {
-  const shop = await openShop({ ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password });
+/**
+ * @param environment further settings, such as DATABASE_URL
+ * @param processes of the shop, on one database; each request goes to the next one. Default: 1
+ */
+export async function openStaffShop(environment: Record<string, string>, processes = 1): Promise<StaffShop> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'jani-bench-'));
+  const settings = { ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password };
+  const isAlone = processes === 1;
+  const shop = await openShop(settings, isAlone ? {} : { dataDir });
+  const shops = [shop];
+  while (shops.length < processes) {
+    const shared = { PUBLIC_URL: shop.url, SIMULATOR_PORT: new URL(shop.simulatorUrl).port };
+    shops.push(await openShop({ ...settings, ...shared, BACKUPS: 'off' }, { dataDir }));
+  }
+  let requests = 0;
+  const nextUrl = () => {
+    requests += 1;
+    return shops[requests % shops.length]?.url;
+  };
   const { publishable, secret } = await shop.keys();
   const send = (method: string, path: string, headers: Headers, body: unknown) =>
-    fetch(`${shop.url}${path}`, {
+    fetch(`${nextUrl()}${path}`, {
       method,
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify(body),
@@ -45,7 +65,7 @@ export async function openStaffShop(environment: Record<string, string>): Promis
     asStaff: { apikey: publishable, authorization: `Bearer ${token}` },
     asOwner,
     productId,
-    get: (path, headers) => fetch(`${shop.url}${path}`, { headers }),
+    get: (path, headers) => fetch(`${nextUrl()}${path}`, { headers }),
     send: (method, path, body) => send(method, path, asOwner, body),
     async insert(table, count, atOnce, rowOf) {
       for (let added = 0; added < count; added += atOnce) {
@@ -56,7 +76,10 @@ export async function openStaffShop(environment: Record<string, string>): Promis
         if (!answer.ok) throw new Error(`rows of ${table} were not added: ${await answer.text()}`);
       }
     },
-    close: () => shop.close(),
+    async close() {
+      for (const each of shops.toReversed()) await each.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
   };
   await opened.insert('products', 1, 1, () => ({
     id: productId,
