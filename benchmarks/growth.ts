@@ -152,23 +152,21 @@ type Setup = (typeof growthSetups)[number];
 
 /** Opens a shop of a size, with all that it needs. */
 async function openFilled(setup: Setup, size: Size): Promise<StaffShop> {
-  if (setup === 'pglite') {
-    const shop = await openStaffShop({});
-    await fill(shop, size);
-    return shop;
-  }
-  const cluster = await startThrowawayPostgresql({});
-  const pooler = setup === 'three-processes' ? await startThrowawayPgbouncer(cluster.url, 8) : null;
-  const shop = await (pooler
-    ? openStaffShop({ DATABASE_URL: pooler.url, DATABASE_LISTEN_URL: cluster.url }, 3)
-    : openStaffShop({ DATABASE_URL: cluster.url }));
+  const cluster = setup === 'pglite' ? null : await startThrowawayPostgresql({});
+  const pooler =
+    cluster && setup === 'three-processes' ? await startThrowawayPgbouncer(cluster.url, 8) : null;
+  const environment = {
+    ...(cluster ? { DATABASE_URL: pooler?.url ?? cluster.url } : {}),
+    ...(cluster && pooler ? { DATABASE_LISTEN_URL: cluster.url } : {}),
+  };
+  const shop = await openStaffShop(environment, pooler ? 3 : 1);
   await fill(shop, size);
   return {
     ...shop,
     async close() {
       await shop.close();
       await pooler?.stop();
-      await cluster.stop();
+      await cluster?.stop();
     },
   };
 }

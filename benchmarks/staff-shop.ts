@@ -31,8 +31,7 @@ const password = 'correct horse battery';
 export async function openStaffShop(environment: Record<string, string>, processes = 1): Promise<StaffShop> {
   const dataDir = await mkdtemp(join(tmpdir(), 'jani-bench-'));
   const settings = { ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password };
-  const isAlone = processes === 1;
-  const shop = await openShop(settings, isAlone ? {} : { dataDir });
+  const shop = await openShop(settings, { dataDir });
   const shops = [shop];
   while (shops.length < processes) {
     const shared = { PUBLIC_URL: shop.url, SIMULATOR_PORT: new URL(shop.simulatorUrl).port };

@@ -196,8 +196,8 @@ function relationParameters({ described, relation: { name } }: KnownRelation): A
 function definitionOf({ described, relation }: KnownRelation): Json {
   const required = described.columns.filter(({ isNullable }) => !isNullable).map(({ name }) => name);
   const properties = described.columns.map((column): [string, Json] => {
-    const described = relation.columns.get(column.name);
-    return [column.name, described ? propertyOf(column, described, relation) : {}];
+    const details = relation.columns.get(column.name);
+    return [column.name, details ? propertyOf(column, details, relation) : {}];
   });
   return {
     ...(described.comment ? { description: described.comment } : {}),

@@ -16,7 +16,7 @@ import { FailureCallout } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import { emptyForm } from './order-memory.ts';
 import { Amounts, OrderedLine } from './order-summary.tsx';
-import { type OrderFailure, otherFailure, placeOrder } from './place-order.ts';
+import { type OrderFailure, otherFailure, placeOrder, problemsOf } from './place-order.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 
@@ -96,12 +96,9 @@ export async function action({ request, context, url }: Route.ActionArgs) {
     throw redirect(orderLink('', trackingNumber, accessKey));
   }
   const { failure } = outcome;
-  const refused = failure.field
-    ? [{ field: failure.field, text: failure.text.replace(/^Failed to create order: /, '') }]
-    : [];
   // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
-  return data({ form, key: next, problems: refused, failure }, 409);
+  return data({ form, key: next, problems: problemsOf(failure), failure }, 409);
 }
 
 const formIn = (sent: FormData) =>

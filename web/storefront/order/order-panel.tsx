@@ -36,7 +36,7 @@ import {
   tabStorage,
 } from './order-memory.ts';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
-import { type OrderFailure, orderContent, placeOrder } from './place-order.ts';
+import { type OrderFailure, orderContent, placeOrder, problemsOf } from './place-order.ts';
 import type { SimilarDrink } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 import { useLiveStock } from './use-live-stock.ts';
@@ -163,7 +163,7 @@ export function OrderPanel({
     showToast({ topic: 'order', kind: 'error', title: 'Order Failed', text: reason.text });
     setFailure(reason);
     if (reason.field) {
-      setProblems([{ field: reason.field, text: reason.text.replace(/^Failed to create order: /, '') }]);
+      setProblems(problemsOf(reason));
       focusField(reason.field);
     }
     if (reason.kind === 'total_changed') setQuoted(reason.now);

@@ -118,6 +118,10 @@ const fieldOf: Record<string, OrderFormProblem['field']> = {
   terms_not_accepted: 'acceptsTerms',
 };
 
+/** What a refusal says about a field of the form, beside which it is shown. */
+export const problemsOf = ({ field, text }: OrderFailure): Pick<OrderFormProblem, 'field' | 'text'>[] =>
+  field ? [{ field, text: text.replace(/^Failed to create order: /, '') }] : [];
+
 /** The shop's own text for a failure, or a general one. */
 export function otherFailure(
   error: Parameters<typeof describeOrderFailure>[0],

@@ -35,7 +35,7 @@ export function SimilarDrinks({ drinks, quantity, areButtons = false }: SimilarD
       {available.length > 0 ? (
         <ul className="mt-2 grid gap-1">
           {available.map((drink) => {
-            const available = Math.min(quantity, drink.stock_quantity);
+            const orderable = Math.min(quantity, drink.stock_quantity);
             return (
               <li key={drink.slug}>
                 {areButtons ? (
@@ -44,7 +44,7 @@ export function SimilarDrinks({ drinks, quantity, areButtons = false }: SimilarD
                     name={fillField}
                     value="yes"
                     formNoValidate
-                    formAction={`/shop/${drink.slug}/order?quantity=${available}`}
+                    formAction={`/shop/${drink.slug}/order?quantity=${orderable}`}
                     className={rowStyle}
                   >
                     <Row drink={drink} />
@@ -52,7 +52,7 @@ export function SimilarDrinks({ drinks, quantity, areButtons = false }: SimilarD
                 ) : (
                   <Link
                     to={`/shop/${drink.slug}`}
-                    state={{ orderAgain: available }}
+                    state={{ orderAgain: orderable }}
                     replace={replace}
                     onClick={leave}
                     className={rowStyle}
