@@ -123,7 +123,7 @@ export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery 
     search,
     brand: parameters.get('brand') || null,
     category: parameters.get('category') || null,
-    sort: sortOrders.find((known) => known === sort) ?? usualOrder(search),
+    sort: sortOrders.find((order) => order === sort) ?? usualOrder(search),
   };
 }
 

@@ -692,6 +692,36 @@ describe('the shop page', () => {
     expect(await namesOn(other)).toEqual(['Dusk Energy Passion']);
   });
 
+  longStory(
+    'keeps the sheet open while a search that was just typed enters the URL',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor();
+      const session = await page.context().newCDPSession(page);
+      await page.goto(`${shop.url}/shop?search=mango`);
+      await waitForHydration(page);
+      // A slow phone takes longer to render than the router to change the URL.
+      await session.send('Emulation.setCPUThrottlingRate', { rate: 8 });
+      for (const pauseMs of [300, 350, 400, 450, 500]) {
+        await page.evaluate(
+          ([pause, text]) => {
+            const field = document.querySelector<HTMLInputElement>('#shop-search');
+            const filters = document.querySelector<HTMLButtonElement>('[popovertarget=shop-filters]');
+            field?.focus();
+            field?.select();
+            document.execCommand(text ? 'insertText' : 'delete', false, text);
+            setTimeout(() => filters?.click(), pause);
+          },
+          [pauseMs, new URL(page.url()).search ? '' : 'mango'] as const,
+        );
+        await expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0)).toBe(1);
+        await closeFilters(page);
+        await expect
+          .poll(() => new URL(page.url()).searchParams.get('search') ?? '')
+          .toBe(await page.locator('#shop-search').inputValue());
+      }
+    },
+  );
+
   longStory('says that nothing matches and links to all products', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(`${shop.url}/shop?search=whisky`);

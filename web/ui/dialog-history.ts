@@ -172,7 +172,8 @@ export function DialogHistory() {
 
   useLayoutEffect(() => {
     steps = {
-      isIdle: () => now.current.isIdle,
+      // The browser may already be at an entry that is not rendered yet: a step from the old one would undo it.
+      isIdle: () => now.current.isIdle && now.current.location.key === currentKey(),
       go: (delta) => void now.current.navigate(delta),
       write(newDepth, isNew) {
         const {

@@ -3,6 +3,7 @@ import { Dialog } from 'radix-ui';
 import {
   type ComponentProps,
   createContext,
+  type PointerEvent,
   type ReactNode,
   useContext,
   useEffect,
@@ -55,6 +56,7 @@ export function DialogOrDrawer({
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
   const sheet = useRef<HTMLDivElement>(null);
+  const lastPressInside = useRef(Number.NEGATIVE_INFINITY);
   const isStillOpen = useRef(open);
   useEffect(() => {
     isStillOpen.current = open;
@@ -92,10 +94,15 @@ export function DialogOrDrawer({
       const isOwn = event.target instanceof Element && event.target.closest('[data-own-escape]');
       if (isBusy || isOwn) event.preventDefault();
     },
+    onPointerDownCapture({ timeStamp }: PointerEvent) {
+      lastPressInside.current = timeStamp;
+    },
     onInteractOutside(event: Event) {
       // A press on a toast above the dialog does not close the dialog.
       const isToast = event.target instanceof Element && event.target.closest('[data-sonner-toaster]');
-      if (isBusy || isToast) event.preventDefault();
+      // A double-click on a button may end outside, when its first click made the dialog smaller.
+      const isDoubleClick = event.timeStamp - lastPressInside.current < doubleClickMs;
+      if (isBusy || isToast || isDoubleClick) event.preventDefault();
     },
   };
   const inside = <SurfaceContext.Provider value={{ isBusy, setBusy }}>{children}</SurfaceContext.Provider>;
@@ -133,6 +140,8 @@ export function DialogOrDrawer({
   );
 }
 
+/** Maximum time in ms between the presses of a double-click, as Windows and macOS set it. */
+const doubleClickMs = 500;
 /** Time in ms after which a dialog that was asked to close counts as staying open. */
 const settlingMs = 150;
 

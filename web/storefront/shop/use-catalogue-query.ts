@@ -7,12 +7,8 @@ import { useLeaveDialog } from '../../ui/dialog-history.ts';
 // Debounced: browsers limit how often a page may change its URL.
 const typingPauseMs = 250;
 
-/** Another page of the same list does not change the form. */
-function withoutPage(parameters: URLSearchParams): URLSearchParams {
-  const others = new URLSearchParams(parameters);
-  others.delete('page');
-  return others;
-}
+/** The query of a URL as the form writes it: without the page, and without unknown parameters. */
+const canonical = (query: CatalogueQuery) => writeCatalogueQuery(query).toString();
 
 /**
  * `formKey` changes whenever a link or the Back button changed the URL: the form is then mounted again.
@@ -22,18 +18,19 @@ function withoutPage(parameters: URLSearchParams): URLSearchParams {
 export function useCatalogueQuery(isSheetOpen: boolean) {
   const [parameters, setParameters] = useSearchParams();
   const { replace: isInDialog } = useLeaveDialog();
-  const url = withoutPage(parameters).toString();
+  const url = canonical(readCatalogueQuery(parameters));
   const [query, setQuery] = useState(() => readCatalogueQuery(parameters));
   const [seen, setSeen] = useState(url);
   const [formKey, setFormKey] = useState(0);
   const [written, setWritten] = useState<string | null>(null);
-  const [unwritten, setUnwritten] = useState<CatalogueQuery | null>(null);
   const { pathname } = useLocation();
   const { location: next } = useNavigation();
   // What was just typed does not replace the page that a link leads to.
   const isLeaving =
     next !== undefined &&
-    (next.pathname !== pathname || withoutPage(new URLSearchParams(next.search)).toString() !== written);
+    (next.pathname !== pathname ||
+      canonical(readCatalogueQuery(new URLSearchParams(next.search))) !== written);
+  const isWritten = canonical(query) === url;
   const mayWrite = !isSheetOpen && !isInDialog && !isLeaving;
 
   if (url !== seen) {
@@ -41,27 +38,20 @@ export function useCatalogueQuery(isSheetOpen: boolean) {
     setWritten(null);
     if (url !== written) {
       setQuery(readCatalogueQuery(parameters));
-      setUnwritten(null);
       setFormKey(formKey + 1);
     }
   }
 
   const write = useEffectEvent((next: CatalogueQuery) => {
-    const nextParameters = writeCatalogueQuery(next);
-    setWritten(nextParameters.toString());
-    setUnwritten(null);
-    setParameters(nextParameters, { replace: true, preventScrollReset: true });
+    setWritten(canonical(next));
+    setParameters(writeCatalogueQuery(next), { replace: true, preventScrollReset: true });
   });
+  // Compared with the URL, and not written once for each change: another navigation may prevent a write.
   useEffect(() => {
-    if (!unwritten || !mayWrite) return;
-    const timer = setTimeout(() => write(unwritten), typingPauseMs);
+    if (isWritten || !mayWrite) return;
+    const timer = setTimeout(() => write(query), typingPauseMs);
     return () => clearTimeout(timer);
-  }, [unwritten, mayWrite]);
+  }, [query, isWritten, mayWrite]);
 
-  function change(next: CatalogueQuery) {
-    setQuery(next);
-    setUnwritten(next);
-  }
-
-  return { query, change, formKey };
+  return { query, change: setQuery, formKey };
 }
