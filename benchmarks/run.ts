@@ -14,12 +14,12 @@ const rows: Row[] = [];
 const starts: StartRow[] = [];
 const growth: GrowthRow[] = [];
 const memory: MemoryRow[] = [];
-const wanted = process.argv.slice(2);
-if (wanted.length === 0 || wanted.includes('storefront')) await benchStorefront();
-if (wanted.length === 0 || wanted.includes('lite')) rows.push(...(await benchLite()));
-if (wanted.length === 0 || wanted.includes('orders')) {
+const parts = process.argv.slice(2);
+if (parts.length === 0 || parts.includes('storefront')) await benchStorefront();
+if (parts.length === 0 || parts.includes('lite')) rows.push(...(await benchLite()));
+if (parts.length === 0 || parts.includes('orders')) {
   // Shorter rounds, because this part has many rows.
-  const isTrial = wanted.includes('trial');
+  const isTrial = parts.includes('trial');
   rows.push(
     ...(await benchOrderSearch(isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000], {
       rounds: isTrial ? 1 : 3,
@@ -27,8 +27,8 @@ if (wanted.length === 0 || wanted.includes('orders')) {
     })),
   );
 }
-if (wanted.length === 0 || wanted.includes('search')) {
-  const isTrial = wanted.includes('trial');
+if (parts.length === 0 || parts.includes('search')) {
+  const isTrial = parts.includes('trial');
   rows.push(
     ...(await benchProductSearch(isTrial ? [10_000] : [1_000, 10_000], {
       rounds: isTrial ? 1 : 3,
@@ -36,18 +36,18 @@ if (wanted.length === 0 || wanted.includes('search')) {
     })),
   );
 }
-if (wanted.length === 0 || wanted.includes('work')) {
-  const isTrial = wanted.includes('trial');
+if (parts.length === 0 || parts.includes('work')) {
+  const isTrial = parts.includes('trial');
   const work = await benchWork(isTrial ? 1 : 3, isTrial ? 2 : 8, isTrial ? 500 : 20_000);
   rows.push(...work.rows);
   memory.push(...work.memory);
 }
-if (wanted.length === 0 || wanted.includes('start')) {
-  starts.push(...(await benchStart(wanted.includes('trial') ? 1 : 5)));
+if (parts.length === 0 || parts.includes('start')) {
+  starts.push(...(await benchStart(parts.includes('trial') ? 1 : 5)));
 }
-if (wanted.length === 0 || wanted.includes('growth')) {
-  const isTrial = wanted.includes('trial');
-  const setups = growthSetups.filter((setup) => wanted.includes(setup));
+if (parts.length === 0 || parts.includes('growth')) {
+  const isTrial = parts.includes('trial');
+  const setups = growthSetups.filter((setup) => parts.includes(setup));
   growth.push(
     ...(await benchGrowth(
       {

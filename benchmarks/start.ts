@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '../scripts/free-port.ts';
-import { until } from '../scripts/open-shop.ts';
+import { startArguments, until } from '../scripts/open-shop.ts';
 
 interface Cost {
   /** Elapsed time until it is ready. */
@@ -63,7 +63,7 @@ async function startShop(dataDir: string): Promise<Cost> {
   const port = await freePort();
   const environment = { PORT: String(port), SIMULATOR_PORT: String(await freePort()), DATA_DIR: dataDir };
   const began = performance.now();
-  const child = spawn(process.execPath, ['scripts/start.mjs'], {
+  const child = spawn(process.execPath, startArguments, {
     env: { ...process.env, ...environment, DATABASE_URL: '' },
     stdio: 'ignore',
   });

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../server/config.ts';
 import { memoryEnvironment } from './memory-settings.mjs';
+import { startArguments } from './open-shop.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -96,6 +97,9 @@ test.runIf(hasSystemd)('systemd accepts every line of the unit', () => {
 test('the unit returns freed memory to the system, with the same settings as the start', () => {
   const unit = read('deploy/jani.service');
   for (const [name, value] of Object.entries(memoryEnvironment)) expect(unit).toContain(`${name}=${value}`);
+  const options = memoryEnvironment.NODE_OPTIONS?.split(' ');
+  // The owner may set the heap's size; options of the command line would override that.
+  expect(startArguments.slice(0, -1)).toEqual(options?.filter((option) => !option.includes('old-space')));
   const module = JSON.stringify(new URL('memory-settings.mjs', import.meta.url).href);
   const script = `
     const { applyMemorySettings } = await import(${module});
