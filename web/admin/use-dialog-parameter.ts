@@ -1,7 +1,7 @@
 // A dialog over a list that is open while the URL names a row: it can be reloaded, shared and closed with Back.
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
-import { fromThisPage, useAddressDialogClose } from '../ui/dialog-history.ts';
+import { fromThisPage, useDialogUrlClose } from './use-dialog-url-close.ts';
 import { useLastValue } from './use-last-value.ts';
 
 export interface DialogParameter {
@@ -15,7 +15,7 @@ export interface DialogParameter {
 /** @param name of the search parameter, such as 'view' */
 export function useDialogParameter(name: string): DialogParameter {
   const [parameters, setParameters] = useSearchParams();
-  const close = useAddressDialogClose(
+  const close = useDialogUrlClose(
     useCallback(
       () =>
         setParameters(

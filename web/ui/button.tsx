@@ -1,5 +1,5 @@
 // Buttons, and links that look like them.
-import type { ComponentProps, MouseEvent } from 'react';
+import type { ComponentProps } from 'react';
 
 export type ButtonTone = 'leaf' | 'ember' | 'dusk' | 'outline' | 'quiet' | 'glass' | 'danger';
 export type ButtonSize = 'medium' | 'large';
@@ -38,19 +38,6 @@ interface ButtonProps extends ComponentProps<'button'> {
   isBusy?: boolean;
 }
 
-/** The button that was clicked last. */
-let lastClicked: HTMLButtonElement | null = null;
-
-/**
- * Whether this is the second click of a double-click that must not press the button: one that began on the button which
- * this one replaced, such as Cancel after Place Order, or one on a form.
- */
-function isDoubleClick({ detail: clicks, currentTarget: button }: MouseEvent<HTMLButtonElement>): boolean {
-  const beganElsewhere = lastClicked !== button;
-  lastClicked = button;
-  return clicks > 1 && (beganElsewhere || button.type === 'submit');
-}
-
 export function Button({
   tone = 'leaf',
   size = 'medium',
@@ -60,16 +47,16 @@ export function Button({
   onClick,
   ...rest
 }: ButtonProps) {
+  // Ignores the second click of a double-click: it would press the button that replaced this one, such as Pay after
+  // Place Order.
+  const isIgnored = (clicks: number) => isBusy || (type === 'submit' && clicks > 1);
   return (
     <button
       type={type}
       className={`${buttonStyle(tone, size)} ${className}`}
       aria-busy={isBusy || undefined}
       aria-disabled={isBusy || undefined}
-      onClick={(event) => {
-        if (isDoubleClick(event) || isBusy) event.preventDefault();
-        else onClick?.(event);
-      }}
+      onClick={(event) => (isIgnored(event.detail) ? event.preventDefault() : onClick?.(event))}
       {...rest}
     />
   );

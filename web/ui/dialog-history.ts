@@ -3,7 +3,7 @@
 // The state of an entry contains the number of dialogs that are open above the page. Its URL is the URL of the page.
 // Inside the router both locations have the hash `#_`, masked in the address bar: the router loads no data when only
 // the entry's state differs.
-import { useCallback, useEffect, useLayoutEffect, useRef } from 'react';
+import { useEffect, useLayoutEffect, useRef } from 'react';
 import {
   type Location,
   type Path,
@@ -141,23 +141,11 @@ export function useLeaveDialog(): { replace: boolean; leave(): void } {
   return { replace: readDepth(useLocation()) > 0, leave: leaveDialogs };
 }
 
-/**
- * For dialogs that are open while the URL contains them.
- * @param replace navigates to the URL without the dialog
- * @returns closes the dialog: by going back if it was opened from this page (`fromThisPage`), so that the page has
- * one entry, else by `replace`
- */
-export function useAddressDialogClose(replace: () => void): () => void {
-  const isFromList = (useLocation().state as { isFromList?: boolean } | null)?.isFromList === true;
-  return useCallback(() => {
-    if (!isFromList) return replace();
-    entriesToLeave = 1;
-    settleSoon();
-  }, [isFromList, replace]);
+/** Goes back from the page's entry itself, together with those of its dialogs. */
+export function leavePageEntry(): void {
+  entriesToLeave = 1;
+  settleSoon();
 }
-
-/** State of a navigation that opens such a dialog. */
-export const fromThisPage = { isFromList: true };
 
 /** Synchronises the history with the open dialogs. Render it once per document, before or around every dialog. */
 export function DialogHistory() {

@@ -3,6 +3,7 @@ import { Dialog } from 'radix-ui';
 import {
   type ComponentProps,
   createContext,
+  type MouseEvent,
   type PointerEvent,
   type ReactNode,
   useContext,
@@ -57,6 +58,7 @@ export function DialogOrDrawer({
   const opener = useRef<HTMLElement | null>(null);
   const sheet = useRef<HTMLDivElement>(null);
   const lastPressInside = useRef(Number.NEGATIVE_INFINITY);
+  const lastClicked = useRef<EventTarget | null>(null);
   const isStillOpen = useRef(open);
   useEffect(() => {
     isStillOpen.current = open;
@@ -96,6 +98,15 @@ export function DialogOrDrawer({
     },
     onPointerDownCapture({ timeStamp }: PointerEvent) {
       lastPressInside.current = timeStamp;
+    },
+    onClickCapture(event: MouseEvent) {
+      // The second click of a double-click must not press what the first one brought, such as Cancel in place of Place Order.
+      const clicked = event.target instanceof Element ? event.target.closest('button, a') : null;
+      if (clicked && event.detail > 1 && clicked !== lastClicked.current) {
+        event.preventDefault();
+        event.stopPropagation();
+      }
+      lastClicked.current = clicked;
     },
     onInteractOutside(event: Event) {
       // A press on a toast above the dialog does not close the dialog.

@@ -6,7 +6,6 @@ import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { useAddressDialogClose } from '../../ui/dialog-history.ts';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
@@ -20,6 +19,7 @@ import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
+import { useDialogUrlClose } from '../use-dialog-url-close.ts';
 import { useLastValue } from '../use-last-value.ts';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { describeReview, plainFailure } from './order-event-texts.ts';
@@ -37,7 +37,7 @@ export function OrderDialog({ id }: { id: string | null }) {
   const { search } = useLocation();
   const shownId = useLastValue(id);
 
-  const close = useAddressDialogClose(
+  const close = useDialogUrlClose(
     useCallback(
       () => void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true }),
       [navigate, search],

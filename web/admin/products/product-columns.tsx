@@ -3,10 +3,10 @@ import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { fromThisPage } from '../../ui/dialog-history.ts';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
+import { fromThisPage } from '../use-dialog-url-close.ts';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
 

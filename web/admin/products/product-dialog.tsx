@@ -3,10 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { useCallback, useId } from 'react';
 import { type Location, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
-import { useAddressDialogClose } from '../../ui/dialog-history.ts';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { useDialogUrlClose } from '../use-dialog-url-close.ts';
 import { useLastValue } from '../use-last-value.ts';
 import { useMember } from '../use-member.tsx';
 import { useUnsaved } from '../use-unsaved.ts';
@@ -40,7 +40,7 @@ export function ProductDialog() {
 
   const unsaved = useUnsaved(false, isAnotherDialog);
 
-  const close = useAddressDialogClose(
+  const close = useDialogUrlClose(
     useCallback(
       () =>
         setParameters((before) => withProductDialog(before, null), {
