@@ -18,7 +18,7 @@ const messages: Record<string, string> = {
  * Seconds during which M-PESA rejects every retry after this code; 0 for a code after which a retry is possible immediately.
  * 17 is its rule against the same amount from the same phone within two minutes.
  */
-export const holdAfter = (code: string | null): number => (code === '17' ? 120 : 0);
+export const retryDelayAfter = (code: string | null): number => (code === '17' ? 120 : 0);
 
 /**
  * The customer's message about a failed payment (specification §8, Payment failure result codes).
@@ -38,9 +38,10 @@ const finalFailures = new Set(
 );
 
 /**
- * Classifies a result code. A payment fails only with a code known to be final.
+ * Classifies a result code. Codes known to be final fail a payment; an unknown code does so only in a callback, which is M-PESA's last
+ * word about a prompt. A later success supersedes either.
  * @param code ResultCode of a callback or a query, number or string
- * @param source a callback is sent once, so an unknown code in it ends the payment; in a query it means "no answer"
+ * @param source an unknown code in a query means "no answer yet"
  */
 export function judgeResultCode(code: unknown, source: 'callback' | 'query'): PaymentResult {
   if (typeof code !== 'string' && typeof code !== 'number') return 'pending';

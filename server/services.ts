@@ -62,7 +62,7 @@ export async function startServices(dependencies: ServiceDependencies): Promise<
     publicUrl: config.publicUrl,
     realtime: shopRealtime,
     auth: {
-      settings: { ...staffSignIn(config), ...config.backend.authSettings },
+      settings: staffSignIn(config),
       messages: convertInvitations(messages, {
         publicUrl: config.publicUrl,
         readName: async () => {

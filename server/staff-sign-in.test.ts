@@ -10,9 +10,8 @@ const day = 24 * 60 * 60;
 
 let service: OpenAuthService;
 beforeAll(async () => {
-  const { publicUrl, messages } = readConfig({}, '/');
   service = await openAuthService('pglite', {
-    ...staffSignIn({ publicUrl, messages }),
+    ...staffSignIn(readConfig({}, '/')),
     isSignupOpen: false,
     autoconfirmsEmail: false,
   });
@@ -41,6 +40,15 @@ const sessionCount = async () => {
   );
   return rows[0]?.count;
 };
+
+test('a setting of the owner replaces one setting, not the rules next to it', () => {
+  const AUTH_SETTINGS = JSON.stringify({ otpLength: 6, password: { minimumLength: 12 } });
+  expect(staffSignIn(readConfig({ AUTH_SETTINGS }, '/'))).toMatchObject({
+    otpLength: 6,
+    password: { minimumLength: 12, refusesCommon: true, needsCurrentPassword: true },
+    limits: { wrongCodeOverall: { count: 2000 } },
+  });
+});
 
 test('a session ends after seven days without use', async () => {
   const used = await signIn();
@@ -115,8 +123,7 @@ describe('a common password', () => {
   });
 
   test.each(weak)('%s is refused at sign-up, where it is open', async (tried) => {
-    const { publicUrl, messages } = readConfig({}, '/');
-    const open = await service.alongside({ ...staffSignIn({ publicUrl, messages }), isSignupOpen: true });
+    const open = await service.alongside({ ...staffSignIn(readConfig({}, '/')), isSignupOpen: true });
     const visitor = new AuthClient({
       url: open.url,
       headers: { apikey: open.keys.publishable },

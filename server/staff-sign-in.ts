@@ -1,13 +1,14 @@
 // Sign-in of staff: the shop's overrides of the auth service's defaults.
-import type { GivenAuthSettings } from '../backend/auth/settings.ts';
+import { type GivenAuthSettings, overrideSettings } from '../backend/auth/settings.ts';
 import type { Config } from './config.ts';
 
-/** Settings of the auth service for a shop in which only staff have accounts. `AUTH_SETTINGS` overrides them. */
+/** Settings of the auth service for a shop in which only staff have accounts. `AUTH_SETTINGS` replaces single ones. */
 export function staffSignIn({
   publicUrl,
   messages,
-}: Pick<Config, 'publicUrl' | 'messages'>): Partial<GivenAuthSettings> {
-  return {
+  backend,
+}: Pick<Config, 'publicUrl' | 'messages' | 'backend'>): Partial<GivenAuthSettings> {
+  const settings: Partial<GivenAuthSettings> = {
     isPhoneEnabled: false,
     passkeys: { relyingPartyName: 'Jani Juice' },
     sessionTimeBox: 30 * 24 * 60 * 60,
@@ -24,4 +25,5 @@ export function staffSignIn({
       needsReauthentication: messages.smtpUrl !== null,
     },
   };
+  return overrideSettings(settings, backend.authSettings);
 }

@@ -96,7 +96,7 @@ const signInPurposes = ['signup', 'otp', 'recovery'];
  * for half the lifetime of a link. Whenever one is refused, the last one is in the mailbox and still valid.
  * @throws AuthError 429 over_email_send_rate_limit, over_sms_send_rate_limit
  */
-export async function holdCooldown(
+export async function enforceCooldown(
   context: AuthContext,
   { channel, purpose, address, ip }: RequestedMessage,
 ): Promise<void> {

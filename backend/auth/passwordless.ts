@@ -8,7 +8,7 @@ import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } 
 import { actionLink, type LinkType, sendCode, sendEmail } from './emails.ts';
 import { checkMetadata, flag, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
-import { holdCooldown, limitNetwork } from './limits.ts';
+import { enforceCooldown, limitNetwork } from './limits.ts';
 import { agreedStatus, dropTokens, makeToken, type SentToken, type TokenType } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
 import {
@@ -71,7 +71,7 @@ async function sendOtp(
   }
   await limitNetwork(context, 'otp', request.ip);
   delayAnswer(request, context);
-  await holdCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
+  await enforceCooldown(context, { ...sentTo(address), purpose: 'otp', ip: request.ip });
   const prepare = () => context.database.transaction((tx) => prepareOtp(tx, context, request, otp));
   const prepared = await prepare().catch((error) => {
     // A concurrent request has just added a user with this address: this query finds it.
@@ -140,7 +140,7 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
   const pkce = readPkce(request.body);
   await limitNetwork(context, 'otp', request.ip);
   delayAnswer(request, context);
-  await holdCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
+  await enforceCooldown(context, { ...sentTo({ email }), purpose: 'recovery', ip: request.ip });
   const token = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, { email }, { lock: true });
     if (!user) return null;
@@ -170,7 +170,7 @@ async function resend(request: AuthRequest, context: AuthContext): Promise<Respo
   await limitNetwork(context, 'otp', request.ip);
   delayAnswer(request, context);
   const purpose = type === 'signup' || type === 'sms' ? 'signup' : 'resend';
-  await holdCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
+  await enforceCooldown(context, { ...sentTo(address), purpose, ip: request.ip });
   const pendingMessages = await context.database.transaction(async (tx) => {
     const user = await findUser(tx, address, { lock: true });
     if (!user) return [];
@@ -265,7 +265,7 @@ async function reauthenticate(request: UserRequest, context: AuthContext): Promi
     throw new AuthError(422, 'phone_not_confirmed', 'Please verify your phone first.');
   }
   const address = user.email ?? user.phone ?? '';
-  await holdCooldown(context, {
+  await enforceCooldown(context, {
     channel: user.email ? 'email' : 'sms',
     purpose: 'reauthentication',
     address: user.id,

@@ -298,16 +298,26 @@ const defaultAuthSettings: Omit<AuthSettings, 'externalUrl' | 'siteUrl'> = {
   },
 };
 
-/** Applies defaults; parts such as `mfa` are merged one level deep. */
+/** Applies the defaults. */
 export function completeSettings(input: GivenAuthSettings): AuthSettings {
-  const complete: Record<string, unknown> = { ...defaultAuthSettings };
-  for (const [name, value] of Object.entries(input)) {
+  return overrideSettings(defaultAuthSettings, input) as AuthSettings;
+}
+
+/**
+ * Replaces settings by others. Parts such as `mfa` are merged one level deep.
+ * @returns a new object
+ */
+export function overrideSettings<Settings extends Partial<GivenAuthSettings>>(
+  settings: Settings,
+  overrides: Partial<GivenAuthSettings>,
+): Settings {
+  const merged: Record<string, unknown> = { ...settings };
+  for (const [name, value] of Object.entries(overrides)) {
     if (value === undefined) continue;
-    const byDefault = complete[name];
-    const isPart = isPlain(byDefault) && isPlain(value);
-    complete[name] = isPart ? { ...byDefault, ...value } : value;
+    const replaced = merged[name];
+    merged[name] = isPlain(replaced) && isPlain(value) ? { ...replaced, ...value } : value;
   }
-  return complete as unknown as AuthSettings;
+  return merged as Settings;
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {

@@ -9,7 +9,7 @@ import { type AuthContext, type AuthRequest, at, type Route } from './context.ts
 import { actionLink, sendCode, sendEmail } from './emails.ts';
 import { checkMetadata, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
-import { holdCooldown, limitNetwork } from './limits.ts';
+import { enforceCooldown, limitNetwork } from './limits.ts';
 import { dropTokens, makeToken, type SentToken } from './one-time-tokens.ts';
 import type { Json, UserRow } from './rows.ts';
 import { answerTokens, startSession, type TokenResponse } from './sessions.ts';
@@ -48,7 +48,7 @@ async function signUp(request: AuthRequest, context: AuthContext): Promise<Respo
 
   delayAnswer(request, context);
   const isConfirmed = 'email' in address ? settings.autoconfirmsEmail : settings.autoconfirmsPhone;
-  if (!isConfirmed) await holdCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
+  if (!isConfirmed) await enforceCooldown(context, { ...sentTo(address), purpose: 'signup', ip: request.ip });
   const hashed = await context.passwords.hash(password);
   const outcome = await context.database
     .transaction((tx) => addOrFind(tx, context, request, { address, hashed, data, pkce, isConfirmed }))

@@ -6,7 +6,7 @@ import { AuthError, invalid } from './auth-error.ts';
 import { type AuthContext, at, type Route, type UserRequest } from './context.ts';
 import { checkMetadata, object, optionalText, text } from './fields.ts';
 import { type Pkce, readPkce } from './flow-state.ts';
-import { holdCooldown, limitSubject } from './limits.ts';
+import { enforceCooldown, limitSubject } from './limits.ts';
 import { dropTokens, findTokenByCode } from './one-time-tokens.ts';
 import { type PendingMessage, prepareEmailChange, preparePhoneChange } from './passwordless.ts';
 import type { Json, UserRow } from './rows.ts';
@@ -146,11 +146,11 @@ async function limitContactChanges(
   const { autoconfirmsEmail, autoconfirmsPhone } = context.settings;
   if (email && !autoconfirmsEmail) {
     const address = `${user.id} ${email}`;
-    await holdCooldown(context, { channel: 'email', purpose: 'email_change', address, ip });
+    await enforceCooldown(context, { channel: 'email', purpose: 'email_change', address, ip });
   }
   if (phone && !autoconfirmsPhone) {
     const address = `${user.id} ${phone}`;
-    await holdCooldown(context, { channel: 'sms', purpose: 'phone_change', address, ip });
+    await enforceCooldown(context, { channel: 'sms', purpose: 'phone_change', address, ip });
   }
 }
 

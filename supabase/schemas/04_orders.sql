@@ -46,9 +46,9 @@ comment on column public.orders.reserved_until is 'End of the hold on units of a
 comment on column public.orders.units_returned_at is
   'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
 comment on column public.orders.expires_at is
-  'When an unpaid order is cancelled. Null: expired. Not used once the order is paid.';
+  'When an unpaid order is cancelled. Null: expire_reservations has closed it, expired or cancelled before. Not used once the order is paid.';
 comment on column public.orders.expiry_limit is
-  'The latest expires_at. An open prompt delays expiry up to this time; only a payment under review delays it further.';
+  'Upper bound of expires_at, which an open prompt moves. A payment under review delays the cancellation beyond it.';
 comment on column public.orders.extended_at is 'When a prompt moved expires_at. That happens once.';
 comment on column public.orders.live_handle is
   'Name of the live channel order-{live_handle}, which anyone with the tracking number may join. Grants no other access.';

@@ -134,7 +134,7 @@ create function public.begin_payment(
 language plpgsql security definer set search_path = '' as $$
 declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
-  paid_order public.orders;
+  ordered public.orders;
   current_attempt public.payments;
   detail text;
   hint text;
@@ -143,19 +143,19 @@ begin
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid phone number');
   end if;
   -- The lock on the order's row serialises its attempts, settlements and expiry.
-  select * into paid_order from public.orders as o
+  select * into ordered from public.orders as o
   where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
   for update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   end if;
   select * into current_attempt from public.payments as p
-  where p.order_id = paid_order.id and (
+  where p.order_id = ordered.id and (
     p.status in ('initiating', 'processing', 'review')
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
-      paid_order.payment_status in ('paid', 'refunded')
-      or (paid_order.payment_status = 'needs_review' and p.charge_cents = paid_order.charge_cents)
+      ordered.payment_status in ('paid', 'refunded')
+      or (ordered.payment_status = 'needs_review' and p.charge_cents = ordered.charge_cents)
     ))
   )
   order by (p.status = 'completed') desc, p.created_at desc
@@ -163,17 +163,17 @@ begin
   if found then
     return jsonb_build_object('is_new', false, 'payment', to_jsonb(current_attempt));
   end if;
-  if paid_order.payment_status = 'needs_review' then
+  if ordered.payment_status = 'needs_review' then
     perform private.refuse(409, 'payment_needs_review',
       'Money for this order has reached us in another amount. We will call you about it: please do not pay again');
-  elsif paid_order.payment_status <> 'unpaid' then
+  elsif ordered.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');
-  elsif paid_order.status = 'cancelled' then
+  elsif ordered.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
-  if paid_order.charge_cents < 100 then
+  if ordered.charge_cents < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
-  elsif begin_payment.expected_cents not in (paid_order.total_amount, paid_order.charge_cents) then
+  elsif begin_payment.expected_cents not in (ordered.total_amount, ordered.charge_cents) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
   end if;
 
@@ -182,7 +182,7 @@ begin
     return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
       'too_many_payments', '');
   end if;
-  if not private.count_call('payment_prompts_of_order', paid_order.id::text) then
+  if not private.count_call('payment_prompts_of_order', ordered.id::text) then
     return private.refusal_answer('PT429', 'Too many payment attempts for this order. Please wait a few minutes',
       'too_many_attempts', '');
   end if;
@@ -190,7 +190,7 @@ begin
     return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
       'too_many_prompts', '');
   end if;
-  if not private.may_prompt_phone(payer, paid_order) then
+  if not private.may_prompt_phone(payer, ordered) then
     return private.refusal_answer('PT429',
       'This phone had many unpaid payment prompts today. Please pay from another phone, or contact us',
       'too_many_unanswered_prompts', '');
@@ -199,18 +199,18 @@ begin
   -- Refusals from here on return, so that the calls stay counted.
   begin
     insert into public.payments (order_id, phone, charge_cents, next_query_at)
-    values (paid_order.id, payer, paid_order.charge_cents, null)
+    values (ordered.id, payer, ordered.charge_cents, null)
     returning * into current_attempt;
     insert into private.payment_secrets (payment_id, callback_secret)
     values (current_attempt.id, begin_payment.callback_secret);
     -- Products are locked last, as everywhere.
-    perform private.reserve_for_prompt(paid_order.id);
+    perform private.reserve_for_prompt(ordered.id);
   exception when sqlstate 'PT000' then
     get stacked diagnostics detail = pg_exception_detail, hint = pg_exception_hint;
     return private.refusal_answer(sqlstate, sqlerrm, detail, hint);
   end;
   return jsonb_build_object(
-    'is_new', true, 'payment', to_jsonb(current_attempt), 'tracking_number', paid_order.tracking_number
+    'is_new', true, 'payment', to_jsonb(current_attempt), 'tracking_number', ordered.tracking_number
   );
 end
 $$;
@@ -233,7 +233,7 @@ begin
   -- Tests send prompts too, so they are limited.
   if private.count_hit('payment_tests', 'all', interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_tests', 'Too many tests. Please wait a few minutes');
-  elsif private.count_hit('payment_prompts', payer, interval '10 minutes') > 10 then
+  elsif private.count_hit('payment_test_prompts_to_phone', payer, interval '10 minutes') > 10 then
     perform private.refuse(429, 'too_many_prompts', 'Too many payment prompts to this phone. Please wait a few minutes');
   end if;
   insert into public.payments (purpose, phone, charge_cents, requested_by, requested_by_email)

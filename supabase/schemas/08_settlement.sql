@@ -160,21 +160,21 @@ $$;
 comment on function private.mark_order_paid is
   'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, or too few units left. Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
 
-create function private.hold_paid_order(order_id uuid) returns boolean
+create function private.put_order_under_review(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
   set payment_status = 'needs_review', status = 'pending', updated_at = now()
-  where o.id = hold_paid_order.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+  where o.id = put_order_under_review.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
   if not found then
     return false;
   end if;
-  perform private.return_units(hold_paid_order.order_id);
-  delete from public.deliveries as d where d.order_id = hold_paid_order.order_id;
+  perform private.return_units(put_order_under_review.order_id);
+  delete from public.deliveries as d where d.order_id = put_order_under_review.order_id;
   return true;
 end
 $$;
-comment on function private.hold_paid_order is
+comment on function private.put_order_under_review is
   'Puts a paid order under review, because less than its charge was received. False: it was handed over, or is not paid.';
 
 create function private.decide_settlement(
@@ -192,7 +192,7 @@ declare
   );
   -- The attempt without its presumed receipt.
   stays_completed boolean := is_completed and not (splits_receipt and attempt.presumption = 'attempt');
-  own_receipt text := case when not splits_receipt then attempt.receipt end;
+  attempt_receipt text := case when not splits_receipt then attempt.receipt end;
   decision text := case
     when is_other_request then 'other_request'
     when report.result = 'pending' then 'pending'
@@ -211,11 +211,11 @@ declare
     -- Already in the books; money that is refunded is not moved.
     when owner_is_refunded and (receipt_owner.method = 'prompt' or attempt_is_refunded) then 'already_completed'
     -- Both have their receipts already.
-    when receipt_owner.id is not null and stays_completed and own_receipt is not null then 'already_completed'
+    when receipt_owner.id is not null and stays_completed and attempt_receipt is not null then 'already_completed'
     -- The receipt is in the books: as a separate payment, or as the presumed receipt of another attempt.
     when receipt_owner.id is not null then 'confirmed_by_hand'
     -- A second success under another receipt is a separate payment.
-    when stays_completed and report.receipt <> own_receipt then
+    when stays_completed and report.receipt <> attempt_receipt then
       case attempt.purpose when 'test' then 'already_completed' else 'second_payment' end
     when stays_completed then 'adds_details'
     else 'completes'
@@ -265,12 +265,12 @@ create function private.merge_receipt_owner(attempt public.payments, report priv
 returns void
 language plpgsql set search_path = '' as $$
 declare
-  own_id uuid := receipt_owner.id;
+  merged_id uuid := receipt_owner.id;
 begin
   if receipt_owner.method = 'prompt' then
-    own_id := private.separate_receipt(receipt_owner.id);
+    merged_id := private.separate_receipt(receipt_owner.id);
   end if;
-  perform private.merge_payments(own_id, attempt.id);
+  perform private.merge_payments(merged_id, attempt.id);
   update public.payments as p
   set result_code = report.result_code, result_description = report.result_description, presumption = null,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
@@ -291,16 +291,16 @@ comment on function private.merge_receipt_owner is
 create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 declare
-  own_id uuid;
+  second_id uuid;
 begin
   insert into public.payments (order_id, phone, charge_cents, status, method)
   values (attempt.order_id, '', report.received_cents, 'unresolved', 'till')
-  returning id into own_id;
+  returning id into second_id;
   update public.payments as p
   set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()
-  where p.id = own_id;
-  return own_id;
+  where p.id = second_id;
+  return second_id;
 end
 $$;
 comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';

@@ -368,7 +368,7 @@ begin
       perform private.mark_order_paid(of_order.id);
     end if;
   elsif reported.received_cents < known.charge_cents and not known.needs_refund then
-    if private.hold_paid_order(of_order.id) and private.is_whole_shillings(reported.received_cents) then
+    if private.put_order_under_review(of_order.id) and private.is_whole_shillings(reported.received_cents) then
       update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
     end if;
   end if;

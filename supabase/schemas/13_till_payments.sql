@@ -285,7 +285,7 @@ begin
     and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
-    perform private.hold_paid_order(paid_order.id);
+    perform private.put_order_under_review(paid_order.id);
   end if;
   perform set_config('private.is_typed_by_staff', '', true);
   perform private.withdraw_messages(paid_order.id);

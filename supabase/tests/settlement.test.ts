@@ -80,6 +80,16 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
   ],
   ['a failure of a paid attempt', { attempt: paid, report: failure }, 'superseded'],
   [
+    'a failure of a failed attempt',
+    { attempt: { ...prompted, status: 'failed' }, report: failure },
+    'superseded',
+  ],
+  [
+    'a failure of an attempt in review',
+    { attempt: { ...prompted, status: 'review' }, report: failure },
+    'superseded',
+  ],
+  [
     'another amount for an open attempt',
     { attempt: prompted, report: { ...success, received_cents: 100 } },
     'wrong_amount',

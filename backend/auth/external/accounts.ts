@@ -3,7 +3,7 @@ import { DatabaseError, type Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
-import { holdCooldown } from '../limits.ts';
+import { enforceCooldown } from '../limits.ts';
 import type { IdentityRow, Json, UserRow } from '../rows.ts';
 import { makeConfirmation, sendConfirmation, sentTo, signupDisabled } from '../sign-up.ts';
 import {
@@ -283,7 +283,7 @@ function askToConfirm(
     : `Unverified email with ${provider}. Verify the email with ${provider} in order to sign in`;
   return new LateRefusal(new AuthError(422, code, message), async () => {
     if (!email) return;
-    await holdCooldown(context, { ...sentTo({ email }), purpose: 'signup', ip });
+    await enforceCooldown(context, { ...sentTo({ email }), purpose: 'signup', ip });
     const token = await context.database.transaction((tx) =>
       makeConfirmation(tx, context, user, { email }, null),
     );

@@ -5,7 +5,7 @@ import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
 import { text } from '../fields.ts';
-import { holdCooldown } from '../limits.ts';
+import { enforceCooldown } from '../limits.ts';
 import { newCode, testCode } from '../one-time-tokens.ts';
 import { authenticationOptions, type Credential, registrationOptions } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
@@ -73,7 +73,7 @@ async function challengePhone(
   const channel = textChannel(text(request.body, 'channel'));
   const phone = factor.phone ?? '';
   const address = `${factor.id} ${proofOf(request)}`;
-  await holdCooldown(context, { channel: 'sms', purpose: 'mfa', address, ip: request.ip });
+  await enforceCooldown(context, { channel: 'sms', purpose: 'mfa', address, ip: request.ip });
   const fixed = testCode(context, phone);
   if (fixed !== null) return { code: fixed };
   const code = newCode(context.settings.mfa.otpLength);

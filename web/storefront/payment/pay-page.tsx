@@ -18,10 +18,10 @@ import { PayByTill, useHasTill } from './pay-by-till.tsx';
 import {
   checkPayment,
   initiatePayment,
-  isHeld,
+  isInReview,
+  noAnswerText,
   type OpenPrompt,
   PaymentRefusal,
-  unanswered,
 } from './payment-calls.ts';
 import { Amount, PracticeNote, promptedElsewhere } from './payment-parts.tsx';
 
@@ -86,7 +86,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     );
   } catch (error) {
     if (!(error instanceof PaymentRefusal)) throw error;
-    if (isHeld(error)) throw redirect(orderLink('', trackingNumber, accessKey));
+    if (isInReview(error)) throw redirect(orderLink('', trackingNumber, accessKey));
     return data({ phone, problem: null, refusal: error.message }, 409);
   }
   if (prompt.promptedPhone) {
@@ -106,7 +106,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
     return await withTimeout(serverAction(), longest);
   } catch (error) {
     if (error instanceof Response) throw error;
-    return { phone: String(sent.get('phone') ?? ''), problem: null, refusal: unanswered };
+    return { phone: String(sent.get('phone') ?? ''), problem: null, refusal: noAnswerText };
   }
 }
 

@@ -29,14 +29,14 @@ const aboutTheOrder = new Set([
 ]);
 
 /** Whether a received payment is under review, so that the customer must not pay again. */
-export const isHeld = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_needs_review';
+export const isInReview = (refusal: PaymentRefusal): boolean => refusal.code === 'payment_needs_review';
 
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
 
-/** Whether a prompt may still arrive on the phone. */
-export const isUnanswered = (error: unknown): boolean =>
-  !(error instanceof PaymentRefusal && error.code !== noAnswer);
+/** Whether a prompt may still arrive on the phone: the function did not refuse it. */
+export const mayStillPrompt = (error: unknown): boolean =>
+  !(error instanceof PaymentRefusal) || error.code === noAnswer;
 
 /** Whether only the prompt failed, so that the order can be paid without one. */
 export function isPromptFailure(error: unknown): boolean {
@@ -53,7 +53,7 @@ export interface PaymentRequest {
 
 /** Code and message of a request without a readable answer: the prompt may have been sent. */
 const noAnswer = 'no_answer';
-export const unanswered = 'Failed to initiate payment. Please try again. ⚠️';
+export const noAnswerText = 'Failed to initiate payment. Please try again. ⚠️';
 
 /** Request timeout in ms: a stalled request must not block the next one. */
 const longest = { prompt: 40_000, question: 10_000, allTries: 60_000 };
@@ -85,15 +85,15 @@ export async function initiatePayment(
   });
   const response = error?.context instanceof Response ? error.context : null;
   const [wait, ...furtherWaits] = waits;
-  const isUnanswered = error && (!response || response.status >= 502);
-  if (isUnanswered && wait !== undefined && performance.now() + wait < until) {
+  const shouldRetry = error && (!response || response.status >= 502);
+  if (shouldRetry && wait !== undefined && performance.now() + wait < until) {
     await new Promise((resolve) => setTimeout(resolve, wait));
     return initiatePayment(functions, request, furtherWaits, until);
   }
   // Network error messages of the client library are not for customers.
   const answer = record(error ? await response?.json().catch(() => null) : data);
   const reason = text(answer.error);
-  if (error) throw new PaymentRefusal(reason ?? unanswered, reason ? text(answer.code) : noAnswer);
+  if (error) throw new PaymentRefusal(reason ?? noAnswerText, reason ? text(answer.code) : noAnswer);
   const paymentReference = text(answer.checkoutRequestId);
   if (answer.success !== true || !paymentReference) {
     throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));

@@ -44,13 +44,13 @@ test('a refused initiation fails with its message', () =>
     error: 'No network',
     isUnreached: true,
     isUnanswered: true,
-    holdSeconds: 0,
+    retryAfterSeconds: 0,
   }));
 
 test('a payment under review cannot be retried', () => {
-  const held = after(beginPayment(null), pay, { type: 'held' });
-  expect(held).toEqual({ phase: 'held' });
-  expect(after(held, { type: 'retry' }, pay)).toEqual({ phase: 'held' });
+  const inReview = after(beginPayment(null), pay, { type: 'in_review' });
+  expect(inReview).toEqual({ phase: 'in_review' });
+  expect(after(inReview, { type: 'retry' }, pay)).toEqual({ phase: 'in_review' });
 });
 
 test('a failed payment has the message of its result code', () => {
@@ -68,10 +68,10 @@ test('distinguishes an unreachable phone from a declined prompt', () => {
 
 test('blocks a retry only for results that M-PESA would repeat, and for as long', () => {
   expect(after(waiting, reported('failed', '17'))).toMatchObject({
-    holdSeconds: 120,
+    retryAfterSeconds: 120,
     error: expect.stringContaining('do not pay again'),
   });
-  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ holdSeconds: 0 });
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ retryAfterSeconds: 0 });
 });
 
 test('any other status counts as pending', () => {

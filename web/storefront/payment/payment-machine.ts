@@ -1,5 +1,5 @@
-// State machine of one payment in the dialog: idle, initiating, processing, completed, failed.
-import { describePaymentFailure, holdAfter } from '../../../domain/payment-result.ts';
+// State machine of one payment in the dialog. `PaymentState` lists its states.
+import { describePaymentFailure, retryDelayAfter } from '../../../domain/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
 type OpenStatus = 'pending' | 'review' | 'unresolved';
@@ -23,7 +23,7 @@ export type PaymentState =
     }
   | { phase: 'completed' }
   /** A received payment is under review: the customer must not pay again. */
-  | { phase: 'held' }
+  | { phase: 'in_review' }
   /** The order was cancelled in the meantime: only a new one can be paid. */
   | { phase: 'cancelled' }
   | {
@@ -35,14 +35,14 @@ export type PaymentState =
       /** The request for the prompt had no answer, so a prompt may still arrive. */
       isUnanswered: boolean;
       /** Seconds before another attempt: M-PESA would fail an earlier one. */
-      holdSeconds: number;
+      retryAfterSeconds: number;
     };
 
 export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; paymentReference: string; promptedPhone?: string }
   | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean }
-  | { type: 'held' }
+  | { type: 'in_review' }
   | { type: 'cancelled' }
   | { type: 'unanswered' }
   | { type: 'reported'; paymentReference: string; status: string; resultCode: string | null }
@@ -55,10 +55,10 @@ export const pollIntervalMs = 3000;
 const unreachable = '1037';
 
 /** After this many answers (a minute and a half) the customer reads that they need not wait here. */
-const maxPolls = 30;
+const answersUntilSlow = 30;
 
 /** A single poll can fail by chance. */
-const maxMissedAnswers = 2;
+const missesUntilLost = 2;
 
 /** @param paymentReference of a prompt that is already open, null for a new payment */
 export function beginPayment(paymentReference: string | null): PaymentState {
@@ -83,10 +83,10 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             error: event.error,
             isUnreached: event.isUnreached,
             isUnanswered: event.isUnanswered,
-            holdSeconds: 0,
+            retryAfterSeconds: 0,
           }
         : state;
-    case 'held':
+    case 'in_review':
     case 'cancelled':
       return state.phase === 'initiating' ? { phase: event.type } : state;
     case 'unanswered':
@@ -98,9 +98,9 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         // The prompt on the other phone has ended: this phone can pay now.
         if (state.promptedPhone) return { phase: 'idle', endedPhone: state.promptedPhone };
         const error = describePaymentFailure(event.resultCode);
-        const holdSeconds = holdAfter(event.resultCode);
+        const retryAfterSeconds = retryDelayAfter(event.resultCode);
         const isUnreached = event.resultCode === unreachable;
-        return { ...end(state), error, isUnreached, isUnanswered: false, holdSeconds };
+        return { ...end(state), error, isUnreached, isUnanswered: false, retryAfterSeconds };
       }
       return {
         ...state,
@@ -115,12 +115,12 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
 
 /** Whether to show that the answer takes long and that the customer need not wait. */
 export function takesLong(state: PaymentState): boolean {
-  return state.phase === 'processing' && (state.status === 'unresolved' || state.answers >= maxPolls);
+  return state.phase === 'processing' && (state.status === 'unresolved' || state.answers >= answersUntilSlow);
 }
 
 /** Whether to show that the shop cannot be reached. A phone without data may report that it is online. */
 export function isConnectionLost(state: PaymentState): boolean {
-  return state.phase === 'processing' && state.missedAnswers >= maxMissedAnswers;
+  return state.phase === 'processing' && state.missedAnswers >= missesUntilLost;
 }
 
 const processing = (paymentReference: string, promptedPhone?: string): PaymentState => ({

@@ -100,7 +100,7 @@ export function PaymentPanel({
           error={state.error}
           isUnreached={state.isUnreached}
           isUnanswered={state.isUnanswered}
-          holdSeconds={state.holdSeconds}
+          retryAfterSeconds={state.retryAfterSeconds}
           onRetry={retry}
           onClose={onClose}
           onPayByHand={payByHand}
@@ -108,7 +108,7 @@ export function PaymentPanel({
       );
     // Shown above, as `final`.
     case 'completed':
-    case 'held':
+    case 'in_review':
     case 'cancelled':
       return null;
   }
@@ -119,7 +119,7 @@ function findFinalMeaning(state: PaymentState, meaning: OrderMeaning | null): Or
   switch (state.phase) {
     case 'completed':
       return describeOrder({ ...cancelledFacts, status: 'processing', paymentStatus: 'paid' }, 0);
-    case 'held':
+    case 'in_review':
       return checking;
     case 'processing':
       if (state.status === 'review') return checking;

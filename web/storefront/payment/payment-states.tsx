@@ -336,7 +336,7 @@ interface FailedProps extends StateProps {
   /** A prompt may still arrive. */
   isUnanswered: boolean;
   /** Seconds for which another prompt would fail as well. */
-  holdSeconds: number;
+  retryAfterSeconds: number;
   onPayByHand?: (() => void) | undefined;
   onRetry(): void;
   onClose(): void;
@@ -349,12 +349,12 @@ export function PaymentFailed({
   error,
   isUnreached,
   isUnanswered,
-  holdSeconds,
+  retryAfterSeconds,
   onRetry,
   onClose,
   onPayByHand,
 }: FailedProps) {
-  const secondsLeft = useCountdown(holdSeconds);
+  const secondsLeft = useCountdown(retryAfterSeconds);
   return (
     <>
       <DialogHeading

@@ -8,9 +8,9 @@ import {
   checkPayment,
   initiatePayment,
   isCancelled,
-  isHeld,
+  isInReview,
   isPromptFailure,
-  isUnanswered,
+  mayStillPrompt,
   PaymentRefusal,
 } from './payment-calls.ts';
 import { advancePayment, beginPayment, type PaymentState, pollIntervalMs } from './payment-machine.ts';
@@ -60,7 +60,7 @@ export function usePayment(order: PayableOrder): {
         }
         dispatch({ type: 'initiated', ...prompt });
       } catch (error) {
-        if (error instanceof PaymentRefusal && isHeld(error)) return dispatch({ type: 'held' });
+        if (error instanceof PaymentRefusal && isInReview(error)) return dispatch({ type: 'in_review' });
         if (error instanceof PaymentRefusal && isCancelled(error)) return dispatch({ type: 'cancelled' });
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
@@ -69,7 +69,7 @@ export function usePayment(order: PayableOrder): {
           type: 'refused',
           error: message || 'Failed to initiate payment. Please try again. ⚠️',
           isUnreached: isPromptFailure(error),
-          isUnanswered: isUnanswered(error),
+          isUnanswered: mayStillPrompt(error),
         });
       } finally {
         isInitiating.current = false;
@@ -118,9 +118,9 @@ export function usePayment(order: PayableOrder): {
   const endedRequest = useRef<string | null>(order.paymentReference);
   useEffect(() => {
     if (state.phase === 'processing') endedRequest.current = state.paymentReference;
-    const hasEnded = ['completed', 'held', 'cancelled', 'failed'].includes(state.phase);
+    const hasEnded = ['completed', 'in_review', 'cancelled', 'failed'].includes(state.phase);
     if (hasEnded && endedRequest.current) announcedPayments.add(endedRequest.current);
-    if (state.phase === 'completed' || state.phase === 'held' || state.phase === 'cancelled') {
+    if (state.phase === 'completed' || state.phase === 'in_review' || state.phase === 'cancelled') {
       closePayment(order.orderId);
     }
     if (state.phase === 'failed') rememberPrompt(order.orderId, null);

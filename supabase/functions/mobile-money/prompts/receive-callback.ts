@@ -25,7 +25,7 @@ const outcomesToCheck = new Set([
 /**
  * Receives a callback at the secret URL of a payment. The URL is the only proof of its sender.
  * @returns 200 once it is stored, whatever its contents; 404 for an unknown URL; 413 when it is too large; 503 when it
- *   could not be stored, so that M-PESA can send it again
+ *   could not be stored. M-PESA may repeat a callback, or not: queries find its result in any case
  */
 export async function receiveCallback(
   context: MobileMoneyContext,
@@ -58,7 +58,7 @@ export async function receiveCallback(
   }
 }
 
-/** Settles a callback. If that fails, it is only stored, as M-PESA does not send it again. */
+/** Settles a callback. If that fails, it is only stored: a job settles it later. */
 async function settleOrStore(
   context: MobileMoneyContext,
   paymentId: string,
