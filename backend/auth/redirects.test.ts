@@ -22,6 +22,8 @@ describe('a redirect URL', () => {
   test.each([
     'http://site.example.com',
     'https://site.example.com:8443',
+    'https://someone@site.example.com/',
+    'https://:secret@site.example.com/',
     'https://site.example.com.evil.net',
     'https://site.example.com@evil.net/',
     'https://evil.net\\@site.example.com/',

@@ -27,11 +27,11 @@ export function isRedirectAllowed(
 
 /** The requested URL when it is allowed, else the referring page, else the site. */
 export function redirectOf(
-  wanted: readonly (string | null)[],
+  requested: readonly (string | null)[],
   referer: string | null,
   settings: Pick<AuthSettings, 'siteUrl' | 'redirectAllowList'>,
 ): string {
-  const named = wanted.find((place) => place);
+  const named = requested.find((url) => url);
   if (named && isRedirectAllowed(named, settings)) return named;
   if (referer && isRedirectAllowed(referer, settings)) return referer;
   return settings.siteUrl;

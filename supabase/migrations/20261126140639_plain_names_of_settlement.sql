@@ -367,3 +367,26 @@ comment on function public.correct_till_payment is
 -- Execution rights
 grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
   to authenticated, service_role;
+
+-- A parameter cannot be renamed in place.
+drop function private.record_order_event(uuid, text, text, jsonb);
+
+create function private.record_order_event(order_id uuid, kind text, default_actor text, details jsonb default '{}') returns void
+language plpgsql set search_path = '' as $$
+declare
+  member uuid := (select a.user_id from public.admin_profiles as a where a.user_id = (select auth.uid()));
+begin
+  insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
+  values (
+    order_id, kind, case when member is null then default_actor else 'staff' end, member, private.email_of(member),
+    jsonb_strip_nulls(details || case
+      when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
+      when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
+        then '{"although_unpaid": true}'
+      else '{}'
+    end::jsonb)
+  );
+end
+$$;
+comment on function private.record_order_event is
+  'Appends to an order''s timeline. The actor is the calling staff member, else default_actor.';
