@@ -153,6 +153,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).rows.map(({ message }) => message);
 
   describe('beginning', () => {
+    test('the table itself refuses a second open attempt of an order, and cents that M-PESA cannot charge', async () => {
+      const insert = (status: string, cents: number) =>
+        database.query(
+          `insert into public.payments (order_id, phone, charge_cents, status) values ($1, '+254712345678', $2, $3)`,
+          [order.id, cents, status],
+        );
+      await insert('processing', 190_100);
+      for (const status of ['initiating', 'processing'])
+        await expect(insert(status, 190_100)).rejects.toThrow('one open attempt per order');
+      await expect(insert('failed', 190_150)).rejects.toThrow('M-PESA charges whole shillings');
+      await database.query(`delete from public.payments where order_id = $1`, [order.id]);
+    });
+
     test('opens one payment of the order’s charge, and returns it until it ends', async () => {
       const first = await begin(order, { phone: '0712 345-678', expected_cents: order.total_amount });
       expect(first).toMatchObject({
