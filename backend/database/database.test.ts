@@ -2,7 +2,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
-import { type Database, DatabaseError } from './database.ts';
+import { type Database, DatabaseError, type Session } from './database.ts';
 import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
@@ -66,11 +66,14 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect([inserted.rowCount, removed.rowCount]).toEqual([2, 2]);
   });
 
-  test('rejects writes in a read-only transaction', async () => {
-    const writing = database.transaction((session) => session.query('delete from public.notes'), {
-      readOnly: true,
-    });
-    await expect(writing).rejects.toMatchObject({ code: '25006' });
+  test('rejects writes in a read-only transaction, also as a role', async () => {
+    const remove = (session: Session) => session.query('delete from public.notes');
+    const readOnly = { readOnly: true };
+    const owner = { role: 'service_role' };
+    await expect(database.transaction(remove, readOnly)).rejects.toMatchObject({ code: '25006' });
+    await expect(
+      asRole(database, owner, (session) => session.query('create temporary table t ()'), readOnly),
+    ).rejects.toMatchObject({ code: '25006' });
   });
 
   test('works as the role and user of the claims, and without an identity afterwards', async () => {
