@@ -15,6 +15,18 @@ test('allows no inline scripts without a hash', () => {
   expect(contentSecurityPolicy('<p>')).toMatch(/script-src 'self';/);
 });
 
+test('no other site embeds a page, receives its forms or changes its base URL', () => {
+  const policy = contentSecurityPolicy('<p>').split('; ');
+  expect(policy).toEqual(
+    expect.arrayContaining([
+      `frame-ancestors 'none'`,
+      `form-action 'self'`,
+      `base-uri 'self'`,
+      `object-src 'none'`,
+    ]),
+  );
+});
+
 test('allows images from the origin of the services', () => {
   const policy = contentSecurityPolicy('<p>', ['https://abc.supabase.co', 'wss://abc.supabase.co']);
   expect(policy).toContain(`img-src 'self' data: blob: https://abc.supabase.co;`);

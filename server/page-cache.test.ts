@@ -50,6 +50,7 @@ describe('page keys', () => {
   test.each([
     '/track-order/JJ-20261121-1234',
     '/track-order?tracking=JJ-20261121-1234',
+    '/track-order?key=secret',
     '/track-order/JJ-20261121-1234.data',
     '/track-order/JJ-20261121-1234/pay',
     '/shop/mango-bottle/order?quantity=2',

@@ -69,7 +69,7 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
   const value = parameters.get(name);
   if (name !== 'sort' && name !== 'filter') return value;
   const isOverridden = name === 'filter' && parameters.has('sort');
-  return !isOverridden && sortOrders.some((known) => known === value) ? value : null;
+  return !isOverridden && sortOrders.some((order) => order === value) ? value : null;
 }
 
 /**
