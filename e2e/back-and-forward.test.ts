@@ -88,6 +88,37 @@ longStory.for(sizes)(
   },
 );
 
+longStory('Back keeps the dialog open while an order is being sent', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.goto(`${shop.url}/shop/mango-can`);
+  await waitForHydration(page);
+  await page.getByRole('button', { name: 'Order Now' }).first().click();
+  await fillOrder(page, { ...amina, phone: '0711007705' });
+  let answer = () => {};
+  const isAnswered = new Promise<void>((done) => {
+    answer = done;
+  });
+  await page.route('**/rpc/place_order*', async (route) => {
+    await isAnswered;
+    await route.continue();
+  });
+  const sent = page.waitForRequest('**/rpc/place_order*');
+  await placeOrderButton(page).click();
+  await sent;
+  await page.evaluate(
+    () =>
+      new Promise<void>((done) => {
+        window.addEventListener('popstate', () => done(), { once: true });
+        window.history.back();
+      }),
+  );
+  // The entry that Back left is added again.
+  await entryOf(page).toBe(1);
+  answer();
+  await payButton(page).waitFor();
+  expect(pathOf(page)).toBe('/shop/mango-can');
+});
+
 longStory(
   'Back on the first page of a tab stays on it, and a reload starts without the dialog',
   async ({ newVisitor }) => {

@@ -355,6 +355,7 @@ inLongRun(describe)('on a phone', () => {
             'valid delivery location',
           ])
             await dialogOf(page).getByText(`Please enter a ${problem}`, { exact: false }).waitFor();
+          expect(await dialogOf(page).locator('[aria-invalid=true]').count()).toBe(4);
         }
         Object.assign(form, { [name]: { ...amina, phone: '0724005501' }[name] });
       }
