@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '../scripts/free-port.ts';
-import { startArguments, until } from '../scripts/open-shop.ts';
+import { until } from '../scripts/open-shop.ts';
+import { startArguments } from '../scripts/start-arguments.ts';
 
 interface Cost {
   /** Elapsed time until it is ready. */

@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
+import { delayResponses, desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from './shopper.ts';
 import { asOwner, enterAsStaff } from './staff-member.ts';
@@ -94,17 +94,9 @@ longStory('Back keeps the dialog open while an order is being sent', async ({ ne
   await waitForHydration(page);
   await page.getByRole('button', { name: 'Order Now' }).first().click();
   await fillOrder(page, { ...amina, phone: '0711007705' });
-  let answer = () => {};
-  const isAnswered = new Promise<void>((done) => {
-    answer = done;
-  });
-  await page.route('**/rpc/place_order*', async (route) => {
-    await isAnswered;
-    await route.continue();
-  });
-  const sent = page.waitForRequest('**/rpc/place_order*');
+  const placed = await delayResponses(page, /\/rpc\/place_order/);
   await placeOrderButton(page).click();
-  await sent;
+  await expect.poll(() => placed.requested.length).toBe(1);
   await page.evaluate(
     () =>
       new Promise<void>((done) => {
@@ -114,7 +106,7 @@ longStory('Back keeps the dialog open while an order is being sent', async ({ ne
   );
   // The entry that Back left is added again.
   await entryOf(page).toBe(1);
-  answer();
+  placed.release();
   await payButton(page).waitFor();
   expect(pathOf(page)).toBe('/shop/mango-can');
 });

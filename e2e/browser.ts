@@ -1,5 +1,5 @@
 // A Chromium for the stories, and visitors in it whose console must stay clean.
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page, type Route } from 'playwright-core';
 import { requireBrowser } from '../scripts/ensure-programs.mjs';
 
 export const phone = { width: 360, height: 740 };
@@ -101,4 +101,22 @@ export async function waitForHydration(page: Page): Promise<void> {
   await page.waitForFunction(() =>
     Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),
   );
+}
+
+/** Delays the responses to matching requests until `release`. */
+export async function delayResponses(
+  page: Page,
+  url: RegExp,
+): Promise<{ requested: string[]; release(): void }> {
+  const requested: string[] = [];
+  let release = () => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  await page.route(url, async (route: Route) => {
+    requested.push(new URL(route.request().url()).pathname);
+    await released;
+    await route.continue();
+  });
+  return { requested, release };
 }

@@ -1,9 +1,9 @@
 // A first visit on a slow connection: the loading order, and taps before hydration.
-import type { Browser, Page, Route } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
+import { delayResponses, desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { storyIn } from './story.ts';
 
@@ -19,20 +19,6 @@ afterAll(async () => {
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** Delays the responses to matching requests until `release`. */
-async function delayResponses(page: Page, url: RegExp): Promise<{ requested: string[]; release(): void }> {
-  const requested: string[] = [];
-  let release = () => {};
-  const released = new Promise<void>((done) => {
-    release = done;
-  });
-  await page.route(url, async (route: Route) => {
-    requested.push(new URL(route.request().url()).pathname);
-    await released;
-    await route.continue();
-  });
-  return { requested, release };
-}
 const scripts = /\/assets\/.*\.js$/;
 
 /** Slow 4G. */

@@ -740,18 +740,21 @@ describe('the shop page', () => {
   });
 });
 
-longStory('a picture that cannot be loaded is replaced by one with the same name', async ({ newVisitor }) => {
-  const { page } = await newVisitor({ expectedFailures: /net::ERR_FAILED/ });
-  await page.route(/\.(avif|webp|jpg|png)$/, (route) => route.abort());
-  await page.goto(`${shop.url}/shop/mango-bottle`);
-  await page.locator('main span[role=img]').first().waitFor();
-  await page
-    .getByRole('main')
-    .getByRole('img', { name: /Embu Fresh Mango/ })
-    .first()
-    .waitFor();
-  await expectAccessible(page, 'a product without its picture');
-});
+longStory(
+  'an image that cannot be loaded is replaced by a placeholder of the same name',
+  async ({ newVisitor }) => {
+    const { page } = await newVisitor({ expectedFailures: /net::ERR_FAILED/ });
+    await page.route(/\.(avif|webp|jpg|png)$/, (route) => route.abort());
+    await page.goto(`${shop.url}/shop/mango-bottle`);
+    await page.locator('main span[role=img]').first().waitFor();
+    await page
+      .getByRole('main')
+      .getByRole('img', { name: /Embu Fresh Mango/ })
+      .first()
+      .waitFor();
+    await expectAccessible(page, 'a product without its image');
+  },
+);
 
 inLongRun(describe)('missing pages', () => {
   story('an unknown page is a 404 with a link home', async ({ newVisitor }) => {

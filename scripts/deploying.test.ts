@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../server/config.ts';
 import { memoryEnvironment } from './memory-settings.mjs';
-import { startArguments } from './open-shop.ts';
+import { startArguments } from './start-arguments.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');

@@ -1,18 +1,12 @@
 // Starts a shop for one story, as `npm start` does, on free ports and in a temporary folder.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { shopMigrations } from './shop-migrations.ts';
-
-const { start: startCommand } = JSON.parse(
-  readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
-).scripts;
-/** Node's arguments in `npm start`. */
-export const startArguments: string[] = startCommand.split(' ').slice(1);
+import { startArguments } from './start-arguments.ts';
 
 export interface OpenShop {
   url: string;

@@ -93,9 +93,6 @@ begin
 end
 $$;
 
-comment on function public.begin_payment is
-  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
-
 create or replace function public.begin_payment_test(phone text, callback_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -122,12 +119,6 @@ begin
   return test;
 end
 $$;
-
-comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by which a staff member checks the M-PESA settings.';
-
--- Execution rights
-grant execute on function public.begin_payment, public.begin_payment_test, public.record_push, public.find_payment,
-  public.find_payment_by_secret, public.lease_payment_queries to service_role;
 
 create or replace function private.put_order_under_review(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$
@@ -201,9 +192,6 @@ begin
 end
 $$;
 
-comment on function private.decide_settlement is
-  'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
-
 create or replace function private.merge_receipt_owner(attempt public.payments, report private.payment_report, receipt_owner public.payments)
 returns void
 language plpgsql set search_path = '' as $$
@@ -229,9 +217,6 @@ begin
 end
 $$;
 
-comment on function private.merge_receipt_owner is
-  'Merges the payment that has the attempt''s receipt into the attempt. The caller has locked the order.';
-
 create or replace function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 declare
@@ -247,8 +232,6 @@ begin
   return second_id;
 end
 $$;
-
-comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
 
 create or replace function private.apply_reported_amount(known public.payments, reported public.mpesa_transactions) returns void
 language plpgsql set search_path = '' as $$
@@ -272,9 +255,6 @@ begin
   end if;
 end
 $$;
-
-comment on function private.apply_reported_amount is
-  'Replaces the amount that staff typed for a receipt by the one that M-PESA reports, and updates the order. The caller has locked the order.';
 
 create or replace function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
@@ -360,13 +340,6 @@ begin
   return (paid_order.payment_status, known)::public.settled_payment;
 end
 $$;
-
-comment on function public.correct_till_payment is
-  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
-
--- Execution rights
-grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
-  to authenticated, service_role;
 
 -- A parameter cannot be renamed in place.
 drop function private.record_order_event(uuid, text, text, jsonb);
