@@ -223,7 +223,7 @@ export type Database = {
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
-      message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; }[] };
+      message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
@@ -253,6 +253,7 @@ export type Database = {
       search_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
+      send_withheld_messages: { Args: { channel?: string | null; }; Returns: Json };
       set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       settle_payment: { Args: { payment_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };

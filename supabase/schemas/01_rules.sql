@@ -219,12 +219,30 @@ create table private.limits (
   name text primary key,
   allowed integer not null,
   within interval not null,
+  per_paid_order numeric not null default 0,
   constraint "a limit allows at least one call" check (allowed >= 1),
-  constraint "a limit has a window" check (within > interval '0')
+  constraint "a limit has a window" check (within > interval '0'),
+  constraint "a paid order takes no calls away" check (per_paid_order >= 0)
 );
 comment on table private.limits is
   'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
+comment on column private.limits.per_paid_order is
+  'Further calls for each order of the network that was paid in the same window, so that a limit fits the thousands of customers behind one address of a mobile network.';
 alter table private.limits enable row level security;
+
+create unlogged table private.network_paid_orders (
+  id bigint generated always as identity primary key,
+  network text not null,
+  within interval not null,
+  window_start timestamptz not null,
+  window_end timestamptz not null,
+  orders integer not null
+);
+comment on table private.network_paid_orders is
+  'Paid orders counted per network and window of a limit, in as many rows as transactions counted at once: each takes a row that no other has locked.';
+alter table private.network_paid_orders enable row level security;
+create index network_paid_orders_by_window on private.network_paid_orders (network, within, window_start);
+create index network_paid_orders_by_window_end on private.network_paid_orders (window_end);
 
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
 create function private.count_hit(bucket text, subject text, within interval) returns integer
@@ -349,13 +367,66 @@ $$;
 comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
+create function private.count_paid_order(networks text[]) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  counted record;
+begin
+  for counted in
+    select payer.network, span.within, date_bin(span.within, clock_timestamp(), timestamptz '2000-01-01') as window_start
+    from unnest(networks) as payer (network)
+    cross join (select distinct l.within from private.limits as l where l.per_paid_order > 0) as span
+  loop
+    -- Never waits for another transaction: a settlement may have locked products already.
+    update private.network_paid_orders as known
+    set orders = known.orders + 1
+    where known.id = (
+      select free.id from private.network_paid_orders as free
+      where free.network = counted.network and free.within = counted.within and free.window_start = counted.window_start
+      limit 1
+      for update skip locked
+    );
+    if not found then
+      insert into private.network_paid_orders (network, within, window_start, window_end, orders)
+      values (counted.network, counted.within, counted.window_start, counted.window_start + counted.within, 1);
+    end if;
+  end loop;
+end
+$$;
+comment on function private.count_paid_order is
+  'Counts an order that was paid for the networks of its customer, in the current window of each limit that grows with paid orders.';
+
+create function private.allowance(rule private.limits, network text) returns integer
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return rule.allowed * private.allowance_factor(allowance.network) + floor(rule.per_paid_order * coalesce((
+    select sum(known.orders) from private.network_paid_orders as known
+    where known.network = allowance.network and known.within = rule.within
+      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0));
+end
+$$;
+comment on function private.allowance is
+  'Calls that a limit allows a network in the current window: its share, and per_paid_order for each of its paid orders.';
+
+create function private.is_within(rule private.limits, network text, hits bigint) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  -- Paid orders are counted only where the share is used up.
+  return hits <= rule.allowed * private.allowance_factor(is_within.network)
+    or (rule.per_paid_order > 0 and hits <= private.allowance(rule, is_within.network));
+end
+$$;
+comment on function private.is_within is 'Whether a network may make this many calls in the current window of a limit.';
+
 create function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return not exists (
     select from unnest(networks) as caller (network)
-    where private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within)
-      >= rule.allowed * private.allowance_factor(caller.network)
+    where not private.is_within(
+      rule, caller.network, private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within) + 1
+    )
   );
 end
 $$;
@@ -396,13 +467,48 @@ begin
     on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
     returning known.subject, hits
   )
-  select coalesce(bool_and(c.hits <= rule.allowed * private.allowance_factor(split_part(c.subject, ' ', 1))), true) into is_within
+  select coalesce(bool_and(private.is_within(rule, split_part(c.subject, ' ', 1), c.hits)), true) into is_within
   from counted as c;
   return is_within;
 end
 $$;
 comment on function private.count_call is
   'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
+
+create function private.readable_phone(phone text) returns text
+language sql immutable
+return regexp_replace(phone, '^\+254(\d{3})(\d{3})(\d{3})$', '0\1 \2 \3');
+comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/phone.ts.';
+
+create function private.contact_advice() returns text
+language sql stable set search_path = '' as $$
+  select case
+    when s.support_phone = s.chat_phone then 'call or WhatsApp us on ' || private.readable_phone(s.support_phone)
+    else 'call us on ' || private.readable_phone(s.support_phone) || ' or WhatsApp ' || private.readable_phone(s.chat_phone)
+  end
+  from public.store_settings as s;
+$$;
+comment on function private.contact_advice is 'How to reach the shop, as a part of a sentence: call or WhatsApp us on 0712 345 678.';
+
+create function private.try_again(limit_name text) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  rule private.limits;
+  minutes integer;
+begin
+  select * into strict rule from private.limits as l where l.name = try_again.limit_name;
+  minutes := ceil(extract(epoch from
+    date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01') + rule.within - clock_timestamp()
+  ) / 60);
+  return format('Please try again in %s, or %s', case
+    when minutes <= 1 then 'a minute'
+    when minutes < 120 then minutes || ' minutes'
+    else ceil(minutes / 60.0) || ' hours'
+  end, private.contact_advice());
+end
+$$;
+comment on function private.try_again is
+  'What a caller over a limit can do: the time until the limit''s window ends, and how to reach the shop.';
 
 -- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;

@@ -320,7 +320,7 @@ begin
   if not is_within_limit and not exists (
     select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
   ) then
-    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. Please try again in a few minutes');
+    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. ' || private.try_again('place_order'));
   elsif place_order.idempotency_key is null then
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
@@ -353,7 +353,7 @@ begin
   if settings.requires_terms_tick and place_order.accepts_terms is not true then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
-  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings.unpaid_orders_per_phone);
+  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
   total := private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
@@ -400,8 +400,8 @@ begin
   end if;
   insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
   values (new_order.id, product.id, product.name, place_order.quantity, product.price);
-  insert into private.order_networks (order_id, network, product_id, taken)
-  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end
+  insert into private.order_networks (order_id, network, product_id, taken, phone)
+  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end, customer.phone
   from unnest(networks) as caller (network);
   update private.order_keys as k set order_id = new_order.id where k.idempotency_key = place_order.idempotency_key;
   return private.placed_order(new_order.id);

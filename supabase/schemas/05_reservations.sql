@@ -15,15 +15,17 @@ create table private.order_networks (
   taken integer not null,
   is_open boolean not null default true,
   ended_at timestamptz,
+  phone text,
   primary key (order_id, network)
 );
 comment on table private.order_networks is
   'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
 comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
+comment on column private.order_networks.phone is 'The customer''s phone. Null for orders placed before it was stored.';
 comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
 alter table private.order_networks enable row level security;
 create index order_networks_by_product on private.order_networks (network, product_id);
-create index order_networks_of_open_orders on private.order_networks (network) where is_open;
+create index order_networks_of_open_orders on private.order_networks (network, phone) where is_open;
 
 create function private.return_units(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
@@ -229,6 +231,7 @@ comment on function private.end_reviews is
 create function private.count_held_units(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
+  paid_networks text[];
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
   is_held boolean := new.id is not null
     and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
@@ -258,7 +261,13 @@ begin
 
   -- Paid orders, and unpaid ones that were handed over, are not limited.
   if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
-    delete from private.order_networks as k where k.order_id = new.id;
+    with forgotten as (
+      delete from private.order_networks as k where k.order_id = new.id returning k.network
+    )
+    select array_agg(f.network) into paid_networks from forgotten as f;
+    if new.payment_status <> 'unpaid' and paid_networks is not null then
+      perform private.count_paid_order(paid_networks);
+    end if;
   else
     update private.order_networks as k
     set is_open = new.status = 'pending',
@@ -286,40 +295,46 @@ begin
 end
 $$;
 
-create function private.refuse_too_many_unpaid_orders(networks text[], phone text, per_phone integer) returns void
+create function private.refuse_too_many_unpaid_orders(networks text[], phone text, settings public.store_settings) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 #variable_conflict use_column
 declare
-  waiting record;
+  rule private.limits;
+  caller_network text;
+  most integer;
 begin
-  for waiting in
-    select open.of_network, open.of_phone, per_phone * private.allowance_factor(caller.network) as allowed
-    from unnest(networks) as caller (network)
-    -- A subquery per row reads only the network's rows; the planner cannot turn it into a join of all orders.
-    cross join lateral (
-      select count(*) as of_network,
-        count(*) filter (where refuse_too_many_unpaid_orders.phone = (
-          select o.customer_phone from public.orders as o where o.id = k.order_id
-        )) as of_phone
-      from private.order_networks as k
-      where k.network = caller.network and k.is_open
-    ) as open
-  loop
+  select * into strict rule from private.limits as l where l.name = 'waiting_orders';
+  foreach caller_network in array networks loop
     -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
-    if waiting.of_phone >= waiting.allowed then
+    most := settings.unpaid_orders_per_phone * private.allowance_factor(caller_network);
+    if (
+      select count(*) from (
+        select from private.order_networks as k
+        where k.network = caller_network and k.is_open and k.phone = refuse_too_many_unpaid_orders.phone
+        limit most
+      ) as of_phone
+    ) >= most then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
-        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in a few minutes',
-        waiting.of_phone
+        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in %s minutes',
+        most, settings.reservation_minutes
       ));
-    elsif waiting.of_network >= waiting.allowed * 10 then
-      perform private.refuse(429, 'too_many_unpaid_orders',
-        'Too many orders from your network wait to be paid already. Please try again in a few minutes');
+    end if;
+    most := private.allowance(rule, caller_network);
+    if (
+      select count(*) from (
+        select from private.order_networks as k where k.network = caller_network and k.is_open limit most
+      ) as of_network
+    ) >= most then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or %s',
+        settings.reservation_minutes, private.contact_advice()
+      ));
     end if;
   end loop;
 end
 $$;
 comment on function private.refuse_too_many_unpaid_orders is
-  'Refuses an order when its phone has per_phone unpaid orders, or its network ten times as many, times private.allowance_factor.';
+  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders.';
 
 create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
 returns boolean

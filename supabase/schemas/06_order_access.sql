@@ -110,7 +110,17 @@ begin
 end
 $$;
 comment on function private.count_order_lookup is
-  'Counts a lookup without proof, and returns whether it is allowed: per network 60 in 10 minutes, and 300 different numbers a day.';
+  'Counts a lookup without proof, and returns whether it is allowed: per network a number in 10 minutes (order_lookups), and of different numbers a day (orders_looked_up).';
+
+create function private.refuse_lookup() returns jsonb
+language plpgsql volatile set search_path = '' as $$
+begin
+  return private.refusal_answer('PT429', 'Too many look-ups. ' || private.try_again(
+    case when private.is_within_limit('order_lookups') then 'orders_looked_up' else 'order_lookups' end
+  ), 'too_many_lookups', '');
+end
+$$;
+comment on function private.refuse_lookup is 'The response to a lookup without proof above a limit.';
 
 create function private.open_order(
   tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
@@ -141,12 +151,12 @@ begin
     networks := private.caller_networks();
     perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
     if not private.is_within_limit('order_digits', wanted) then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please try again in an hour',
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. ' || private.try_again('order_digits'),
         'too_many_guesses', '');
       return;
     end if;
     if not private.is_within_limit('digits') then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. Please try again in an hour',
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. ' || private.try_again('digits'),
         'too_many_guesses', '');
       return;
     end if;
@@ -173,7 +183,7 @@ begin
   end if;
 
   if not private.count_order_lookup(wanted) then
-    refusal := private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+    refusal := private.refuse_lookup();
   end if;
 end
 $$;
@@ -313,7 +323,7 @@ begin
   join public.orders as o on o.id = k.order_id;
   -- Valid keys are not counted, as in track_order.
   if answer is null and not private.count_call('order_lookups') then
-    return private.refusal_answer('PT429', 'Too many look-ups. Please try again in a few minutes', 'too_many_lookups', '');
+    return private.refuse_lookup();
   end if;
   return coalesce(answer, '[]'::jsonb);
 end

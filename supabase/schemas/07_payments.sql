@@ -96,6 +96,45 @@ begin
 end
 $$;
 
+create function private.has_paid(payer text) returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return exists (
+    select from public.payments as p where p.phone = has_paid.payer and p.status = 'completed' and p.purpose = 'order'
+  );
+end
+$$;
+comment on function private.has_paid is 'Whether an order was paid from this phone before.';
+
+create function private.may_prompt_from_network(payer text) returns boolean
+language plpgsql volatile set search_path = '' as $$
+begin
+  -- Customers who paid before are served even while a stranger uses up the limit of their common network.
+  return private.count_call('payment_prompts') or private.has_paid(may_prompt_from_network.payer);
+end
+$$;
+comment on function private.may_prompt_from_network is
+  'Counts a prompt for the caller''s networks. Whether it may be sent: within the limit payment_prompts, or to a phone that paid before.';
+
+create function private.may_prompt_new_phone(payer text) returns boolean
+language plpgsql volatile set search_path = '' as $$
+declare
+  phone_of_caller text := (private.caller_networks())[1] || ' ' || may_prompt_new_phone.payer;
+begin
+  if phone_of_caller is null or private.hits_so_far('phone_prompted', phone_of_caller, interval '1 day') > 0
+    or private.has_paid(may_prompt_new_phone.payer)
+  then
+    return true;
+  elsif not private.count_call('prompted_phones') then
+    return false;
+  end if;
+  perform private.count_hit('phone_prompted', phone_of_caller, interval '1 day');
+  return true;
+end
+$$;
+comment on function private.may_prompt_new_phone is
+  'Whether the caller''s networks may prompt this phone: one that paid before, that was prompted today, or one more within the limit prompted_phones.';
+
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
@@ -136,6 +175,7 @@ declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
   ordered public.orders;
   current_attempt public.payments;
+  too_many text;
   detail text;
   hint text;
 begin
@@ -178,21 +218,25 @@ begin
   end if;
 
   -- Without limits, one order could send prompts to many phones.
-  if not private.count_call('payment_prompts') then
-    return private.refusal_answer('PT429', 'Too many payments from your network. Please try again in a few minutes',
-      'too_many_payments', '');
+  too_many := case
+    when not private.may_prompt_from_network(payer) then 'Too many payments from your network. ' || private.try_again('payment_prompts')
+    when not private.may_prompt_new_phone(payer) then
+      'Too many payment prompts to new phones from your network today. ' || private.try_again('prompted_phones')
+  end;
+  if too_many is not null then
+    return private.refusal_answer('PT429', too_many, 'too_many_payments', '');
   end if;
   if not private.count_call('payment_prompts_of_order', ordered.id::text) then
-    return private.refusal_answer('PT429', 'Too many payment attempts for this order. Please wait a few minutes',
-      'too_many_attempts', '');
+    return private.refusal_answer('PT429',
+      'Too many payment attempts for this order. ' || private.try_again('payment_prompts_of_order'), 'too_many_attempts', '');
   end if;
   if not private.count_call('payment_prompts_to_phone', payer) then
-    return private.refusal_answer('PT429', 'Too many payment prompts to this phone. Please wait a few minutes',
-      'too_many_prompts', '');
+    return private.refusal_answer('PT429',
+      'Too many payment prompts to this phone. ' || private.try_again('payment_prompts_to_phone'), 'too_many_prompts', '');
   end if;
   if not private.may_prompt_phone(payer, ordered) then
     return private.refusal_answer('PT429',
-      'This phone had many unpaid payment prompts today. Please pay from another phone, or contact us',
+      'This phone had many unpaid payment prompts today. Please pay from another phone, or ' || private.contact_advice(),
       'too_many_unanswered_prompts', '');
   end if;
 
@@ -317,7 +361,7 @@ begin
   limit 1;
   -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
   if found_payment is null and not private.count_call('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. Please try again in a few minutes',
+    return private.refusal_answer('PT429', 'Too many unknown payments. ' || private.try_again('unknown_payments'),
       'too_many_lookups', '');
   end if;
   return found_payment;

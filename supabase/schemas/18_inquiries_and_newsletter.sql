@@ -38,9 +38,9 @@ begin
     end if;
     perform set_config('private.has_inquiry', 'yes', true);
     if not private.count_call('inquiries') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. Please try again in a few minutes');
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. ' || private.try_again('inquiries'));
     elsif not private.count_call('inquiries_of_day') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. Please call us, or try again tomorrow');
+      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. ' || private.try_again('inquiries_of_day'));
     end if;
   end if;
   if not private.is_email(new.email) then
@@ -155,8 +155,11 @@ declare
   subscription_id uuid;
 begin
   -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
-  if not (private.count_call('newsletter') and private.is_within_limit('newsletter_mails')) then
-    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. Please try again in a few minutes');
+  if not private.count_call('newsletter') then
+    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. ' || private.try_again('newsletter'));
+  elsif not private.is_within_limit('newsletter_mails') then
+    perform private.refuse(429, 'too_many_subscriptions',
+      'Too many subscriptions from your network today. ' || private.try_again('newsletter_mails'));
   elsif char_length(subscribe_to_newsletter.email) <= 300 then
     address := trim(subscribe_to_newsletter.email);
   end if;

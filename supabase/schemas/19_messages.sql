@@ -38,7 +38,7 @@ create table public.outbox_messages (
   ))
 );
 comment on table public.outbox_messages is
-  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: held back by a limit or daily budget; staff may send it. subject and body: of the last attempt.';
+  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt.';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
 comment on column public.outbox_messages.event_key is
   'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
@@ -46,7 +46,7 @@ comment on column public.outbox_messages.recipient is 'Email address, or phone a
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
 comment on column public.outbox_messages.has_priority is
-  'Whether the message may use the whole daily budget. Messages that visitors cause without paying may use half of it.';
+  'Whether the message may use the whole daily budget: its order was paid, or staff caused or sent it. Messages that visitors cause without paying may use half of it.';
 alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
@@ -60,6 +60,10 @@ create index outbox_messages_by_part_of_their_text on public.outbox_messages
     lower(customer_name || E'\n' || recipient || E'\n' || order_number || E'\n' || tracking_number) extensions.gin_trgm_ops
   )
   with (fastupdate = off);
+-- Messages that visitors caused without paying: of one recipient, and sent today.
+create index outbox_messages_unpaid_of_recipient on public.outbox_messages (lower(recipient), created_at)
+  where not has_priority and kind = 'order_received';
+create index outbox_messages_unpaid_by_time_of_sending on public.outbox_messages (channel, sending_since) where not has_priority;
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
 
@@ -110,7 +114,6 @@ create table private.messages_sent (
   day date not null,
   channel text not null,
   total integer not null default 0,
-  without_priority integer not null default 0,
   constraint "one count per day and channel" primary key (day, channel)
 );
 comment on table private.messages_sent is
@@ -125,6 +128,9 @@ declare
     when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
   end;
 begin
+  if old.payment_status = 'unpaid' and new.payment_status <> 'unpaid' then
+    perform private.release_messages(new.id, due_at);
+  end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
       perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
@@ -142,8 +148,11 @@ begin
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
       -- Only expire_reservations empties expires_at.
       if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
-        -- Not without a prompt: the order may have a stranger's address.
-        if exists (select from public.payments as p where p.order_id = new.id) then
+        -- Not without a prompt, nor when the link was withheld: the order may have a stranger's address.
+        if exists (select from public.payments as p where p.order_id = new.id) and not exists (
+          select from public.outbox_messages as m
+          where m.order_id = new.id and m.kind = 'order_received' and m.channel = 'mail' and m.status = 'over_budget'
+        ) then
           perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
         end if;
       else
@@ -152,6 +161,9 @@ begin
           channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
           due_at => now() + private.undo_window());
       end if;
+    end if;
+    if new.status = 'cancelled' then
+      perform private.withdraw_messages(new.id);
     end if;
   end if;
 end
@@ -241,15 +253,63 @@ begin
 end
 $$;
 
+create function private.release_messages(order_id uuid, due_at timestamptz) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  with released as (
+    update public.outbox_messages as m
+    set has_priority = true,
+        status = case when m.status = 'over_budget' then 'waiting' else m.status end,
+        next_attempt_at = case when m.status = 'over_budget' then release_messages.due_at else m.next_attempt_at end,
+        give_up_at = case when m.status = 'over_budget' then now() + interval '1 day' else m.give_up_at end,
+        problem = case when m.status <> 'over_budget' then m.problem end,
+        updated_at = now()
+    where m.order_id = release_messages.order_id and not m.has_priority and m.recipient <> ''
+    returning m.id, m.channel, m.status, m.next_attempt_at
+  )
+  insert into private.outbox_queue (message_id, channel, due_at)
+  select r.id, r.channel, r.next_attempt_at from released as r where r.status = 'waiting'
+  on conflict do nothing;
+exception when others then
+  -- The payment is settled all the same.
+  raise warning 'the messages of order % could not be released: %', release_messages.order_id, sqlerrm;
+end
+$$;
+comment on function private.release_messages is
+  'Money for an order arrived: its messages no longer count as those of visitors who have not paid, and what was withheld is sent at due_at, if it is still true (begin_message). Never fails.';
+
+create function private.reason_to_withhold(recipient text, channel text) returns text
+language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  -- Concurrent prompts count one after the other.
+  perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  -- The recipient first, so that a message withheld for it does not use up the network's limit.
+  return case
+    when 5 <= (
+      select count(*) from (
+        select from public.outbox_messages as m
+        where lower(m.recipient) = lower(reason_to_withhold.recipient) and not m.has_priority and m.kind = 'order_received'
+          and m.created_at > now() - interval '1 day' and m.status <> 'over_budget'
+        limit 5
+      ) as of_recipient
+    ) then 'Not sent: too many unpaid orders for this recipient today. It is sent when the order is paid'
+    when not private.count_call(case reason_to_withhold.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+      then 'Not sent: too many unpaid orders from one network today. It is sent when the order is paid'
+  end;
+end
+$$;
+comment on function private.reason_to_withhold is
+  'Why the link of an unpaid order is not sent before the order is paid. Null: it may be sent. A recipient gets five links of unpaid orders a day, by channel; a network its limit, which grows with its paid orders.';
+
 create function private.add_to_outbox(
   ordered public.orders, kind text, event_key text, channel text, recipient text, due_at timestamptz
 ) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  -- Other messages follow a payment, or a change by staff of a paid order.
-  has_priority boolean := add_to_outbox.kind not in ('order_received', 'order_expired')
-    and (add_to_outbox.kind <> 'order_cancelled' or ordered.payment_status <> 'unpaid');
+  -- Other messages follow a payment, or a change by staff.
+  has_priority boolean := ordered.payment_status <> 'unpaid'
+    or add_to_outbox.kind not in ('order_received', 'order_expired', 'order_cancelled');
   problem text;
   added uuid;
 begin
@@ -268,16 +328,8 @@ begin
     end if;
     return;
   end if;
-  if not has_priority then
-    -- The network first, so that a network over its limit does not use up the recipient's limit. Orders are ended by the shop and
-    -- staff, whose networks are not limited.
-    problem := case
-      when add_to_outbox.kind = 'order_received'
-        and not private.count_call(case add_to_outbox.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
-        then 'Not sent: too many unpaid orders from one network today'
-      when private.count_hit('unpaid_orders_of_recipient', lower(add_to_outbox.recipient), interval '1 hour') > 5
-        then 'Not sent: too many unpaid orders for this recipient in one hour'
-    end;
+  if not has_priority and add_to_outbox.kind = 'order_received' then
+    problem := private.reason_to_withhold(add_to_outbox.recipient, add_to_outbox.channel);
   end if;
   insert into public.outbox_messages (
     order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name,
@@ -298,7 +350,7 @@ begin
 end
 $$;
 comment on function private.add_to_outbox is
-  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. Messages about unpaid orders are held back (over_budget) above the limits of the caller''s networks, and above five per recipient and hour.';
+  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. The links of unpaid orders are withheld (over_budget) above the limits of private.reason_to_withhold.';
 
 create function private.queue_order_messages(
   order_id uuid, kind text, event_key text default '', channels text[] default array['mail', 'text'],

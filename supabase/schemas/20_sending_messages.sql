@@ -181,7 +181,7 @@ begin
   end if;
   delete from private.outbox_queue as q where q.message_id = sent.id;
   if finish_message.outcome in ('refused', 'failed') then
-    perform private.return_to_budget(sent.channel, sent.has_priority, sent.sending_since);
+    perform private.return_to_budget(sent.channel, sent.sending_since);
   end if;
   if finish_message.outcome = 'refused' then
     next_at := now() + least(interval '30 seconds' * power(2, least(sent.attempts - 1, 10)), interval '2 hours');
@@ -236,9 +236,7 @@ begin
     end if;
     perform private.refuse(409, 'message_not_to_send_again', 'This message is waiting already, or was sent in the meantime');
   end if;
-  if private.daily_budget(again.channel) <= coalesce((
-    select s.total from private.messages_sent as s where s.day = private.nairobi_day(now()) and s.channel = again.channel
-  ), 0) then
+  if private.left_of_budget(again.channel) = 0 then
     perform private.refuse(409, 'message_budget_used_up', format(
       'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', again.channel || 's'
     ));
@@ -250,52 +248,130 @@ $$;
 comment on function public.send_message_again is
   'For staff: sends a failed, unsure or over-budget message again, for another day and with the whole daily budget.';
 
+create function public.send_withheld_messages(channel text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  sent integer;
+  withheld bigint;
+begin
+  perform private.expect_staff();
+  with chosen as (
+    select m.id
+    from (values ('mail'), ('text')) as way (channel)
+    cross join lateral (
+      select m.id from public.outbox_messages as m
+      where m.status = 'over_budget' and m.channel = way.channel and m.recipient <> '' and m.created_at > private.withheld_since()
+      order by m.created_at, m.id
+      -- Further ones stay withheld, so that they do not fail one by one.
+      limit least(private.left_of_budget(way.channel), 1000)
+      for update
+    ) as m
+    where send_withheld_messages.channel is null or way.channel = send_withheld_messages.channel
+  ), released as (
+    update public.outbox_messages as m
+    set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
+        has_priority = true, resent_by = coalesce(private.email_of((select auth.uid())), 'the shop itself'), updated_at = now()
+    from chosen
+    where m.id = chosen.id and m.status = 'over_budget'
+    returning m.id, m.channel
+  ), queued as (
+    insert into private.outbox_queue (message_id, channel, due_at) select r.id, r.channel, now() from released as r
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into sent from queued;
+  withheld := coalesce(private.withheld_messages(send_withheld_messages.channel), 0);
+  if sent = 0 and withheld > 0 then
+    perform private.refuse(409, 'message_budget_used_up',
+      'Today''s budget is used up. Raise it under Settings, or send these tomorrow');
+  end if;
+  return jsonb_build_object('sent', sent, 'withheld', withheld);
+end
+$$;
+comment on function public.send_withheld_messages is
+  'For staff: sends the withheld messages of the last week, of one channel or both, the oldest first, as far as today''s budgets allow and at most 1,000 per channel. Returns sent, their number, and withheld, the number of those that stay.';
+
+create function private.withheld_since() returns timestamptz
+language sql stable
+return now() - interval '7 days';
+comment on function private.withheld_since is 'Messages withheld before this time are too old to be sent and counted.';
+
+create function private.withheld_messages(channel text) returns bigint
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return (
+    select count(*) from public.outbox_messages as m
+    where m.status = 'over_budget' and m.recipient <> '' and m.created_at > private.withheld_since()
+      and (withheld_messages.channel is null or m.channel = withheld_messages.channel)
+  );
+end
+$$;
+comment on function private.withheld_messages is 'Withheld messages of the last week that can still be sent, of one channel or (null) both.';
+
 create function private.daily_budget(channel text) returns integer
 language sql stable set search_path = '' as $$
   select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
 $$;
+
+create function private.left_of_budget(channel text) returns integer
+language sql stable set search_path = '' as $$
+  select greatest(0, private.daily_budget(left_of_budget.channel) - coalesce((
+    select s.total from private.messages_sent as s
+    where s.day = private.nairobi_day(now()) and s.channel = left_of_budget.channel
+  ), 0));
+$$;
+comment on function private.left_of_budget is 'Messages of a channel that today''s budget still allows.';
+
+create function private.sent_without_priority(channel text) returns integer
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return (
+    select count(*) from public.outbox_messages as m
+    where m.channel = sent_without_priority.channel and not m.has_priority
+      and m.sending_since >= private.nairobi_day(now())::timestamp at time zone 'Africa/Nairobi'
+      and m.status in ('sending', 'sent', 'unsure')
+  );
+end
+$$;
+comment on function private.sent_without_priority is
+  'Messages of a channel sent today that visitors caused without paying. Those of an order stop counting when it is paid.';
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$
 declare
   today date := private.nairobi_day(now());
   budget integer := private.daily_budget(take_from_budget.channel);
-  used private.messages_sent;
+  used integer;
 begin
   insert into private.messages_sent (day, channel) values (today, take_from_budget.channel) on conflict do nothing;
-  update private.messages_sent as counted
-  set total = counted.total + 1,
-      without_priority = counted.without_priority + case when take_from_budget.has_priority then 0 else 1 end
-  where counted.day = today and counted.channel = take_from_budget.channel
-    and counted.total < budget
-    and (take_from_budget.has_priority or counted.without_priority < budget / 2);
-  if found then
-    return null;
+  -- Until the end of the transaction no other message of this channel is counted.
+  select m.total into used from private.messages_sent as m
+  where m.day = today and m.channel = take_from_budget.channel for update;
+  if used >= budget then
+    return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
+  elsif not take_from_budget.has_priority and private.sent_without_priority(take_from_budget.channel) >= budget / 2 then
+    return format('Not sent: the half of today''s budget of %ss for visitors who have not paid is used up', take_from_budget.channel);
   end if;
-  select * into used from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel;
-  return format(
-    case
-      when used.total < budget then 'Not sent: the half of today''s budget of %ss for visitors who have not paid is used up'
-      else 'Not sent: today''s budget of %ss is used up'
-    end,
-    take_from_budget.channel
-  );
+  update private.messages_sent as counted
+  set total = counted.total + 1
+  where counted.day = today and counted.channel = take_from_budget.channel;
+  return null;
 end
 $$;
 comment on function private.take_from_budget is
   'Counts a message in today''s budget. Null: it may be sent; else the reason why not. Half of the budget is reserved for messages with priority.';
 
-create function private.return_to_budget(channel text, has_priority boolean, taken_at timestamptz) returns void
+create function private.return_to_budget(channel text, taken_at timestamptz) returns void
 language sql set search_path = '' as $$
   update private.messages_sent as counted
-  set total = counted.total - 1,
-      without_priority = counted.without_priority - case when return_to_budget.has_priority then 0 else 1 end
+  set total = counted.total - 1
   where counted.day = private.nairobi_day(return_to_budget.taken_at) and counted.channel = return_to_budget.channel
     and counted.total > 0;
 $$;
 
 create function public.message_budgets() returns table (
-  channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint
+  channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint, reason text
 )
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -304,23 +380,26 @@ declare
 begin
   perform private.expect_staff();
   return query
-  select way.channel, coalesce(s.total, 0), coalesce(s.without_priority, 0), private.daily_budget(way.channel), (
-    select count(*) from public.outbox_messages as m
-    where m.status = 'over_budget' and m.channel = way.channel
-      and m.created_at >= today::timestamp at time zone 'Africa/Nairobi'
-  )
+  select way.channel, coalesce(s.total, 0), private.sent_without_priority(way.channel), private.daily_budget(way.channel),
+    private.withheld_messages(way.channel), (
+      select m.problem from public.outbox_messages as m
+      where m.status = 'over_budget' and m.channel = way.channel and m.recipient <> '' and m.created_at > private.withheld_since()
+      order by m.created_at desc limit 1
+    )
   from (values ('text'), ('mail')) as way (channel)
   left join private.messages_sent as s on s.day = today and s.channel = way.channel;
 end
 $$;
 comment on function public.message_budgets is
-  'For staff: per channel the messages sent today, those without priority, the daily budget, and today''s messages over budget.';
+  'For staff: per channel the messages sent today, those caused by visitors who have not paid, the daily budget, the withheld messages of the last week that can still be sent, and why the newest is withheld.';
 
 create function private.is_message_true(order_id uuid, kind text) returns boolean
 language sql stable set search_path = '' as $$
   select case is_message_true.kind
     when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
     when 'order_delivered' then o.status = 'delivered'
+    -- Its link asks for a payment.
+    when 'order_received' then o.status <> 'cancelled'
     -- order_refunded includes the cancellation.
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
@@ -336,12 +415,12 @@ comment on function private.is_message_true is
 create function private.withdraw_messages(order_id uuid) returns void
 language sql set search_path = '' as $$
   delete from public.outbox_messages as m
-  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0
+  where m.order_id = withdraw_messages.order_id and m.attempts = 0 and m.status in ('waiting', 'over_budget')
     and not private.is_message_true(m.order_id, m.kind);
 $$;
 comment on function private.withdraw_messages is
-  'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
+  'Deletes messages that wait or are withheld and that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
-grant execute on function public.send_message_again, public.message_budgets to authenticated, service_role;
+grant execute on function public.send_message_again, public.send_withheld_messages, public.message_budgets to authenticated, service_role;
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;

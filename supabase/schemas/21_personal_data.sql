@@ -39,6 +39,7 @@ declare
   );
 begin
   delete from private.rate_limits as known where known.window_end < now();
+  delete from private.network_paid_orders as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
   perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();

@@ -283,6 +283,9 @@ language sql stable security definer set search_path = '' as $$
   )
   from unnest(array['failed', 'unsure', 'over_budget']) as known (status)
   union all
+  select 'messages_withheld', known.channel, private.withheld_messages(known.channel)
+  from unnest(array['mail', 'text']) as known (channel)
+  union all
   select 'backup_last_timestamp_seconds', null, coalesce(extract(epoch from max(b.finished_at)), 0)
   from public.backups as b where b.outcome in ('verified', 'readable')
 $$;
