@@ -61,8 +61,8 @@ create index outbox_messages_by_part_of_their_text on public.outbox_messages
   )
   with (fastupdate = off);
 -- Messages that visitors caused without paying: of one recipient, and sent today.
-create index outbox_messages_unpaid_of_recipient on public.outbox_messages (lower(recipient), created_at)
-  where not has_priority and kind = 'order_received';
+create index outbox_messages_unpaid_of_recipient on public.outbox_messages (lower(recipient), kind, created_at)
+  where not has_priority;
 create index outbox_messages_unpaid_by_time_of_sending on public.outbox_messages (channel, sending_since) where not has_priority;
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
@@ -278,7 +278,7 @@ $$;
 comment on function private.release_messages is
   'Money for an order arrived: its messages no longer count as those of visitors who have not paid, and what was withheld is sent at due_at, if it is still true (begin_message). Never fails.';
 
-create function private.reason_to_withhold(recipient text, channel text) returns text
+create function private.reason_to_withhold(kind text, channel text, recipient text) returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   -- Concurrent prompts count one after the other.
@@ -288,18 +288,20 @@ begin
     when 5 <= (
       select count(*) from (
         select from public.outbox_messages as m
-        where lower(m.recipient) = lower(reason_to_withhold.recipient) and not m.has_priority and m.kind = 'order_received'
-          and m.created_at > now() - interval '1 day' and m.status <> 'over_budget'
+        where lower(m.recipient) = lower(reason_to_withhold.recipient) and m.kind = reason_to_withhold.kind
+          and not m.has_priority and m.created_at > now() - interval '1 day' and m.status <> 'over_budget'
         limit 5
       ) as of_recipient
-    ) then 'Not sent: too many unpaid orders for this recipient today. It is sent when the order is paid'
-    when not private.count_call(case reason_to_withhold.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
-      then 'Not sent: too many unpaid orders from one network today. It is sent when the order is paid'
+    ) then 'Not sent: too many unpaid orders for this recipient today'
+    -- Orders are ended by the shop and staff, whose networks are not limited.
+    when reason_to_withhold.kind = 'order_received'
+      and not private.count_call(case reason_to_withhold.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+      then 'Not sent: too many unpaid orders from one network today'
   end;
 end
 $$;
 comment on function private.reason_to_withhold is
-  'Why the link of an unpaid order is not sent before the order is paid. Null: it may be sent. A recipient gets five links of unpaid orders a day, by channel; a network its limit, which grows with its paid orders.';
+  'Why a message of an unpaid order is withheld. Null: it may be sent. A recipient gets five of a kind a day, for all unpaid orders together; of the links (order_received) a network causes its limit, which grows with its paid orders.';
 
 create function private.add_to_outbox(
   ordered public.orders, kind text, event_key text, channel text, recipient text, due_at timestamptz
@@ -328,8 +330,8 @@ begin
     end if;
     return;
   end if;
-  if not has_priority and add_to_outbox.kind = 'order_received' then
-    problem := private.reason_to_withhold(add_to_outbox.recipient, add_to_outbox.channel);
+  if not has_priority then
+    problem := private.reason_to_withhold(add_to_outbox.kind, add_to_outbox.channel, add_to_outbox.recipient);
   end if;
   insert into public.outbox_messages (
     order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name,
@@ -350,7 +352,7 @@ begin
 end
 $$;
 comment on function private.add_to_outbox is
-  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. The links of unpaid orders are withheld (over_budget) above the limits of private.reason_to_withhold.';
+  'Adds a message of an order to the outbox, once per order, kind, event_key and channel; it is sent at due_at. Messages of unpaid orders are withheld (over_budget) above the limits of private.reason_to_withhold.';
 
 create function private.queue_order_messages(
   order_id uuid, kind text, event_key text default '', channels text[] default array['mail', 'text'],

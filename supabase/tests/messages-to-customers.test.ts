@@ -118,7 +118,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  test('limits messages about unpaid orders to five per recipient and hour, but not about paid ones', async () => {
+  test('limits messages about unpaid orders to five per recipient and day, and sends the withheld one when its order is paid', async () => {
     const victim = { customer_phone: '0799999999', customer_email: 'Victim@example.com' };
     const orders: PlacedOrder[] = [];
     const order = async (form: Record<string, unknown>, phone?: string) => {
@@ -143,7 +143,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       {
         channel: 'text',
         status: 'over_budget',
-        problem: 'Not sent: too many unpaid orders for this recipient in one hour',
+        problem: 'Not sent: too many unpaid orders for this recipient today',
       },
     ]);
     await set(last, `payment_status = 'paid', status = 'processing'`);
@@ -151,6 +151,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'order_paid mail other@example.com',
       'order_paid text +254799999999',
       'order_received mail other@example.com',
+      'order_received text +254799999999',
     ]);
   });
 

@@ -488,16 +488,50 @@ describe.each(testDatabases())('on %s', (kind) => {
       await fill(product, ['2001:db8:6::1'], phone);
     });
 
-    test('is limited to fifty per network, whether they hold units or not', async () => {
-      const product = await makeProduct(database, 60);
-      const [first] = await fill(
-        product,
-        times(50, () => '192.0.2.50'),
+    /** Adds unpaid orders of other customers of a network, without the checks of placing them. */
+    const addWaiting = (network: string, count: number) =>
+      database.query(
+        `insert into private.order_networks (order_id, network, product_id, taken)
+         select o.id, $1, gen_random_uuid(), 0
+         from public.orders as o
+         where not exists (select from private.order_networks as k where k.order_id = o.id and k.network = $1)
+         limit $2::integer`,
+        [network, count],
       );
-      await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
+
+    test('is limited to 150 per network, whether they hold units or not, and grows with its paid orders', async () => {
+      const product = await makeProduct(database, 60);
+      const [first, second] = await fill(
+        product,
+        times(20, () => '192.0.2.50'),
+      );
+      await call(database, 'service', 'expire_reservations');
+      // The rest has placed its orders from other addresses.
+      await fill(
+        product,
+        times(130, (n) => `10.9.${n}.1`),
+      );
+      await addWaiting('192.0.2.50', 130);
+      const refusal = await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
+      expect(refusal.message).toBe(
+        'Too many orders from your network wait to be paid already. Please try again in 15 minutes, or call or WhatsApp us on 0700 000 000',
+      );
       await fill(product, ['192.0.2.51']);
       await expire(first as PlacedOrder);
       await fill(product, ['192.0.2.50']);
+      await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
+      // Ten paid orders allow one more to wait, besides their own places.
+      await database.query('select private.count_paid_order($1)', [['192.0.2.50']]);
+      for (let n = 0; n < 8; n += 1) {
+        await database.query('select private.count_paid_order($1)', [['192.0.2.50']]);
+      }
+      await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
+      await pay(second as PlacedOrder);
+      await fill(
+        product,
+        times(2, () => '192.0.2.50'),
+      );
+      await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
     });
   });
 
