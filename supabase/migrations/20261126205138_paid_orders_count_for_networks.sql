@@ -161,37 +161,37 @@ return regexp_replace(phone, '^\+254(\d{3})(\d{3})(\d{3})$', '0\1 \2 \3');
 
 comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/phone.ts.';
 
-create or replace function private.contact_advice() returns text
+create or replace function private.contact_numbers() returns text
 language sql stable set search_path = '' as $$
-  select case
-    when s.support_phone = s.chat_phone then 'call or WhatsApp us on ' || private.readable_phone(s.support_phone)
-    else 'call us on ' || private.readable_phone(s.support_phone) || ' or WhatsApp ' || private.readable_phone(s.chat_phone)
+  select private.readable_phone(s.support_phone) || case
+    when s.chat_phone <> s.support_phone then ' (WhatsApp ' || private.readable_phone(s.chat_phone) || ')'
+    else ''
   end
   from public.store_settings as s;
 $$;
 
-comment on function private.contact_advice is 'How to reach the shop, as a part of a sentence: call or WhatsApp us on 0712 345 678.';
+comment on function private.contact_numbers is
+  'Where customers call the shop or write on WhatsApp: 0712 345 678, with a number for WhatsApp where it is another.';
 
-create or replace function private.try_again(limit_name text) returns text
+create or replace function private.time_left(limit_name text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
   rule private.limits;
   minutes integer;
 begin
-  select * into strict rule from private.limits as l where l.name = try_again.limit_name;
+  select * into strict rule from private.limits as l where l.name = time_left.limit_name;
   minutes := ceil(extract(epoch from
     date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01') + rule.within - clock_timestamp()
   ) / 60);
-  return format('Please try again in %s, or %s', case
+  return case
     when minutes <= 1 then 'a minute'
     when minutes < 120 then minutes || ' minutes'
     else ceil(minutes / 60.0) || ' hours'
-  end, private.contact_advice());
+  end;
 end
 $$;
 
-comment on function private.try_again is
-  'What a caller over a limit can do: the time until the limit''s window ends, and how to reach the shop.';
+comment on function private.time_left is 'The time until the current window of a limit ends, such as 7 minutes or 5 hours.';
 
 create or replace function public.place_order(
   idempotency_key uuid,
@@ -240,11 +240,15 @@ declare
   refusal_details text;
   refusal_hint text;
 begin
-  -- A repeated call returns its order even over the limit: its client may have lost the first response.
-  if not is_within_limit and not exists (
-    select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
-  ) then
-    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. ' || private.try_again('place_order'));
+  -- A repeated call returns its order even over the limit: its client may have lost the first response. Customers who paid before are
+  -- served even while a stranger uses up the limit of their common network.
+  if not is_within_limit
+    and not exists (select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key)
+    and not private.has_paid(private.normalised_phone(left(place_order.customer_phone, 40)))
+  then
+    perform private.refuse(429, 'too_many_orders', format(
+      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
+    ));
   elsif place_order.idempotency_key is null then
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;
@@ -436,10 +440,10 @@ begin
       select count(*) from (
         select from private.order_networks as k where k.network = caller_network and k.is_open limit most
       ) as of_network
-    ) >= most then
+    ) >= most and not private.has_paid(refuse_too_many_unpaid_orders.phone) then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
-        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or %s',
-        settings.reservation_minutes, private.contact_advice()
+        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or call or WhatsApp us on %s',
+        settings.reservation_minutes, private.contact_numbers()
       ));
     end if;
   end loop;
@@ -447,7 +451,7 @@ end
 $$;
 
 comment on function private.refuse_too_many_unpaid_orders is
-  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders.';
+  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
 
 create or replace function private.count_order_lookup(tracking_number text) returns boolean
 language plpgsql set search_path = '' as $$
@@ -475,8 +479,10 @@ comment on function private.count_order_lookup is
 create or replace function private.refuse_lookup() returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
-  return private.refusal_answer('PT429', 'Too many look-ups. ' || private.try_again(
-    case when private.is_within_limit('order_lookups') then 'orders_looked_up' else 'order_lookups' end
+  return private.refusal_answer('PT429', format(
+    'Too many look-ups. Please try again in %s, or call or WhatsApp us on %s',
+    private.time_left(case when private.is_within_limit('order_lookups') then 'orders_looked_up' else 'order_lookups' end),
+    private.contact_numbers()
   ), 'too_many_lookups', '');
 end
 $$;
@@ -512,13 +518,15 @@ begin
     networks := private.caller_networks();
     perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
     if not private.is_within_limit('order_digits', wanted) then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. ' || private.try_again('order_digits'),
-        'too_many_guesses', '');
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits for this order. Please try again in %s, or call or WhatsApp us on %s', private.time_left('order_digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
       return;
     end if;
     if not private.is_within_limit('digits') then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. ' || private.try_again('digits'),
-        'too_many_guesses', '');
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
       return;
     end if;
     -- Many networks together could try all 10,000 endings. After 200 misses only the whole number opens the order.
@@ -632,7 +640,6 @@ declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
   ordered public.orders;
   current_attempt public.payments;
-  too_many text;
   detail text;
   hint text;
 begin
@@ -675,26 +682,31 @@ begin
   end if;
 
   -- Without limits, one order could send prompts to many phones.
-  too_many := case
-    when not private.may_prompt_from_network(payer) then 'Too many payments from your network. ' || private.try_again('payment_prompts')
-    when not private.may_prompt_new_phone(payer) then
-      'Too many payment prompts to new phones from your network today. ' || private.try_again('prompted_phones')
-  end;
-  if too_many is not null then
-    return private.refusal_answer('PT429', too_many, 'too_many_payments', '');
+  if not private.may_prompt_from_network(payer) then
+    return private.refusal_answer('PT429', format(
+      'Too many payments from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts'), private.contact_numbers()
+    ), 'too_many_payments', '');
+  end if;
+  if not private.may_prompt_new_phone(payer) then
+    return private.refusal_answer('PT429', format(
+      'Too many payment prompts to new phones from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('prompted_phones'), private.contact_numbers()
+    ), 'too_many_payments', '');
   end if;
   if not private.count_call('payment_prompts_of_order', ordered.id::text) then
-    return private.refusal_answer('PT429',
-      'Too many payment attempts for this order. ' || private.try_again('payment_prompts_of_order'), 'too_many_attempts', '');
+    return private.refusal_answer('PT429', format(
+      'Too many payment attempts for this order. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts_of_order'), private.contact_numbers()
+    ), 'too_many_attempts', '');
   end if;
   if not private.count_call('payment_prompts_to_phone', payer) then
-    return private.refusal_answer('PT429',
-      'Too many payment prompts to this phone. ' || private.try_again('payment_prompts_to_phone'), 'too_many_prompts', '');
+    return private.refusal_answer('PT429', format(
+      'Too many payment prompts to this phone. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts_to_phone'), private.contact_numbers()
+    ), 'too_many_prompts', '');
   end if;
   if not private.may_prompt_phone(payer, ordered) then
-    return private.refusal_answer('PT429',
-      'This phone had many unpaid payment prompts today. Please pay from another phone, or ' || private.contact_advice(),
-      'too_many_unanswered_prompts', '');
+    return private.refusal_answer('PT429', format(
+      'This phone had many unpaid payment prompts today. Please pay from another phone, or call or WhatsApp us on %s',
+      private.contact_numbers()
+    ), 'too_many_unanswered_prompts', '');
   end if;
 
   -- Refusals from here on return, so that the calls stay counted.
@@ -740,8 +752,9 @@ begin
   limit 1;
   -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
   if found_payment is null and not private.count_call('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. ' || private.try_again('unknown_payments'),
-      'too_many_lookups', '');
+    return private.refusal_answer('PT429', format(
+      'Too many unknown payments. Please try again in %s, or call or WhatsApp us on %s', private.time_left('unknown_payments'), private.contact_numbers()
+    ), 'too_many_lookups', '');
   end if;
   return found_payment;
 end
@@ -764,9 +777,13 @@ begin
     end if;
     perform set_config('private.has_inquiry', 'yes', true);
     if not private.count_call('inquiries') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. ' || private.try_again('inquiries'));
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries'), private.contact_numbers()
+      ));
     elsif not private.count_call('inquiries_of_day') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. ' || private.try_again('inquiries_of_day'));
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries_of_day'), private.contact_numbers()
+      ));
     end if;
   end if;
   if not private.is_email(new.email) then
@@ -785,10 +802,13 @@ declare
 begin
   -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
   if not private.count_call('newsletter') then
-    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. ' || private.try_again('newsletter'));
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network. Please try again in %s', private.time_left('newsletter')
+    ));
   elsif not private.is_within_limit('newsletter_mails') then
-    perform private.refuse(429, 'too_many_subscriptions',
-      'Too many subscriptions from your network today. ' || private.try_again('newsletter_mails'));
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network today. Please try again in %s', private.time_left('newsletter_mails')
+    ));
   elsif char_length(subscribe_to_newsletter.email) <= 300 then
     address := trim(subscribe_to_newsletter.email);
   end if;

@@ -480,35 +480,35 @@ language sql immutable
 return regexp_replace(phone, '^\+254(\d{3})(\d{3})(\d{3})$', '0\1 \2 \3');
 comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/phone.ts.';
 
-create function private.contact_advice() returns text
+create function private.contact_numbers() returns text
 language sql stable set search_path = '' as $$
-  select case
-    when s.support_phone = s.chat_phone then 'call or WhatsApp us on ' || private.readable_phone(s.support_phone)
-    else 'call us on ' || private.readable_phone(s.support_phone) || ' or WhatsApp ' || private.readable_phone(s.chat_phone)
+  select private.readable_phone(s.support_phone) || case
+    when s.chat_phone <> s.support_phone then ' (WhatsApp ' || private.readable_phone(s.chat_phone) || ')'
+    else ''
   end
   from public.store_settings as s;
 $$;
-comment on function private.contact_advice is 'How to reach the shop, as a part of a sentence: call or WhatsApp us on 0712 345 678.';
+comment on function private.contact_numbers is
+  'Where customers call the shop or write on WhatsApp: 0712 345 678, with a number for WhatsApp where it is another.';
 
-create function private.try_again(limit_name text) returns text
+create function private.time_left(limit_name text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
   rule private.limits;
   minutes integer;
 begin
-  select * into strict rule from private.limits as l where l.name = try_again.limit_name;
+  select * into strict rule from private.limits as l where l.name = time_left.limit_name;
   minutes := ceil(extract(epoch from
     date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01') + rule.within - clock_timestamp()
   ) / 60);
-  return format('Please try again in %s, or %s', case
+  return case
     when minutes <= 1 then 'a minute'
     when minutes < 120 then minutes || ' minutes'
     else ceil(minutes / 60.0) || ' hours'
-  end, private.contact_advice());
+  end;
 end
 $$;
-comment on function private.try_again is
-  'What a caller over a limit can do: the time until the limit''s window ends, and how to reach the shop.';
+comment on function private.time_left is 'The time until the current window of a limit ends, such as 7 minutes or 5 hours.';
 
 -- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;

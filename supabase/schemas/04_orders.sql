@@ -316,11 +316,15 @@ declare
   refusal_details text;
   refusal_hint text;
 begin
-  -- A repeated call returns its order even over the limit: its client may have lost the first response.
-  if not is_within_limit and not exists (
-    select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key
-  ) then
-    perform private.refuse(429, 'too_many_orders', 'Too many orders from your network. ' || private.try_again('place_order'));
+  -- A repeated call returns its order even over the limit: its client may have lost the first response. Customers who paid before are
+  -- served even while a stranger uses up the limit of their common network.
+  if not is_within_limit
+    and not exists (select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key)
+    and not private.has_paid(private.normalised_phone(left(place_order.customer_phone, 40)))
+  then
+    perform private.refuse(429, 'too_many_orders', format(
+      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
+    ));
   elsif place_order.idempotency_key is null then
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
   end if;

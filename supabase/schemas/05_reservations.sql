@@ -324,17 +324,17 @@ begin
       select count(*) from (
         select from private.order_networks as k where k.network = caller_network and k.is_open limit most
       ) as of_network
-    ) >= most then
+    ) >= most and not private.has_paid(refuse_too_many_unpaid_orders.phone) then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
-        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or %s',
-        settings.reservation_minutes, private.contact_advice()
+        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or call or WhatsApp us on %s',
+        settings.reservation_minutes, private.contact_numbers()
       ));
     end if;
   end loop;
 end
 $$;
 comment on function private.refuse_too_many_unpaid_orders is
-  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders.';
+  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
 
 create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
 returns boolean

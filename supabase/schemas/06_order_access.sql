@@ -115,8 +115,10 @@ comment on function private.count_order_lookup is
 create function private.refuse_lookup() returns jsonb
 language plpgsql volatile set search_path = '' as $$
 begin
-  return private.refusal_answer('PT429', 'Too many look-ups. ' || private.try_again(
-    case when private.is_within_limit('order_lookups') then 'orders_looked_up' else 'order_lookups' end
+  return private.refusal_answer('PT429', format(
+    'Too many look-ups. Please try again in %s, or call or WhatsApp us on %s',
+    private.time_left(case when private.is_within_limit('order_lookups') then 'orders_looked_up' else 'order_lookups' end),
+    private.contact_numbers()
   ), 'too_many_lookups', '');
 end
 $$;
@@ -151,13 +153,15 @@ begin
     networks := private.caller_networks();
     perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
     if not private.is_within_limit('order_digits', wanted) then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. ' || private.try_again('order_digits'),
-        'too_many_guesses', '');
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits for this order. Please try again in %s, or call or WhatsApp us on %s', private.time_left('order_digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
       return;
     end if;
     if not private.is_within_limit('digits') then
-      refusal := private.refusal_answer('PT429', 'Too many wrong digits from your network. ' || private.try_again('digits'),
-        'too_many_guesses', '');
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
       return;
     end if;
     -- Many networks together could try all 10,000 endings. After 200 misses only the whole number opens the order.

@@ -175,7 +175,6 @@ declare
   payer text := private.normalised_phone(left(begin_payment.phone, 40));
   ordered public.orders;
   current_attempt public.payments;
-  too_many text;
   detail text;
   hint text;
 begin
@@ -218,26 +217,31 @@ begin
   end if;
 
   -- Without limits, one order could send prompts to many phones.
-  too_many := case
-    when not private.may_prompt_from_network(payer) then 'Too many payments from your network. ' || private.try_again('payment_prompts')
-    when not private.may_prompt_new_phone(payer) then
-      'Too many payment prompts to new phones from your network today. ' || private.try_again('prompted_phones')
-  end;
-  if too_many is not null then
-    return private.refusal_answer('PT429', too_many, 'too_many_payments', '');
+  if not private.may_prompt_from_network(payer) then
+    return private.refusal_answer('PT429', format(
+      'Too many payments from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts'), private.contact_numbers()
+    ), 'too_many_payments', '');
+  end if;
+  if not private.may_prompt_new_phone(payer) then
+    return private.refusal_answer('PT429', format(
+      'Too many payment prompts to new phones from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('prompted_phones'), private.contact_numbers()
+    ), 'too_many_payments', '');
   end if;
   if not private.count_call('payment_prompts_of_order', ordered.id::text) then
-    return private.refusal_answer('PT429',
-      'Too many payment attempts for this order. ' || private.try_again('payment_prompts_of_order'), 'too_many_attempts', '');
+    return private.refusal_answer('PT429', format(
+      'Too many payment attempts for this order. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts_of_order'), private.contact_numbers()
+    ), 'too_many_attempts', '');
   end if;
   if not private.count_call('payment_prompts_to_phone', payer) then
-    return private.refusal_answer('PT429',
-      'Too many payment prompts to this phone. ' || private.try_again('payment_prompts_to_phone'), 'too_many_prompts', '');
+    return private.refusal_answer('PT429', format(
+      'Too many payment prompts to this phone. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts_to_phone'), private.contact_numbers()
+    ), 'too_many_prompts', '');
   end if;
   if not private.may_prompt_phone(payer, ordered) then
-    return private.refusal_answer('PT429',
-      'This phone had many unpaid payment prompts today. Please pay from another phone, or ' || private.contact_advice(),
-      'too_many_unanswered_prompts', '');
+    return private.refusal_answer('PT429', format(
+      'This phone had many unpaid payment prompts today. Please pay from another phone, or call or WhatsApp us on %s',
+      private.contact_numbers()
+    ), 'too_many_unanswered_prompts', '');
   end if;
 
   -- Refusals from here on return, so that the calls stay counted.
@@ -361,8 +365,9 @@ begin
   limit 1;
   -- M-PESA's ids contain the time and the phone, so they can be guessed. Limits apply to wrong guesses only.
   if found_payment is null and not private.count_call('unknown_payments') then
-    return private.refusal_answer('PT429', 'Too many unknown payments. ' || private.try_again('unknown_payments'),
-      'too_many_lookups', '');
+    return private.refusal_answer('PT429', format(
+      'Too many unknown payments. Please try again in %s, or call or WhatsApp us on %s', private.time_left('unknown_payments'), private.contact_numbers()
+    ), 'too_many_lookups', '');
   end if;
   return found_payment;
 end

@@ -38,9 +38,13 @@ begin
     end if;
     perform set_config('private.has_inquiry', 'yes', true);
     if not private.count_call('inquiries') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network. ' || private.try_again('inquiries'));
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries'), private.contact_numbers()
+      ));
     elsif not private.count_call('inquiries_of_day') then
-      perform private.refuse(429, 'too_many_inquiries', 'Too many messages from your network today. ' || private.try_again('inquiries_of_day'));
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries_of_day'), private.contact_numbers()
+      ));
     end if;
   end if;
   if not private.is_email(new.email) then
@@ -156,10 +160,13 @@ declare
 begin
   -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
   if not private.count_call('newsletter') then
-    perform private.refuse(429, 'too_many_subscriptions', 'Too many subscriptions from your network. ' || private.try_again('newsletter'));
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network. Please try again in %s', private.time_left('newsletter')
+    ));
   elsif not private.is_within_limit('newsletter_mails') then
-    perform private.refuse(429, 'too_many_subscriptions',
-      'Too many subscriptions from your network today. ' || private.try_again('newsletter_mails'));
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network today. Please try again in %s', private.time_left('newsletter_mails')
+    ));
   elsif char_length(subscribe_to_newsletter.email) <= 300 then
     address := trim(subscribe_to_newsletter.email);
   end if;

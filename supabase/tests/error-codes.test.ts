@@ -16,9 +16,10 @@ async function refusals(): Promise<string[]> {
       found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
     }
     // Errors returned as values; those that rethrow a caught error begin with sqlstate.
-    const answers = /private\.refusal_answer\(\s*'PT(\d{3})',\s*'((?:[^']|'')*)',\s*'([a-z_]+)'/g;
+    const answers =
+      /private\.refusal_answer\(\s*'PT(\d{3})',\s*(?:format\(\s*)?'((?:[^']|'')*)'[^;]*?,\s*'([a-z_]+)',\s*''\)/g;
     for (const [, status, sentence = '', code] of sql.matchAll(answers)) {
-      found.add(`${status} ${code} ${sentence.replaceAll("''", "'")}`);
+      found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
     }
     expect(sql.match(/(?:return|:=) private\.refusal_answer\((?!sqlstate)/g)?.length ?? 0, file).toBe(
       sql.match(answers)?.length ?? 0,

@@ -449,6 +449,7 @@ const procedures: Record<string, Person[]> = {
   statement_status: signedIn,
   search_messages: signedIn,
   send_message_again: signedIn,
+  send_withheld_messages: signedIn,
   message_budgets: signedIn,
   lease_messages: service,
   begin_message: service,
@@ -594,6 +595,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
+      insert into private.network_paid_orders (network, within, window_start, window_end, orders)
+        values ('192.0.2.1', '1 day', now(), now(), 1);
       insert into private.limits values ('any', 1, '1 minute');
       insert into private.daraja_tokens (account) values ('a');
       insert into storage.buckets (id, name, public) values ('other', 'other', true);
