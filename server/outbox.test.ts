@@ -66,8 +66,6 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const placeOrder = async (form: Record<string, unknown> = {}): Promise<PlacedOrder> => {
     const product = await makeProduct(database, 10);
-    // No message about many orders in an hour.
-    await database.query('delete from private.rate_limits');
     return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...form });
   };
   /** Places an order whose customer has been sent an M-PESA prompt. */
@@ -80,6 +78,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       callback_secret: randomUUID(),
     });
     return order;
+  };
+  /** The same for a number of customers: one customer gets few messages about unpaid orders. */
+  const promptCustomers = async (count: number): Promise<PlacedOrder[]> => {
+    const orders: PlacedOrder[] = [];
+    for (let index = 10; index < 10 + count; index += 1) {
+      orders.push(
+        await promptOrder({ customer_phone: `07123456${index}`, customer_email: `a${index}@example.com` }),
+      );
+    }
+    return orders;
   };
   /** The messages of an order, the email first. */
   const messagesOf = async ({ id }: PlacedOrder) => {
@@ -348,8 +356,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a stop finishes messages being sent and leaves the others for the next process', async () => {
-    const orders: PlacedOrder[] = [];
-    for (let count = 0; count < 20; count += 1) orders.push(await promptOrder());
+    await promptCustomers(20);
     const stop = new AbortController();
     onSend = () => stop.abort();
     await sendDueMessages({ ...options, signal: stop.signal });
@@ -368,12 +375,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('empties a full outbox in one run, each message once, within the concurrency limit', async () => {
-    const orders: PlacedOrder[] = [];
-    for (let index = 10; index < 60; index += 1) {
-      orders.push(
-        await promptOrder({ customer_phone: `07123456${index}`, customer_email: `a${index}@example.com` }),
-      );
-    }
+    const orders = await promptCustomers(50);
     const underWay = { mail: 0, text: 0 };
     const most = { mail: 0, text: 0 };
     onSend = async (message) => {
@@ -392,8 +394,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('two processes empty the outbox together, each message once', async () => {
-    const orders: PlacedOrder[] = [];
-    for (let count = 0; count < 12; count += 1) orders.push(await promptOrder());
+    const orders = await promptCustomers(12);
     await Promise.all([sendDueMessages(options), sendDueMessages(options)]);
     await sendDueMessages(options);
     expect(mails).toHaveLength(orders.length);

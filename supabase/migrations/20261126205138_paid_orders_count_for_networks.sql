@@ -911,7 +911,8 @@ begin
       end if;
     end if;
     if new.status = 'cancelled' then
-      perform private.withdraw_messages(new.id);
+      delete from public.outbox_messages as m
+      where m.order_id = new.id and m.status = 'over_budget' and not private.is_message_true(m.order_id, m.kind);
     end if;
   end if;
 end
@@ -1277,16 +1278,6 @@ $$;
 
 comment on function private.is_message_true is
   'Whether the order still has the state that a message of this kind reports. Null without an order.';
-
-create or replace function private.withdraw_messages(order_id uuid) returns void
-language sql set search_path = '' as $$
-  delete from public.outbox_messages as m
-  where m.order_id = withdraw_messages.order_id and m.attempts = 0 and m.status in ('waiting', 'over_budget')
-    and not private.is_message_true(m.order_id, m.kind);
-$$;
-
-comment on function private.withdraw_messages is
-  'Deletes messages that wait or are withheld and that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
 grant execute on function public.send_message_again, public.send_withheld_messages, public.message_budgets to authenticated, service_role;

@@ -163,7 +163,8 @@ begin
       end if;
     end if;
     if new.status = 'cancelled' then
-      perform private.withdraw_messages(new.id);
+      delete from public.outbox_messages as m
+      where m.order_id = new.id and m.status = 'over_budget' and not private.is_message_true(m.order_id, m.kind);
     end if;
   end if;
 end

@@ -415,11 +415,11 @@ comment on function private.is_message_true is
 create function private.withdraw_messages(order_id uuid) returns void
 language sql set search_path = '' as $$
   delete from public.outbox_messages as m
-  where m.order_id = withdraw_messages.order_id and m.attempts = 0 and m.status in ('waiting', 'over_budget')
+  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0
     and not private.is_message_true(m.order_id, m.kind);
 $$;
 comment on function private.withdraw_messages is
-  'Deletes messages that wait or are withheld and that the order''s state no longer confirms; a later change queues them again.';
+  'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
 grant execute on function public.send_message_again, public.send_withheld_messages, public.message_budgets to authenticated, service_role;

@@ -315,7 +315,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         {
           success: false,
           code: 'too_many_attempts',
-          error: 'Too many payment attempts for this order. Please wait a few minutes',
+          error: expect.stringMatching(
+            /^Too many payment attempts for this order\. Please try again in .+, or call or WhatsApp us on 0700 000 000$/,
+          ),
         },
       ]);
       expect(await shop.prompts(order)).toHaveLength(10);
