@@ -85,12 +85,12 @@ story.for([
       .getByText(`Texts today ${sent + 2} of ${sent + 2}, mails ${number(mails + 3)} of 1,000`)
       .waitFor();
     await page.getByText("Today's budget of texts is used up").waitFor();
-    await page.getByText('One message of today was not sent.').waitFor();
+    await page.getByText('One message was not sent.').waitFor();
     await expectAccessible(page, `the notice about the budget ${size}`);
 
     await page.getByRole('link', { name: 'See the messages' }).click();
     await page.getByRole('heading', { level: 1, name: 'Messages' }).waitFor();
-    const kept = rowsOf(page, 'Over budget');
+    const kept = rowsOf(page, 'Withheld');
     await kept.getByRole('button', { name: /^View/ }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText("Not sent: today's budget of texts is used up").waitFor();

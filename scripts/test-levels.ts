@@ -26,6 +26,7 @@ export const exhaustiveTests = [
   'supabase/tests/locks.test.ts',
   'supabase/tests/message-budgets.test.ts',
   'supabase/tests/money-without-a-prompt.test.ts',
+  'supabase/tests/shared-networks.test.ts',
   'supabase/tests/shop-model.test.ts',
   'supabase/tests/unpaid-orders.test.ts',
 ];

@@ -6,7 +6,7 @@ import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
 import { MoneyReceived, StatCards } from './stat-cards.tsx';
 import { SystemStatusCard } from './system-status-card.tsx';
-import { UsedUpNotice } from './used-up-notice.tsx';
+import { WithheldNotice } from './withheld-notice.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Dashboard');
 
@@ -14,7 +14,7 @@ export default function DashboardPage() {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <h1 className="text-3xl">Dashboard</h1>
-      <UsedUpNotice />
+      <WithheldNotice />
       <StatCards />
       <MoneyReceived />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">

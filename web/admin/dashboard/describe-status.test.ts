@@ -11,7 +11,7 @@ import {
   describePayments,
   describeRefunds,
   describeStatement,
-  describeUsedUp,
+  describeWithheld,
   type MessageBudget,
   type SystemStatus,
 } from './describe-status.ts';
@@ -185,6 +185,7 @@ const budget = (channel: string, sent: number, per_day: number, change: Partial<
   sent_without_priority: 0,
   per_day,
   over_budget: 0,
+  reason: null,
   ...change,
 });
 
@@ -192,6 +193,14 @@ test.each([
   [12, 30, {}, 'ok', 'Within budget', 'Texts today 12 of 300, mails 30 of 1,000'],
   [239, 30, {}, 'ok', 'Within budget', 'Texts today 239 of 300, mails 30 of 1,000'],
   [240, 30, {}, 'attention', 'Nearly used up', 'Texts today 240 of 300, mails 30 of 1,000'],
+  [
+    12,
+    30,
+    { over_budget: 83, reason: 'Not sent: too many unpaid orders from one network today' },
+    'attention',
+    '83 withheld',
+    'Texts today 12 of 300, mails 30 of 1,000. Too many unpaid orders from one network today.',
+  ],
   [12, 1000, {}, 'attention', 'Used up', 'Texts today 12 of 300, mails 1,000 of 1,000'],
   [
     150,
@@ -215,21 +224,45 @@ test('treats a budget of 0 as switched off, not as used up', () => {
     state: 'ok',
     detail: 'Texts today 0 of 0, mails 0 of 1,000',
   });
-  expect(describeUsedUp(budgets)).toBeNull();
+  expect(describeWithheld(budgets)).toBeNull();
 });
 
 test('names the used-up budgets and the number of unsent messages in one notice', () => {
-  expect(describeUsedUp([budget('text', 299, 300), budget('mail', 1000, 1000, { over_budget: 1 })])).toEqual({
+  expect(
+    describeWithheld([budget('text', 299, 300), budget('mail', 1000, 1000, { over_budget: 1 })]),
+  ).toEqual({
     title: "Today's budget of mails is used up",
-    text: 'One message of today was not sent.',
+    text: 'One message was not sent.',
+    isUsedUp: true,
   });
   expect(
-    describeUsedUp([
+    describeWithheld([
       budget('text', 300, 300, { over_budget: 4 }),
       budget('mail', 1000, 1000, { over_budget: 2 }),
     ]),
   ).toEqual({
     title: "Today's budget of texts and mails is used up",
-    text: '6 messages of today were not sent.',
+    text: '6 messages were not sent.',
+    isUsedUp: true,
   });
+});
+
+test('names the number of withheld messages and each reason once', () => {
+  const reason = 'Not sent: too many unpaid orders from one network today';
+  const withheld = (change: Partial<MessageBudget>, other: Partial<MessageBudget> = {}) =>
+    describeWithheld([budget('text', 12, 300, change), budget('mail', 30, 1000, other)]);
+  expect(withheld({})).toBeNull();
+  expect(withheld({ over_budget: 1, reason })).toEqual({
+    title: 'One message to a customer is withheld',
+    text: 'Too many unpaid orders from one network today.',
+    isUsedUp: false,
+  });
+  expect(withheld({ over_budget: 1000, reason }, { over_budget: 20, reason })).toMatchObject({
+    title: '1,020 messages to customers are withheld',
+    text: 'Too many unpaid orders from one network today.',
+  });
+  const half = "Not sent: the half of today's budget of mails for visitors who have not paid is used up";
+  expect(withheld({ over_budget: 2, reason }, { over_budget: 2, reason: half })?.text).toBe(
+    "Too many unpaid orders from one network today. The half of today's budget of mails for visitors who have not paid is used up.",
+  );
 });

@@ -166,8 +166,10 @@ export interface MessageBudget {
   /** Those of `sent` that visitors caused without paying. They may use half of the budget. */
   sent_without_priority: number;
   per_day: number;
-  /** Messages of today that were not sent because of a limit or the budget. */
+  /** Messages of the last week that were not sent because of a limit or the budget, and still can be. */
   over_budget: number;
+  /** Why the newest of them was not sent; null without any. */
+  reason: string | null;
 }
 
 /** Share of a budget from which staff are warned. */
@@ -192,6 +194,14 @@ export function describeMessages(budgets: readonly MessageBudget[] | null): Line
     .join(', ')
     .replace('texts', 'Texts today');
   if (usedUpBudgets(budgets).length > 0) return { state: 'attention', value: 'Used up', detail: figures };
+  const withheld = countWithheld(budgets);
+  if (withheld > 0) {
+    return {
+      state: 'attention',
+      value: `${number(withheld)} withheld`,
+      detail: `${figures}. ${reasonsOf(budgets)}`,
+    };
+  }
   if (budgets.some(({ sent, per_day }) => per_day > 0 && sent >= per_day * warningShare)) {
     return { state: 'attention', value: 'Nearly used up', detail: figures };
   }
@@ -207,18 +217,45 @@ export function describeMessages(budgets: readonly MessageBudget[] | null): Line
     : { state: 'ok', value: 'Within budget', detail: figures };
 }
 
-/** @returns title and text of the notice while a budget is used up, or null */
-export function describeUsedUp(budgets: readonly MessageBudget[]): { title: string; text: string } | null {
+/**
+ * @returns title and text of the notice while a budget is used up or messages are withheld, or null. isUsedUp: a larger budget
+ * would help
+ */
+export function describeWithheld(
+  budgets: readonly MessageBudget[],
+): { title: string; text: string; isUsedUp: boolean } | null {
   const usedUp = usedUpBudgets(budgets);
-  if (usedUp.length === 0) return null;
-  const count = usedUp.reduce((sum, { over_budget }) => sum + over_budget, 0);
+  const count = countWithheld(budgets);
+  if (usedUp.length === 0) {
+    if (count === 0) return null;
+    return {
+      title:
+        count === 1
+          ? 'One message to a customer is withheld'
+          : `${count.toLocaleString('en-KE')} messages to customers are withheld`,
+      text: reasonsOf(budgets),
+      isUsedUp: false,
+    };
+  }
   return {
     title: `Today's budget of ${channelsOf(usedUp)} is used up`,
     text:
       count === 0
         ? 'All messages so far were sent.'
-        : `${count === 1 ? 'One message of today was' : `${count.toLocaleString('en-KE')} messages of today were`} not sent.`,
+        : `${count === 1 ? 'One message was' : `${count.toLocaleString('en-KE')} messages were`} not sent.`,
+    isUsedUp: true,
   };
+}
+
+const countWithheld = (budgets: readonly MessageBudget[]): number =>
+  budgets.reduce((sum, { over_budget }) => sum + over_budget, 0);
+
+/** Why messages were not sent, as sentences: 'Too many unpaid orders from one network today.' */
+function reasonsOf(budgets: readonly MessageBudget[]): string {
+  const reasons = budgets.flatMap(({ reason }) => (reason ? [reason.replace(/^Not sent: /, '')] : []));
+  return [...new Set(reasons)]
+    .map((reason) => `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`)
+    .join(' ');
 }
 
 /**

@@ -25,7 +25,7 @@ function counted({ count, error, status }: Count): number {
   return count ?? 0;
 }
 
-/** Older failed messages are not counted. */
+/** Older messages that were not sent are not counted, as in `message_budgets`. */
 const weekMs = 7 * 24 * 60 * 60 * 1000;
 
 const seenKey = 'jani.staff.payments-seen';
@@ -81,7 +81,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
             await tables
               .from('outbox_messages')
               .select('id', { count: 'exact', head: true })
-              .or('status.in.(failed,unsure),and(status.eq.over_budget,has_priority.is.true)')
+              .in('status', ['failed', 'unsure', 'over_budget'])
               // A message without its recipient, who was erased, cannot be sent again.
               .neq('recipient', '')
               .gt('created_at', new Date(Date.now() - weekMs).toISOString())

@@ -24,10 +24,6 @@ export const MessageBadge = ({ status, isSmall }: { status: string; isSmall?: bo
 export const canSend = ({ status, recipient }: Pick<Message, 'status' | 'recipient'>): boolean =>
   recipient !== '' && (status === 'failed' || status === 'unsure' || status === 'over_budget');
 
-/** Whether a customer who paid, or whose order staff changed, was not notified. */
-export const needsLook = (message: Message): boolean =>
-  canSend(message) && (message.status !== 'over_budget' || message.has_priority);
-
 export const sendLabel = ({ status }: Pick<Message, 'status'>): string =>
   status === 'over_budget' ? 'Send now' : 'Send again';
 

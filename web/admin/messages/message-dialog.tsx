@@ -115,7 +115,8 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
   );
 }
 
-function State({ message: { status, problem, sent_at, created_at, next_attempt_at } }: { message: Message }) {
+function State({ message }: { message: Message }) {
+  const { kind, status, problem, has_priority, sent_at, created_at, next_attempt_at } = message;
   switch (status) {
     case 'sent':
       return <p className="text-sm">Sent {formatDateTime(sent_at ?? created_at)}</p>;
@@ -135,7 +136,9 @@ function State({ message: { status, problem, sent_at, created_at, next_attempt_a
     case 'over_budget':
       return (
         <Notice tone="info" title={problem ?? 'Not sent'}>
-          It isn't sent automatically. Send it when today's budget allows it.
+          {kind === 'order_received' && !has_priority
+            ? 'It is sent as soon as the order is paid. You can also send it now.'
+            : "It isn't sent automatically. Send it when today's budget allows it."}
         </Notice>
       );
     default:

@@ -102,6 +102,25 @@ export function useSendAgain() {
   };
 }
 
+/** Sends all withheld messages, as far as today's budgets allow; the input is a channel, or empty for both. */
+export function useSendWithheld() {
+  const { tables } = useMember().staff;
+  return useSave({
+    write: async (channel: string) =>
+      dataOf(await tables.rpc('send_withheld_messages', { channel: channel || null })) as {
+        sent: number;
+        withheld: number;
+      },
+    success: ({ sent, withheld }) =>
+      `${sent === 1 ? 'One message is' : `${sent.toLocaleString('en-KE')} messages are`} on the way${
+        withheld > 0 ? `. Today's budget does not allow the other ${withheld.toLocaleString('en-KE')}` : ''
+      }`,
+    failure: 'Failed to send the messages',
+    isUnsafeToRepeat: true,
+    refresh: ['messages'],
+  });
+}
+
 export function useTemplates() {
   const { tables } = useMember().staff;
   return useQuery({

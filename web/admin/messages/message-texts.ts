@@ -9,7 +9,7 @@ export const messageStatuses: Record<string, [words: string, tone: BadgeTone]> =
   sent: ['Sent', 'green'],
   failed: ['Failed', 'red'],
   unsure: ['Unsure', 'orange'],
-  over_budget: ['Over budget', 'orange'],
+  over_budget: ['Withheld', 'orange'],
 };
 
 export const kindLabel = (kind: string): string => messageKinds[kind] ?? statusLabel(kind);

@@ -9,9 +9,16 @@ import { useListFilters } from '../list/use-list-filters.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/messages-page.ts';
-import { exportColumns, MessageRow, messageColumns, needsLook } from './message-columns.tsx';
+import { canSend, exportColumns, MessageRow, messageColumns } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';
-import { channelLabels, readMessages, useMessages, useSendAgain } from './message-queries.ts';
+import {
+  channelLabels,
+  readMessages,
+  useMessageBudgets,
+  useMessages,
+  useSendAgain,
+  useSendWithheld,
+} from './message-queries.ts';
 import { messageStatuses } from './message-texts.ts';
 import { readerColumns, readNewsletterReaders } from './newsletter-readers.ts';
 
@@ -31,6 +38,7 @@ export default function MessagesPage() {
         subtitle="Mails and texts to customers"
         actions={
           <>
+            {status === 'over_budget' ? <SendWithheldButton channel={channel} /> : null}
             <ExportButton
               name="newsletter readers"
               label="Newsletter list"
@@ -83,7 +91,7 @@ export default function MessagesPage() {
           columns={messageColumns(again)}
           compact={(message) => <MessageRow message={message} again={again} />}
           rowStyle={(message) =>
-            needsLook(message) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
+            canSend(message) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''
           }
           empty={
             filters.isNarrowed
@@ -102,5 +110,20 @@ export default function MessagesPage() {
       </ListFrame>
       <MessageDialog again={again} />
     </>
+  );
+}
+
+/** Sends all withheld messages, of one channel if it is chosen. */
+function SendWithheldButton({ channel }: { channel: string }) {
+  const budgets = useMessageBudgets().data ?? [];
+  const sendWithheld = useSendWithheld();
+  const count = budgets
+    .filter((budget) => channel === '' || budget.channel === channel)
+    .reduce((sum, { over_budget }) => sum + over_budget, 0);
+  if (count === 0) return null;
+  return (
+    <Button isBusy={sendWithheld.isPending} onClick={() => sendWithheld.mutate(channel)}>
+      Send all {count.toLocaleString('en-KE')} now
+    </Button>
   );
 }
