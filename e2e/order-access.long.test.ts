@@ -258,7 +258,10 @@ story(
     const { page: other } = await newVisitor();
     await from(other, '203.0.113.8');
     await other.goto(`${shop.url}/track-order/${number}`);
-    await other.getByText('Too many look-ups. Please try again in a few minutes').first().waitFor();
+    await other
+      .getByText(/^Too many look-ups\. Please try again in .+, or call or WhatsApp us on /)
+      .first()
+      .waitFor();
     await digitsIn(other).fill('5607');
     await other.getByRole('button', { name: 'Show my order' }).click();
     await other.getByText(amina.location).waitFor();

@@ -52,6 +52,10 @@ const shopMetrics: Record<string, { label?: string; help: string }> = {
   outbox_waiting: { label: 'channel', help: 'Messages to customers that wait to be sent.' },
   outbox_oldest_due_seconds: { label: 'channel', help: 'For how long the oldest message has been due.' },
   outbox_failed_last_day: { label: 'status', help: 'Messages of the last 24 hours that were not sent.' },
+  messages_withheld: {
+    label: 'channel',
+    help: 'Messages of the last week that a limit or a daily budget withholds.',
+  },
   backup_last_timestamp_seconds: { help: 'When the last usable backup was finished; 0 when there is none.' },
 };
 

@@ -10,6 +10,11 @@ export interface PageViewsOptions {
   onError: (error: unknown) => void;
   /** Milliseconds from the first collected view to the write. */
   writeAfterMs?: number;
+  /**
+   * Maximum views per IPv4 address or IPv6 /64 in ten minutes; the widest network of an address has eight times as many. Default:
+   * 10,000, because mobile networks put thousands of people behind one address.
+   */
+  maxViewsPerNetwork?: number;
 }
 
 export interface PageViews {
@@ -24,13 +29,14 @@ const maxReportBytes = 8 * 1024;
 const maxUserAgentLength = 1000;
 const maxPendingPaths = 500;
 const maxNetworks = 50_000;
-/** Maximum views per IPv4 address or IPv6 /64 in a window. High, because mobile networks put thousands of people behind one address. */
-const maxViewsPerNetwork = 1000;
-/** Maximum views per widest network. */
-const maxViewsPerWideNetwork = 8 * maxViewsPerNetwork;
 const windowMs = 10 * 60 * 1000;
 
-export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageViewsOptions): PageViews {
+export function createPageViews({
+  record,
+  onError,
+  writeAfterMs = 2000,
+  maxViewsPerNetwork = 10_000,
+}: PageViewsOptions): PageViews {
   let pendingViews = new Map<string, number>();
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
@@ -51,7 +57,7 @@ export function createPageViews({ record, onError, writeAfterMs = 2000 }: PageVi
     const networks = networksOf(address);
     // The wide network first: above its limit it adds no more narrow ones to the memory.
     return (
-      isCountedWithin(networks.at(-1) ?? '', maxViewsPerWideNetwork) &&
+      isCountedWithin(networks.at(-1) ?? '', 8 * maxViewsPerNetwork) &&
       isCountedWithin(networks[0] ?? '', maxViewsPerNetwork)
     );
   };
