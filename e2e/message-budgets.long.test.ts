@@ -103,7 +103,8 @@ story.for([
     await setTextsPerDay(page, String(sent + 20));
     await page.getByText('Settings saved successfully').first().waitFor();
     await page.goto(`${shop.url}/admin/messages?status=over_budget`);
-    await kept.getByRole('button', { name: /^Send now/ }).click();
+    await page.getByRole('button', { name: 'Send all 1 now' }).click();
+    await page.getByText('One message is on the way').first().waitFor();
     await page.getByText('No messages found').waitFor();
     await until(
       async () => (await statusesOf('text')).filter((status) => status === 'sent').length === sent + 3,

@@ -64,7 +64,19 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
         </time>
       ),
     },
-    { title: 'Status', show: ({ status }) => <MessageBadge status={status} /> },
+    {
+      title: 'Status',
+      show: ({ status, problem }) => (
+        <>
+          <MessageBadge status={status} />
+          {status === 'over_budget' && problem ? (
+            <span className="mt-1 block max-w-56 text-sm text-ink-soft">
+              {problem.replace(/^Not sent: /, '')}
+            </span>
+          ) : null}
+        </>
+      ),
+    },
     {
       title: 'Actions',
       show: (message) => (
