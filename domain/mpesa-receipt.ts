@@ -1,8 +1,7 @@
 // Receipts of M-PESA, as messages and people write them. The same rule in SQL: private.normalised_receipt.
 
 /** Blanks and invisible characters that copying leaves in a receipt. The same list is in private.normalised_receipt. */
-const blanks =
-  /[\s\u0085\u00A0\u00AD\u061C\u1680\u180E\u2000-\u200F\u2028-\u202F\u205F-\u206F\u3000\uFE0F\uFEFF]/g;
+const blanks = /[\s\u0085\u00A0\u00AD\u061C\u1680\u180E\u2000-\u200F\u2028-\u202F\u205F-\u206F\u3000\uFEFF]/g;
 /** Longer texts are not receipts, whatever they contain. */
 const MAX_WRITTEN_LENGTH = 100;
 

@@ -42,7 +42,7 @@ begin
   -- Checked before the change to capitals, which turns some other letters into these.
   return upper(substring(regexp_replace(
     normalize(written, nfkc),
-    '[\s\u0085\u00A0\u00AD\u061C\u1680\u180E\u2000-\u200F\u2028-\u202F\u205F-\u206F\u3000\uFE0F\uFEFF]', '', 'g'
+    '[\s\u0085\u00A0\u00AD\u061C\u1680\u180E\u2000-\u200F\u2028-\u202F\u205F-\u206F\u3000\uFEFF]', '', 'g'
   ) from '^[A-Za-z0-9]{10}$'));
 end
 $$;

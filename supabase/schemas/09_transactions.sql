@@ -411,14 +411,12 @@ begin
     perform private.store_message_outcome(message_id, source, body, null, null, outcome) where message_id is not null;
     return (outcome, null)::public.settled_payment;
   elsif kind <> 'payment' or unknown && array['receipt', 'amount'] or (source = 'statement' and unknown && array['time']) then
-    outcome := case
-      when private.add_message_to_check(
-        source, case when kind = 'payment' then 'unreadable' else 'unknown_kind' end, body, unknown, code, received_cents, transacted_at,
-        reference
-      ) then 'unreadable'
-      else 'checked'
-    end;
-    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable') where message_id is not null;
+    outcome := private.add_message_to_check(
+      source, case when kind = 'payment' then 'unreadable' else 'unknown_kind' end, body, unknown, code, received_cents, transacted_at,
+      reference
+    );
+    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable') where message_id is not null or outcome = 'new';
+    outcome := case outcome when 'checked' then 'checked' else 'unreadable' end;
     return (outcome, null)::public.settled_payment;
   end if;
 

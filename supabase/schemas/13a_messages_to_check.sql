@@ -44,39 +44,41 @@ create index messages_to_check_with_bodies on public.messages_to_check (received
 create function private.add_message_to_check(
   source text, problem text, body text, unreadable text[], receipt text, received_cents integer, transacted_at timestamptz,
   reference text, payment_id uuid default null, refund_id uuid default null
-) returns boolean
+) returns text
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   -- Spacing and the order of fields make no other message.
   canonical text := add_message_to_check.body;
-  digest text;
-  waits boolean;
+  message_digest text;
 begin
   begin
     canonical := add_message_to_check.body::jsonb::text;
   exception when data_exception then
     null;
   end;
-  digest := encode(sha256(convert_to(
+  message_digest := encode(sha256(convert_to(
     concat_ws(' ', add_message_to_check.source, add_message_to_check.payment_id, add_message_to_check.refund_id, canonical), 'UTF8'
   )), 'hex');
-  insert into public.messages_to_check as m (
+  insert into public.messages_to_check (
     source, problem, body, digest, unreadable, receipt, received_cents, transacted_at, reference, payment_id, refund_id
   ) values (
-    add_message_to_check.source, add_message_to_check.problem, add_message_to_check.body, digest,
+    add_message_to_check.source, add_message_to_check.problem, add_message_to_check.body, message_digest,
     array(select distinct part from unnest(add_message_to_check.unreadable) as part order by part),
     add_message_to_check.receipt, add_message_to_check.received_cents, add_message_to_check.transacted_at,
     coalesce(trim(add_message_to_check.reference), ''), add_message_to_check.payment_id, add_message_to_check.refund_id
   )
-  -- The same message again changes nothing: its row is only read.
-  on conflict (digest) do update set problem = m.problem
-  returning m.resolution is null into waits;
-  return waits;
+  on conflict (digest) do nothing;
+  if found then
+    return 'new';
+  end if;
+  return (
+    select case when m.resolution is null then 'waiting' else 'checked' end from public.messages_to_check as m where m.digest = message_digest
+  );
 end
 $$;
 comment on function private.add_message_to_check is
-  'Stores a message that staff must check, each once. Returns whether it waits: not if it was resolved before.';
+  'Stores a message that staff must check, each once. Returns new; waiting if it is stored already, checked if it is resolved.';
 
 create function private.close_messages_to_check(attempt public.payments) returns void
 language sql set search_path = '' as $$
@@ -104,6 +106,7 @@ declare
   reversed public.payments;
   refund public.refunds;
   outcome text;
+  state text;
 begin
   -- The reversed payment is named, or its receipt is the reference, or the reversal has its receipt.
   select named.receipt into original
@@ -139,17 +142,18 @@ begin
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.receipt = original) for update;
   select p.* into reversed from public.payments as p where p.receipt = original;
-  if private.add_message_to_check(
+  state := private.add_message_to_check(
     receive_reversal.source, 'reversed', receive_reversal.body, '{}', receive_reversal.receipt, receive_reversal.received_cents,
     receive_reversal.reversed_at, coalesce(original, receive_reversal.reference), reversed.id, refund.id
-  ) and reversed.order_id is not null and not reversed.needs_refund and reversed.refunded_at is null then
+  );
+  if state = 'new' and reversed.order_id is not null and not reversed.needs_refund and reversed.refunded_at is null then
     perform private.put_order_under_review(reversed.order_id);
   end if;
-  return 'reversed';
+  return case state when 'checked' then 'checked' else 'reversed' end;
 end
 $$;
 comment on function private.receive_reversal is
-  'Matches a reversal that M-PESA lists with the refund that asked for it. Without one it waits for staff, and the order of the reversed payment needs review. Returns the outcome: completed, already_completed or reversed.';
+  'Matches a reversal that M-PESA lists with the refund that asked for it. Without one it waits for staff, and the order of the reversed payment needs review. Returns the outcome: completed, already_completed, reversed, or checked once staff have resolved it.';
 
 create function private.waiting_message_to_check(message_id bigint) returns public.messages_to_check
 language plpgsql set search_path = '' as $$

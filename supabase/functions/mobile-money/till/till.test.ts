@@ -357,10 +357,14 @@ describe.each(testDatabases())('on %s', (kind) => {
 
 test('reads a confirmation with missing and malformed fields', () => {
   expect(
-    readTillPayment('{"TransID":" UKL1 ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500}'),
+    readTillPayment(
+      '{"TransID":" ukl3ab12cd ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500,"MSISDN":"?"}',
+    ),
   ).toEqual({
-    receipt: 'UKL1',
+    receipt: 'UKL3AB12CD',
     receivedCents: 500,
+    kind: 'payment',
+    unreadable: [],
     reference: '12',
     hasReference: true,
     transactedAt: new Date('2026-11-21T09:15:00Z'),
