@@ -48,18 +48,12 @@ create function private.add_message_to_check(
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  -- Spacing and the order of fields make no other message.
-  canonical text := add_message_to_check.body;
-  message_digest text;
+  -- Spacing makes no other message.
+  message_digest text := encode(sha256(convert_to(concat_ws(
+    ' ', add_message_to_check.source, add_message_to_check.payment_id, add_message_to_check.refund_id,
+    regexp_replace(add_message_to_check.body, '\s', '', 'g')
+  ), 'UTF8')), 'hex');
 begin
-  begin
-    canonical := add_message_to_check.body::jsonb::text;
-  exception when data_exception then
-    null;
-  end;
-  message_digest := encode(sha256(convert_to(
-    concat_ws(' ', add_message_to_check.source, add_message_to_check.payment_id, add_message_to_check.refund_id, canonical), 'UTF8'
-  )), 'hex');
   insert into public.messages_to_check (
     source, problem, body, digest, unreadable, receipt, received_cents, transacted_at, reference, payment_id, refund_id
   ) values (
