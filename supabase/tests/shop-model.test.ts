@@ -1134,6 +1134,8 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
       statements: times,
       reportedBy: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
       failures: times,
+      /** Callbacks that say it failed, and name its money. */
+      contradictions: times,
     });
     const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
 
@@ -1225,6 +1227,14 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               ...repeat(
                 truth.callbacks + sure('callback'),
                 succeeds('callback', { received_cents: charge, receipt }),
+              ),
+              ...repeat(truth.contradictions, () =>
+                settle({ database }, payment, {
+                  result: 'failed',
+                  result_code: '00',
+                  received_cents: charge,
+                  receipt,
+                }),
               ),
               ...repeat(truth.queries, succeeds('query', {})),
               ...repeat(truth.confirmations + sure('confirmation'), report('confirmation', receipt, charge)),
