@@ -134,7 +134,7 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
       ? {
           summary: "We are checking your payment. Please don't pay again.",
           title: 'We are checking your payment',
-          text: "M-PESA reported a different amount than the one we asked for. Our team will check it and get in touch. You don't need to do anything, and please don't pay again.",
+          text: "M-PESA's report about it isn't clear, or names another amount than the one we asked for. Our team will check it and get in touch. You don't need to do anything, and please don't pay again.",
           announcement: "We are checking your payment. Please don't pay again.",
         }
       : {

@@ -37,17 +37,37 @@ const finalFailures = new Set(
   ),
 );
 
+/** Codes of M-PESA that mean "not decided yet": still processing, system busy. */
+const undecided = new Set(['4999', '26']);
+
 /**
  * Classifies a result code. Codes known to be final fail a payment; an unknown code does so only in a callback, which is M-PESA's last
- * word about a prompt. A later success supersedes either.
+ * word about a prompt. A later success supersedes either. Only `0` is a success; other spellings of zero (`00`, `0.0`) are none of M-PESA's
+ * and mean nothing.
+ *
+ * The code alone does not decide: a message that names money (an amount or a receipt) never fails a payment
+ * (`private.decide_settlement`).
  * @param code ResultCode of a callback or a query, number or string
  * @param source an unknown code in a query means "no answer yet"
  */
 export function judgeResultCode(code: unknown, source: 'callback' | 'query'): PaymentResult {
-  if (typeof code !== 'string' && typeof code !== 'number') return 'pending';
+  if (!isReadableCode(code)) return 'pending';
   const key = String(code).trim();
   if (key === '0') return 'succeeded';
   if (finalFailures.has(key)) return 'failed';
-  if (key === '' || key === '4999' || key === '26') return 'pending';
+  if (undecided.has(key)) return 'pending';
   return source === 'callback' ? 'failed' : 'pending';
+}
+
+/**
+ * Whether a value can be a result code of M-PESA. What a callback reports without one is not known.
+ * @param code ResultCode of a callback or a query
+ */
+export function isReadableCode(code: unknown): boolean {
+  if (typeof code === 'number') return Number.isFinite(code);
+  return (
+    typeof code === 'string' &&
+    code.trim() !== '' &&
+    (code.trim() === '0' || !/^[-+]?0+(\.0*)?$/.test(code.trim()))
+  );
 }

@@ -37,11 +37,16 @@ const shopTimeoutMs = 3000;
 /** Metrics of `public.shop_metrics()`: the name of their label, if they have one, and their help text. */
 const shopMetrics: Record<string, { label?: string; help: string }> = {
   payments_open: { label: 'status', help: 'Payments that wait for their outcome.' },
-  payments_in_review: { help: 'Payments whose money came in another amount and that staff must resolve.' },
+  payments_in_review: {
+    help: 'Payments whose messages name another amount, or contradict themselves, and that staff must resolve.',
+  },
   payment_open_oldest_seconds: { help: 'Age of the oldest payment that waits for its outcome.' },
   payments_completed_last_day: { help: 'Payments completed in the last 24 hours.' },
   payment_last_completed_timestamp_seconds: { help: 'When a payment was last completed.' },
   transactions_without_payment: { help: 'Money at M-PESA that belongs to no payment and is not resolved.' },
+  messages_to_check: {
+    help: 'Messages of M-PESA that cannot be read or understood and that staff must check.',
+  },
   payment_messages_unprocessed: { help: 'Callbacks and confirmations that were stored but not processed.' },
   payment_message_last_timestamp_seconds: {
     label: 'source',

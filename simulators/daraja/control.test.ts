@@ -90,6 +90,7 @@ test('rejects an invalid fault and names the valid ones', async () => {
     callbacks: null,
     confirmations: null,
     results: null,
+    lines: null,
     reversalResults: null,
     statusResults: null,
     script: [],

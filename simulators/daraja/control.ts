@@ -19,6 +19,7 @@ import { readPhoneNumber } from './phone-number.ts';
 import type { Prompts } from './prompts.ts';
 import type { QueryCounts } from './queries.ts';
 import { readFaults } from './read-faults.ts';
+import { drawReceipt } from './receipt.ts';
 import { readFields } from './request-fields.ts';
 import { describeResult } from './result-codes.ts';
 import type { Screens } from './screens.ts';
@@ -128,6 +129,24 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
     if ('declined' in result)
       return c.json({ error: `The shop declined: ${result.declined}`, ...result }, 409);
     return c.json(ledger.transaction(result.receipt));
+  });
+
+  api.post('/reversals', async (c) => {
+    const receipt = (await readFields(c.req))?.receipt;
+    const payment = ledger.transaction(typeof receipt === 'string' ? receipt : '');
+    if (!payment) return problem(c, 404, 'There is no payment with this receipt.');
+    if (payment.reversal) return problem(c, 409, 'This payment was reversed already.');
+    const at = clock.now();
+    const reversalReceipt = drawReceipt(at, ledger.hasReceipt);
+    await ledger.write({ kind: 'payment reversed', at, receipt: payment.receipt, reversalReceipt });
+    return c.json(payment);
+  });
+
+  api.post('/lines', async (c) => {
+    const line = (await readFields(c.req))?.line;
+    if (line === undefined) return problem(c, 400, 'Send {line}, as the statement is to list it.');
+    await ledger.write({ kind: 'line added', at: clock.now(), line });
+    return c.json(line);
   });
 
   api.post('/prompts/:id/pin', async (c) => {

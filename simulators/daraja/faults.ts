@@ -1,5 +1,6 @@
 // Fault injection: the control API sets faults for the next N occurrences of a target, or for chosen ones (a script).
 import { createHash } from 'node:crypto';
+import type { Spelling } from './spellings.ts';
 
 const endpoints = [
   'tokens',
@@ -12,8 +13,8 @@ const endpoints = [
 ] as const;
 export type Endpoint = (typeof endpoints)[number];
 
-/** Messages that the simulator sends to the shop. */
-const messages = ['callbacks', 'confirmations', 'results'] as const;
+/** Messages that the simulator sends to the shop, and lines of its statement. */
+const messages = ['callbacks', 'confirmations', 'results', 'lines'] as const;
 export type Message = (typeof messages)[number];
 
 /** Results of requests that M-PESA executes later. */
@@ -50,6 +51,20 @@ const messageFaultKinds = [
   'duplicate',
   /** Sent `delayMs` later. */
   'delay',
+  /** Receipts, amounts or times are written in another way: `spelling`. */
+  'spell',
+] as const;
+
+const callbackFaultKinds = [
+  ...messageFaultKinds,
+  /** A success has `resultCode` beside its amount and receipt. */
+  'contradict',
+] as const;
+
+const lineFaultKinds = [
+  /** Missing in this response. */
+  'drop',
+  'spell',
 ] as const;
 
 const resultFaultKinds = [
@@ -62,9 +77,10 @@ type FaultDetails = {
   times: number;
   retryAfterS: number | null;
   resultCode: number | string;
+  spelling: Spelling;
 };
 type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
-type MessageFault = FaultDetails & { kind: (typeof messageFaultKinds)[number] };
+type MessageFault = FaultDetails & { kind: (typeof callbackFaultKinds)[number] };
 type ResultFault = FaultDetails & { kind: (typeof resultFaultKinds)[number] };
 export type Fault = AnswerFault | MessageFault | ResultFault;
 
@@ -74,6 +90,8 @@ export const faultTargets: readonly FaultTarget[] = [...endpoints, ...messages, 
 /** The kinds that are valid for a target. */
 export function faultKindsOf(target: FaultTarget): readonly Fault['kind'][] {
   if ((endpoints as readonly string[]).includes(target)) return answerFaultKinds;
+  if (target === 'callbacks') return callbackFaultKinds;
+  if (target === 'lines') return lineFaultKinds;
   return (messages as readonly string[]).includes(target) ? messageFaultKinds : resultFaultKinds;
 }
 

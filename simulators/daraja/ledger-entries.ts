@@ -104,6 +104,24 @@ export type PaymentDeclined = {
   resultCode: string;
 };
 
+/** A payment that was reversed without a request of the shop, such as in M-PESA's portal. */
+type PaymentReversed = {
+  kind: 'payment reversed';
+  at: number;
+  /** Of the payment. */
+  receipt: string;
+  /** Of the reversal. */
+  reversalReceipt: string;
+};
+
+/** A line of the statement that belongs to no payment of the ledger. */
+export type LineAdded = {
+  kind: 'line added';
+  at: number;
+  /** As it is listed. */
+  line: unknown;
+};
+
 /** A reversal or a status request that Daraja accepted; its result is sent later. */
 export type RequestTaken = {
   kind: 'request taken';
@@ -198,6 +216,8 @@ export type LedgerEntry =
   | StatementRegistered
   | PaymentMade
   | PaymentDeclined
+  | PaymentReversed
+  | LineAdded
   | RequestTaken
   | RequestDecided
   | MessagePlanned

@@ -3,6 +3,7 @@ import type {
   CallbackDelivered,
   FaultStruck,
   LedgerEntry,
+  LineAdded,
   MaintenanceSet,
   MessageDelivered,
   MessagePlanned,
@@ -63,6 +64,7 @@ export type Ledger = {
   transaction(receipt: string): Transaction | undefined;
   payments(): readonly PaymentMade[];
   declined(): readonly PaymentDeclined[];
+  addedLines(): readonly LineAdded[];
   urls(): UrlsRegistered | null;
   statement(): StatementRegistered | null;
   requests(): Iterable<InitiatedRequest>;
@@ -97,6 +99,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
   let urls: UrlsRegistered | null = null;
   let statement: StatementRegistered | null = null;
   let maintenance: MaintenanceSet | null = null;
+  let addedLines: LineAdded[] = [];
   let faultsStruck: FaultStruck[] = [];
   let tokensMade = 0;
   let moneyMoved = 0;
@@ -140,6 +143,17 @@ export async function openLedger(path: string | null): Promise<Ledger> {
         break;
       case 'payment declined':
         declined.push(entry);
+        break;
+      case 'payment reversed': {
+        const reversed = transactions.get(entry.receipt);
+        if (!reversed) break;
+        receipts.add(entry.reversalReceipt);
+        reversed.reversal = { receipt: entry.reversalReceipt, at: entry.at, amount: reversed.amount };
+        moneyReturned += reversed.amount;
+        break;
+      }
+      case 'line added':
+        addedLines.push(entry);
         break;
       case 'request taken':
         requests.set(entry.conversationId, { taken: entry, decided: null });
@@ -224,6 +238,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
     transaction: (receipt) => transactions.get(receipt),
     payments: () => payments,
     declined: () => declined,
+    addedLines: () => addedLines,
     urls: () => urls,
     statement: () => statement,
     requests: () => requests.values(),
@@ -248,6 +263,7 @@ export async function openLedger(path: string | null): Promise<Ledger> {
       refusals = [];
       payments = [];
       declined = [];
+      addedLines = [];
       requestRefusals = [];
       urls = null;
       statement = null;

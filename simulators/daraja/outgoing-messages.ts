@@ -5,6 +5,7 @@ import type { Faults, Message } from './faults.ts';
 import type { Ledger } from './ledger.ts';
 import type { MessagePlanned } from './ledger-entries.ts';
 import type { ShopMessages } from './shop-messages.ts';
+import { spell } from './spellings.ts';
 
 type MessageToSend = {
   purpose: MessagePlanned['purpose'];
@@ -55,7 +56,7 @@ export function createOutgoingMessages(dependencies: {
           purpose,
           about,
           url,
-          body,
+          body: fault?.kind === 'spell' ? JSON.stringify(spell(JSON.parse(body), fault.spelling)) : body,
           dueAt: dueAt + (fault?.kind === 'delay' ? fault.delayMs : 0),
           isDropped: isDropped || fault?.kind === 'drop',
         }),

@@ -14,6 +14,7 @@ import type { PushRequest } from './push-request.ts';
 import { drawReceipt } from './receipt.ts';
 import type { Screens } from './screens.ts';
 import type { SimulatorSettings } from './settings.ts';
+import { spell } from './spellings.ts';
 
 const WRONG_PIN = '0000';
 
@@ -106,12 +107,14 @@ export function createPrompts(dependencies: {
     const outcome = outcomeFor(push.phone);
     const isPaid = decision.resultCode === 0;
     const wrongAmount = push.amount > 1 ? push.amount - 1 : push.amount + 1;
-    const body = writeCallbackBody(
+    const fault = faults.takeMessageFault('callbacks');
+    const written = writeCallbackBody(
       push,
-      decision,
+      isPaid && fault?.kind === 'contradict' ? { ...decision, resultCode: fault.resultCode } : decision,
       isPaid && outcome.namesWrongAmount ? wrongAmount : push.amount,
     );
-    const fault = faults.takeMessageFault('callbacks');
+    const body =
+      fault?.kind === 'spell' ? JSON.stringify(spell(JSON.parse(written), fault.spelling)) : written;
     const scriptedTimes = isPaid ? outcome.callbacks : 1;
     const times = fault?.kind === 'duplicate' ? fault.times : Math.max(scriptedTimes, 1);
     const sentBefore = prompt.decisions.flatMap((earlier) => earlier.callbacks).length;

@@ -8,6 +8,7 @@ import {
   type ScriptedFault,
 } from './faults.ts';
 import type { Fields } from './request-fields.ts';
+import { spellings } from './spellings.ts';
 
 export type ReadFaults = {
   orders: ReadonlyMap<FaultTarget, FaultOrder>;
@@ -68,18 +69,33 @@ function readOccurrences({ occurrences, share, seed = 1 }: Fields): ScriptedFaul
 }
 
 function readFault(target: FaultTarget, fields: Fields): Fault | null {
-  const { kind, delayMs = 0, times = 2, retryAfterS = null, resultCode = 1 } = fields;
+  const {
+    kind,
+    delayMs = 0,
+    times = 2,
+    retryAfterS = null,
+    resultCode = 1,
+    spelling = 'receipt-small',
+  } = fields;
   const knownKind = faultKindsOf(target).find((candidate) => candidate === kind);
   const isRetryAfter = retryAfterS === null || isCount(retryAfterS);
   const isCode = typeof resultCode === 'string' || typeof resultCode === 'number';
-  if (knownKind === undefined || !isCount(delayMs) || !isCount(times) || !isRetryAfter || !isCode) {
+  const isSpelling = spellings.some((known) => known === spelling);
+  if (
+    knownKind === undefined ||
+    !isCount(delayMs) ||
+    !isCount(times) ||
+    !isRetryAfter ||
+    !isCode ||
+    !isSpelling
+  ) {
     return null;
   }
-  return { kind: knownKind, delayMs, times, retryAfterS, resultCode } as Fault;
+  return { kind: knownKind, delayMs, times, retryAfterS, resultCode, spelling } as Fault;
 }
 
 function fieldsOf(target: FaultTarget): string {
-  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?`;
+  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?, spelling?`;
 }
 
 function isCount(value: unknown): value is number {

@@ -114,7 +114,10 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     ],
     '/pulltransactions/v1/query': [
       'statements',
-      (c) => answerRequest(c, 'statements', (fields) => answerStatement(fields, statementDependencies)),
+      (c) =>
+        answerRequest(c, 'statements', (fields) =>
+          answerStatement(fields, { ...statementDependencies, faults }),
+        ),
     ],
     '/mpesa/reversal/v1/request': [
       'reversals',

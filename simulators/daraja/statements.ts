@@ -1,12 +1,14 @@
-// Answers the Pull Transactions API: incoming money of the last 48 hours, in pages.
+// Answers the Pull Transactions API: incoming money of the last 48 hours and its reversals, in pages.
 import { isAcceptedCallbackUrl } from './callback-url.ts';
 import type { SimulatorClock } from './clock.ts';
 import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';
+import type { Faults } from './faults.ts';
 import type { Ledger, Transaction } from './ledger.ts';
 import { readNairobiDateTime } from './nairobi-time.ts';
 import { readPhoneNumber } from './phone-number.ts';
 import { type Fields, fieldText } from './request-fields.ts';
 import type { SimulatorSettings } from './settings.ts';
+import { spell } from './spellings.ts';
 
 const REACHES_BACK_MS = 48 * 60 * 60 * 1000;
 
@@ -43,7 +45,7 @@ export async function registerForStatements(
 
 export async function answerStatement(
   fields: Fields,
-  { settings, clock, ledger }: StatementDependencies,
+  { settings, clock, ledger, faults }: StatementDependencies & { faults: Faults },
 ): Promise<Response | DarajaError> {
   if (ledger.statement()?.shortcode !== fieldText(fields, 'ShortCode')) return badRequest('ShortCode');
   const from = readNairobiDateTime(fieldText(fields, 'StartDate'));
@@ -54,17 +56,36 @@ export async function answerStatement(
   if (!/^\d{1,9}$/.test(offsetText)) return badRequest('OffSetValue');
   const earliest = Math.max(from, clock.now() - REACHES_BACK_MS);
   const offset = Number(offsetText);
-  const page = ledger
-    .transactions()
+  const page = linesOf(ledger, settings)
     // Both ends are whole seconds and inclusive.
     .filter(({ at }) => at >= earliest && at < to + 1000)
     .slice(offset, offset + settings.statementPageSize);
+  const lines = page.flatMap(({ line }) => {
+    const fault = faults.takeMessageFault('lines');
+    if (fault?.kind === 'drop') return [];
+    return [fault?.kind === 'spell' ? spell(line, fault.spelling) : line];
+  });
   return Response.json({
     ResponseRefID: drawRequestId(),
     ResponseCode: page.length > 0 ? '1000' : '1001',
     ResponseMessage: page.length > 0 ? 'Success' : 'No transactions found for the given period',
-    Response: page.length > 0 ? [page.map((transaction) => writeLine(transaction, settings))] : '[[]]',
+    Response: page.length > 0 ? [lines] : '[[]]',
   });
+}
+
+/** Everything that the statement lists, in order of time. */
+function linesOf(ledger: Ledger, settings: SimulatorSettings): { at: number; line: unknown }[] {
+  const payments = ledger
+    .transactions()
+    .map((payment) => ({ at: payment.at, line: writeLine(payment, settings) }));
+  const reversals = ledger
+    .transactions()
+    .flatMap((payment) =>
+      payment.reversal
+        ? [{ at: payment.reversal.at, line: writeReversal(payment, payment.reversal, settings) }]
+        : [],
+    );
+  return [...payments, ...reversals, ...ledger.addedLines()].sort((one, other) => one.at - other.at);
 }
 
 /** The API's own format: lower-case keys, the phone as a number, the amount as a string. */
@@ -78,5 +99,21 @@ function writeLine(transaction: Transaction, { merchantName }: SimulatorSettings
     billreference: transaction.reference,
     amount: transaction.amount.toFixed(2),
     organizationname: merchantName,
+  };
+}
+
+/** A reversal has a receipt of its own, the account of the payment, and a negative amount. */
+function writeReversal(
+  payment: Transaction,
+  reversal: NonNullable<Transaction['reversal']>,
+  settings: SimulatorSettings,
+) {
+  return {
+    ...writeLine(payment, settings),
+    transactionId: reversal.receipt,
+    trxDate: new Date(reversal.at).toISOString().replace(/\.\d+/, ''),
+    transactiontype: payment.method === 'till' ? 'Buy Goods Reversal' : 'Pay Bill Reversal',
+    amount: (-reversal.amount).toFixed(2),
+    originalTransactionId: payment.receipt,
   };
 }

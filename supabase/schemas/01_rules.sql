@@ -33,6 +33,22 @@ end
 $$;
 comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
 
+create function private.normalised_receipt(written text) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  if char_length(written) > 100 then
+    return null;
+  end if;
+  -- Checked before the change to capitals, which turns some other letters into these.
+  return upper(substring(regexp_replace(
+    normalize(written, nfkc),
+    '[\s\u0085\u00A0\u00AD\u061C\u1680\u180E\u2000-\u200F\u2028-\u202F\u205F-\u206F\u3000\uFEFF]', '', 'g'
+  ) from '^[A-Za-z0-9]{10}$'));
+end
+$$;
+comment on function private.normalised_receipt is
+  'An M-PESA receipt in capitals, without blanks; null for any other text. normaliseReceipt in domain/mpesa-receipt.ts.';
+
 create function private.masked_phone(phone text) returns text
 language sql immutable set search_path = '' as $$
   -- The last four digits stay hidden: they prove that an order is the caller's.

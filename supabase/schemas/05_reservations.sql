@@ -215,7 +215,7 @@ begin
     for update of o skip locked
   loop
     -- updated_at stays: it decides the day in the books.
-    update public.payments as p set status = 'failed' where p.id = reviewed.payment_id and p.status = 'review';
+    update public.payments as p set status = 'failed', next_query_at = null where p.id = reviewed.payment_id and p.status = 'review';
     -- The customer gets the time of a new order to pay again.
     update public.orders as o
     set expires_at = greatest(o.expires_at, now() + minutes),

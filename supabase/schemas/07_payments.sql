@@ -25,11 +25,14 @@ create table public.payments (
   purpose text not null default 'order',
   requested_by uuid,
   requested_by_email text,
+  review_cause text,
   constraint "a payment status is one of the life cycle"
     check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
   constraint "M-PESA charges whole shillings" check (charge_cents >= 100 and charge_cents % 100 = 0),
   constraint "a checkout request belongs to one payment" unique (checkout_request_id),
   constraint "a receipt pays once" unique (receipt),
+  constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s'),
+  constraint "a cause of a review is known" check (review_cause in ('wrong_amount', 'contradiction')),
   constraint "a payment method is known" check (method in ('prompt', 'till')),
   constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
   constraint "a payment is for an order or a test" check (
@@ -50,6 +53,8 @@ comment on column public.payments.presumption is
   'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
 comment on column public.payments.purpose is
   'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
+comment on column public.payments.review_cause is
+  'Why the attempt came into review, and stays afterwards. wrong_amount: a message named another amount than the charge, or none. contradiction: a message said that it failed, or gave no known result, but named money.';
 comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;
@@ -57,7 +62,7 @@ grant select (id) on public.payments to anon;
 create policy "staff read every payment" on public.payments for select to authenticated using ((select public.is_admin()));
 create unique index "one open attempt per order" on public.payments (order_id) where status in ('initiating', 'processing');
 create index payments_by_order on public.payments (order_id);
-create index payments_due_for_a_query on public.payments (next_query_at) where status = 'processing';
+create index payments_due_for_a_query on public.payments (next_query_at) where status in ('processing', 'review');
 create index payments_without_receipt on public.payments (charge_cents, created_at) where receipt is null and method = 'prompt';
 create index payments_by_completion on public.payments (completed_at) where status = 'completed';
 create index payments_in_review on public.payments (updated_at) where status = 'review';
@@ -393,10 +398,13 @@ begin
   set status = 'unresolved', next_query_at = null, updated_at = now()
   where p.status in ('initiating', 'processing')
     and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
+  update public.payments as p
+  set next_query_at = null
+  where p.status = 'review' and p.next_query_at is not null and p.created_at < now() - interval '1 day';
   -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
   if not exists (
     select from public.payments as p
-    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+    where p.status in ('processing', 'review') and p.checkout_request_id is not null and p.next_query_at <= now()
   ) or private.count_hit(
     'payment_queries', 'all',
     interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
@@ -412,7 +420,7 @@ begin
       limit 1
     ) as widest_network
     from public.payments as p
-    where p.status = 'processing' and p.checkout_request_id is not null and p.next_query_at <= now()
+    where p.status in ('processing', 'review') and p.checkout_request_id is not null and p.next_query_at <= now()
   ), network_queries as materialized (
     select w.widest_network, (
       select sum(p.query_count)
@@ -428,7 +436,7 @@ begin
     from waiting as w
     join public.payments as p on p.id = w.id
     left join network_queries as n on n.widest_network = w.widest_network
-    where p.status = 'processing'
+    where p.status in ('processing', 'review')
     -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
     order by p.purpose = 'test', coalesce(n.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most

@@ -8,10 +8,11 @@ create type private.payment_report as (
   received_cents integer,
   receipt text,
   merchant_request_id text,
-  checkout_request_id text
+  checkout_request_id text,
+  unreadable text[]
 );
 comment on type private.payment_report is
-  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount.';
+  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount, or one that cannot be read. unreadable: what the message has but cannot be read: code, receipt, amount.';
 
 create type private.settlement as (
   decision text,
@@ -29,13 +30,16 @@ comment on type public.settled_payment is 'Outcome of a message about a payment,
 create function public.settle_payment(
   payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
-  merchant_request_id text default null, checkout_request_id text default null, source_address text default null
+  merchant_request_id text default null, checkout_request_id text default null, source_address text default null,
+  unreadable text[] default '{}'
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 declare
   report private.payment_report := (
-    source, result, result_code, result_description, received_cents, receipt, merchant_request_id, checkout_request_id
+    source, result, result_code, result_description, received_cents, private.normalised_receipt(receipt), merchant_request_id,
+    checkout_request_id, coalesce(unreadable, '{}')
   );
+  reported_receipt text;
   stored_message bigint;
   attempt public.payments;
   receipt_owner public.payments;
@@ -46,13 +50,20 @@ begin
   if report.result not in ('succeeded', 'failed', 'pending') then
     perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
   end if;
+  if nullif(trim(settle_payment.receipt), '') is not null and report.receipt is null then
+    report.unreadable := report.unreadable || array['receipt'];
+  end if;
   -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
   -- lock, which two concurrent settlements could not upgrade.
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
   for update;
+  -- A query names no receipt; a message that contradicted itself may have named it.
+  if report.result = 'succeeded' and report.receipt is null then
+    reported_receipt := private.receipt_of_contradiction(settle_payment.payment_id);
+  end if;
   perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
-  from unnest(array[report.receipt, report.checkout_request_id]) as known (id)
+  from unnest(array[report.receipt, report.checkout_request_id, reported_receipt]) as known (id)
   where known.id is not null;
   select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
   if attempt.id is null then
@@ -62,6 +73,9 @@ begin
   values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
   returning id into stored_message;
 
+  if reported_receipt = private.receipt_of_contradiction(attempt.id) then
+    report.receipt := reported_receipt;
+  end if;
   select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
   settlement := private.decide_settlement(
     attempt, report, receipt_owner,
@@ -84,12 +98,15 @@ begin
       perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
     when 'wrong_amount' then
       perform private.fail_attempt(attempt.id, 'review', report,
-        format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents));
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents),
+        'wrong_amount');
+      perform private.store_mismatched_money(attempt, report);
+    when 'contradiction' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported money and the result %s', coalesce(report.result_code, 'without a code')), 'contradiction');
       perform private.store_mismatched_money(attempt, report);
     when 'superseded' then
-      if report.result = 'succeeded' then
-        perform private.store_mismatched_money(attempt, report);
-      end if;
+      perform private.store_mismatched_money(attempt, report);
     when 'confirmed_by_hand' then
       perform private.merge_receipt_owner(attempt, report, receipt_owner);
     when 'second_payment' then
@@ -113,11 +130,12 @@ begin
     perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = stored_message;
   end if;
   select * into strict attempt from public.payments as p where p.id = settled_id;
+  perform private.check_settled_message(attempt, report, settle_payment.body, settlement.decision);
   return (message_outcome, attempt)::public.settled_payment;
 end
 $$;
 comment on function public.settle_payment is
-  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; every receipt stays in the books; an amount other than the charge needs review.';
+  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; a failure that names money needs review; every receipt stays in the books; an amount other than the charge needs review. unreadable: what the message has but cannot be read (code, receipt, amount): it waits for staff in messages_to_check.';
 
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
@@ -193,8 +211,18 @@ declare
   -- The attempt without its presumed receipt.
   stays_completed boolean := is_completed and not (splits_receipt and attempt.presumption = 'attempt');
   attempt_receipt text := case when not splits_receipt then attempt.receipt end;
+  -- M-PESA names money only when it moved.
+  is_contradiction boolean := report.result <> 'succeeded' and (
+    coalesce(report.received_cents > 0, false) or report.receipt is not null
+    or coalesce(report.unreadable && array['receipt', 'amount'], false)
+  );
   decision text := case
     when is_other_request then 'other_request'
+    when is_contradiction and is_completed then 'superseded'
+    -- The money is in the books already.
+    when is_contradiction and receipt_owner.id is not null then 'receipt_replayed'
+    when is_contradiction and report.received_cents <> attempt.charge_cents then 'wrong_amount'
+    when is_contradiction then 'contradiction'
     when report.result = 'pending' then 'pending'
     -- Also an attempt completed by presumption: the money was not this prompt's.
     when report.result = 'failed' and (
@@ -204,7 +232,8 @@ declare
     when report.result = 'failed' or (names_other_amount and is_completed) then 'superseded'
     when names_other_amount then 'wrong_amount'
     -- A query names no amount: it cannot clear an attempt whose callback named a wrong one.
-    when attempt.status = 'review' and report.received_cents is null then 'needs_review'
+    when attempt.status = 'review' and report.received_cents is null and attempt.review_cause is distinct from 'contradiction'
+      then 'needs_review'
     -- The money of a payment test pays no order, and money of an order completes no test.
     when receipt_owner.id is not null and (receipt_owner.order_id is distinct from attempt.order_id
       or (receipt_owner.method = 'prompt' and receipt_owner.presumption is null)) then 'receipt_replayed'
@@ -233,17 +262,64 @@ $$;
 comment on function private.decide_settlement is
   'Decides what a message means for a payment attempt, from facts alone. receipt_owner: the other payment with this receipt. is_other_request: the request id belongs to another attempt. attempt_is_refunded, owner_is_refunded: a refund of that money is requested or done.';
 
-create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text) returns void
+create function private.fail_attempt(
+  attempt_id uuid, new_status text, report private.payment_report, description text, cause text default null
+) returns void
 language sql set search_path = '' as $$
   update public.payments as p
   set status = new_status, result_code = report.result_code, result_description = description,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      review_cause = coalesce(p.review_cause, cause),
+      -- A query can confirm money that a contradicting message named. It names no amount, so it cannot confirm another one.
+      next_query_at = case
+        when coalesce(p.review_cause, cause) = 'contradiction' and new_status = 'review'
+          and coalesce(p.checkout_request_id, report.checkout_request_id) is not null and p.created_at > now() - interval '1 day'
+        then now() + interval '10 seconds'
+      end,
       updated_at = now()
   where p.id = attempt_id;
 $$;
 comment on function private.fail_attempt is
-  'Ends an attempt without paying its order: failed, or review when the amount is not the charge.';
+  'Ends an attempt without paying its order: failed, or review when the amount is not the charge or a message contradicts itself (cause).';
+
+create function private.receipt_of_contradiction(attempt_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select t.receipt
+  from public.payments as p
+  join public.mpesa_transactions as t on t.attempt_id = p.id and t.received_cents = p.charge_cents
+  where p.id = receipt_of_contradiction.attempt_id and p.status = 'review' and p.review_cause = 'contradiction'
+    and t.payment_id is null and t.resolution is null
+  order by t.created_at, t.receipt
+  limit 1;
+$$;
+comment on function private.receipt_of_contradiction is
+  'The receipt of the charged amount that a message named which contradicted itself about this attempt.';
+
+create function private.check_settled_message(attempt public.payments, report private.payment_report, body text, decision text)
+returns void
+language plpgsql set search_path = '' as $$
+declare
+  unknown text[] := report.unreadable;
+begin
+  if decision in ('wrong_amount', 'contradiction') then
+    -- Money without a receipt or an amount cannot be stored as a transaction.
+    unknown := unknown || case when report.receipt is null then array['receipt'] else '{}' end
+      || case when coalesce(report.received_cents, 0) <= 0 then array['amount'] else '{}' end;
+  end if;
+  if cardinality(unknown) > 0 and decision <> 'other_request' and not (attempt.status = 'completed' and attempt.receipt is not null)
+    and not (attempt.status = 'failed' and unknown = array['code'])
+  then
+    perform private.add_message_to_check(
+      report.source, 'unreadable', check_settled_message.body, unknown, report.receipt, report.received_cents, null,
+      coalesce((select o.tracking_number from public.orders as o where o.id = attempt.order_id), ''), attempt.id
+    );
+  end if;
+  perform private.close_messages_to_check(attempt);
+end
+$$;
+comment on function private.check_settled_message is
+  'Lets a message about an attempt wait for staff as long as a part of it is unknown, and ends the wait of earlier messages that it explains.';
 
 create function private.store_mismatched_money(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$

@@ -19,7 +19,8 @@ create table public.mpesa_transactions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint "a resolution is known" check (resolution in ('given', 'not_an_order', 'refund', 'accepted')),
-  constraint "money came" check (received_cents > 0)
+  constraint "money came" check (received_cents > 0),
+  constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s')
 );
 comment on table public.mpesa_transactions is
   'Money that M-PESA reported by a confirmation, by its statement, or by a callback with another amount than charged. payment_id: the payment of this money; null while unknown.';
@@ -333,6 +334,9 @@ begin
     reported_by_statement_at = coalesce(t.reported_by_statement_at, excluded.reported_by_statement_at),
     updated_at = now()
   returning * into stored;
+  update public.messages_to_check as m
+  set resolution = 'read_later', resolved_at = now()
+  where m.receipt = stored.receipt and m.problem = 'unreadable' and m.resolution is null;
   return stored;
 end
 $$;
@@ -379,12 +383,16 @@ comment on function private.apply_reported_amount is
 
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
-  payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null
+  payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null,
+  kind text default 'payment', unreadable text[] default '{}', reversed_receipt text default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(trim(receipt));
+  code text := private.normalised_receipt(receipt);
+  unknown text[] := coalesce(unreadable, '{}')
+    || case when private.normalised_receipt(receipt) is null then array['receipt'] else '{}' end
+    || case when coalesce(received_cents, 0) <= 0 then array['amount'] else '{}' end;
   moment timestamptz := coalesce(transacted_at, now());
   for_order uuid;
   reported public.mpesa_transactions;
@@ -395,9 +403,21 @@ declare
 begin
   if source not in ('confirmation', 'statement') then
     perform private.refuse(400, 'source_unknown', 'Money without a prompt is reported by a confirmation or the statement');
-  elsif coalesce(code, '') = '' or coalesce(received_cents, 0) <= 0 then
-    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable');
-    return ('unreadable', null)::public.settled_payment;
+  elsif kind = 'outgoing' then
+    perform private.store_message_outcome(message_id, source, body, null, null, 'outgoing') where message_id is not null;
+    return ('outgoing', null)::public.settled_payment;
+  elsif kind = 'reversal' then
+    outcome := private.receive_reversal(source, code, received_cents, reference, moment, body, reversed_receipt);
+    perform private.store_message_outcome(message_id, source, body, null, null, outcome) where message_id is not null;
+    return (outcome, null)::public.settled_payment;
+  elsif kind <> 'payment' or unknown && array['receipt', 'amount'] or (source = 'statement' and unknown && array['time']) then
+    outcome := private.add_message_to_check(
+      source, case when kind = 'payment' then 'unreadable' else 'unknown_kind' end, body, unknown, code, received_cents, transacted_at,
+      reference
+    );
+    perform private.store_message_outcome(message_id, source, body, null, null, 'unreadable') where message_id is not null or outcome = 'new';
+    outcome := case outcome when 'checked' then 'checked' else 'unreadable' end;
+    return (outcome, null)::public.settled_payment;
   end if;
 
   -- The order must be locked first, but is known only after reading. If it changed before the lock, read again.
@@ -417,6 +437,10 @@ begin
   end loop;
 
   reported := private.store_transaction(source, code, received_cents, reference, moment, payer_phone, payer_name);
+  -- A confirmation arrives within moments, so its money counts by the time of arrival until the statement names the time.
+  if unknown && array['time'] and reported.reported_by_statement_at is null then
+    perform private.add_message_to_check(source, 'unreadable', body, unknown, code, received_cents, null, reference);
+  end if;
   perform private.add_receipt_to_test(reported);
   select * into known from public.payments as p where p.receipt = code;
   if known.id is not null then
@@ -464,7 +488,7 @@ begin
 end
 $$;
 comment on function public.receive_mpesa_transaction is
-  'Stores money that M-PESA reports by a confirmation or its statement, each receipt once. It belongs to the payment with this receipt, else to the order that its reference names: it completes an attempt of the same amount without a receipt, becomes a separate payment, or, if less than the charge, waits for staff. All other money stays unmatched for staff. Idempotent, in any order with other messages.';
+  'Stores money that M-PESA reports by a confirmation or its statement, each receipt once. It belongs to the payment with this receipt, else to the order that its reference names: it completes an attempt of the same amount without a receipt, becomes a separate payment, or, if less than the charge, waits for staff. All other money stays unmatched for staff. Idempotent, in any order with other messages. kind: payment, reversal (of reversed_receipt, if it is named), outgoing (ignored) or unknown. unreadable: what the message has but cannot be read (receipt, amount, time). What cannot be read, and unknown kinds, wait in messages_to_check: the outcome is unreadable, or checked once staff have resolved it.';
 
 create function private.order_of_transaction(receipt text, reference text) returns uuid
 language sql stable set search_path = '' as $$
@@ -491,7 +515,7 @@ language sql stable security definer set search_path = '' as $$
   from unnest(receipts_not_in_statement.receipts) with ordinality as given (receipt, place)
   where not exists (
     select from public.mpesa_transactions as t
-    where t.receipt = upper(trim(given.receipt)) and t.reported_by_statement_at is not null
+    where t.receipt = private.normalised_receipt(given.receipt) and t.reported_by_statement_at is not null
   );
 $$;
 comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';

@@ -280,7 +280,7 @@ create function private.lock_refundable_transaction(receipt text, is_sure boolea
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  code text := upper(trim(lock_refundable_transaction.receipt));
+  code text := private.normalised_receipt(lock_refundable_transaction.receipt);
   reported public.mpesa_transactions;
 begin
   -- Settlements and reconciliation take the same lock for a receipt.

@@ -81,9 +81,9 @@ declare
   noted public.refunds;
 begin
   select r.* into noted from public.refunds as r
-  where r.method = 'by_hand' and r.refund_receipt = upper(regexp_replace(note_refund_by_hand.refund_receipt, '\s', '', 'g'))
+  where r.method = 'by_hand' and r.refund_receipt = private.normalised_receipt(note_refund_by_hand.refund_receipt)
     and case when note_refund_by_hand.payment_id is null
-      then r.transaction_receipt = upper(trim(note_refund_by_hand.receipt)) else r.payment_id = note_refund_by_hand.payment_id end;
+      then r.transaction_receipt = private.normalised_receipt(note_refund_by_hand.receipt) else r.payment_id = note_refund_by_hand.payment_id end;
   if found then
     return noted;
   elsif note_refund_by_hand.payment_id is null then
@@ -311,14 +311,17 @@ comment on function private.decide_reversal is
 create function public.settle_reversal(
   refund_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, refund_receipt text default null, refund_cents integer default null,
-  originator_conversation_id text default null, source_address text default null
+  originator_conversation_id text default null, source_address text default null, unreadable text[] default '{}'
 ) returns public.settled_refund
 language plpgsql security definer set search_path = '' as $$
 declare
   settled public.refunds;
   stored_message bigint;
   message_outcome text;
-  settled_receipt constant text := nullif(settle_reversal.refund_receipt, '');
+  settled_receipt constant text := private.normalised_receipt(settle_reversal.refund_receipt);
+  unknown constant text[] := coalesce(settle_reversal.unreadable, '{}') || case
+    when nullif(trim(settle_reversal.refund_receipt), '') is not null and settled_receipt is null then array['receipt'] else '{}'
+  end;
 begin
   if settle_reversal.result not in ('succeeded', 'failed', 'already_reversed', 'not_reversed', 'pending') then
     perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
@@ -376,11 +379,21 @@ begin
       null;
   end case;
   update public.payment_messages as m set outcome = message_outcome where m.id = stored_message;
+  if cardinality(unknown) > 0 and settled.refund_receipt is null then
+    perform private.add_message_to_check(
+      settle_reversal.source, 'unreadable', settle_reversal.body, unknown, settled_receipt, settle_reversal.refund_cents, null, '', null,
+      settled.id
+    );
+  elsif settled.refund_receipt is not null then
+    update public.messages_to_check as m
+    set resolution = 'read_later', resolved_at = now()
+    where m.refund_id = settled.id and m.problem = 'unreadable' and m.resolution is null;
+  end if;
   return (message_outcome, settled)::public.settled_refund;
 end
 $$;
 comment on function public.settle_reversal is
-  'Settles a refund by a message of M-PESA: stores the message, decides what it means (decide_reversal) and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse.';
+  'Settles a refund by a message of M-PESA: stores the message, decides what it means (decide_reversal) and updates refund, payment and order in the same transaction. Idempotent. A success supersedes a failure, never the reverse. unreadable: as in settle_payment.';
 
 create function private.mark_sent_twice(refund public.refunds, receipt text, result_code text, result_description text)
 returns public.refunds

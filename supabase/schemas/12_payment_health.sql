@@ -250,7 +250,7 @@ begin
   return case is_payment_job_due.action
     when 'query-open' then exists (
       select from public.payments as p
-      where p.status in ('initiating', 'processing')
+      where (p.status = 'review' and p.next_query_at <= now()) or p.status in ('initiating', 'processing')
         and (p.next_query_at <= now() or p.created_at < now()
           - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
     )

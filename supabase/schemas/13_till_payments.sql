@@ -177,9 +177,9 @@ comment on function public.read_till_secret is 'The secret of the till''s URLs. 
 create function private.read_receipt(typed text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
-  code text := upper(regexp_replace(typed, '\s', '', 'g'));
+  code text := private.normalised_receipt(typed);
 begin
-  if code is null or code !~ '^[A-Z0-9]{10}$' then
+  if code is null then
     perform private.refuse(400, 'receipt_invalid', 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD');
   end if;
   return code;
@@ -407,10 +407,10 @@ create type public.period as (starts_at timestamptz, ends_at timestamptz);
 create type public.statement_status as (
   checked_at timestamptz, till_registered_at timestamptz, statement_registered_at timestamptz,
   last_confirmation_at timestamptz, last_complete_at timestamptz, covered_until timestamptz, problem text,
-  missed public.period[], unsettled_messages bigint, unmatched bigint
+  missed public.period[], unsettled_messages bigint, unmatched bigint, to_check bigint
 );
 comment on type public.statement_status is
-  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment.';
+  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment. to_check: messages_to_check that wait.';
 
 create function public.statement_status() returns public.statement_status
 language plpgsql stable security definer set search_path = '' as $$
@@ -439,6 +439,7 @@ begin
   where (m.outcome = 'error' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
   select count(*) into status.unmatched
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
+  select count(*) into status.to_check from public.messages_to_check as m where m.resolution is null;
   return status;
 end
 $$;

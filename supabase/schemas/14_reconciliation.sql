@@ -207,7 +207,7 @@ declare
   referenced uuid;
 begin
   perform private.expect_staff();
-  select * into reported from public.mpesa_transactions as t where t.receipt = suggest_orders.receipt;
+  select * into reported from public.mpesa_transactions as t where t.receipt = private.normalised_receipt(suggest_orders.receipt);
   missing_receipt := array(select private.orders_missing_receipt(reported.receipt));
   referenced := private.order_of_reference(reported.reference);
   return query
@@ -248,6 +248,7 @@ declare
   outcome text;
   event_kind text;
   of_order uuid;
+  code text := coalesce(private.normalised_receipt(resolve_difference.receipt), resolve_difference.receipt);
 begin
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
@@ -255,7 +256,7 @@ begin
   event_kind := case resolve_difference.decision
     when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
     when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
-  if event_kind is null or num_nonnulls(resolve_difference.receipt, resolve_difference.payment_id) = 0 then
+  if event_kind is null or num_nonnulls(code, resolve_difference.payment_id) = 0 then
     perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
   end if;
 
@@ -265,20 +266,20 @@ begin
     of_order := coalesce(
       resolve_difference.order_id,
       (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
-      (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+      (select p.order_id from public.payments as p where p.receipt = code)
     );
     begin
       perform from public.orders as o where o.id = of_order for update;
       if not found and resolve_difference.decision = 'give' then
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
-      elsif resolve_difference.receipt is not null then
-        perform pg_advisory_xact_lock(hashtext('settle ' || resolve_difference.receipt));
-        select * into reported from public.mpesa_transactions as t where t.receipt = resolve_difference.receipt for update;
+      elsif code is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || code));
+        select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
       end if;
       if of_order is distinct from coalesce(
         resolve_difference.order_id,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
-        (select p.order_id from public.payments as p where p.receipt = resolve_difference.receipt)
+        (select p.order_id from public.payments as p where p.receipt = code)
       ) then
         raise exception using errcode = 'JJ001';
       end if;
@@ -290,7 +291,7 @@ begin
   select * into money from public.payments as p where p.id = coalesce(
     resolve_difference.payment_id, reported.payment_id,
     -- M-PESA may not have reported the receipt that staff typed.
-    (select typed.id from public.payments as typed where typed.receipt = resolve_difference.receipt)
+    (select typed.id from public.payments as typed where typed.receipt = code)
   );
   if reported.receipt is null and money.id is null then
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');

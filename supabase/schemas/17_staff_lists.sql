@@ -16,7 +16,7 @@ create function private.read_list_search(search text, out words text[], out digi
 language plpgsql stable set search_path = '' as $$
 declare
   written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
-  typed_receipt text := upper(regexp_replace(written, '\s', '', 'g'));
+  typed_receipt text := private.normalised_receipt(search);
 begin
   -- ord1040, ORD 1040 and #1040 are ORD-1040.
   written := regexp_replace(regexp_replace(written, '\mord[\s.:#-]*(?=\d)', 'ord-', 'g'), '#(?=\d)', '', 'g');

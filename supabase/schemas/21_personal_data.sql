@@ -94,6 +94,11 @@ begin
       select from public.mpesa_transactions as t
       where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
     ) then 'Money under its number needs review'
+    when exists (
+      select from public.messages_to_check as m
+      join public.payments as p on p.id = m.payment_id
+      where p.order_id = unsettled.id and m.resolution is null
+    ) then 'A message of M-PESA about its payment is being checked'
   end;
 end
 $$;
@@ -168,6 +173,15 @@ begin
     select old.receipt from public.mpesa_transactions as old
     where old.transacted_at < retained_since and (old.payer_name is not null or old.payer_phone is not null)
     order by old.transacted_at limit 5000
+    for update skip locked
+  );
+  -- Who resolved it, when and how stays; what waits stays complete.
+  update public.messages_to_check as m
+  set body = '{}', note = null
+  where m.id in (
+    select old.id from public.messages_to_check as old
+    where old.received_at < retained_since and old.resolution is not null and old.body <> '{}'
+    order by old.received_at limit 5000
     for update skip locked
   );
 end

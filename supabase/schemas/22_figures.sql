@@ -251,6 +251,8 @@ language sql stable security definer set search_path = '' as $$
   select 'transactions_without_payment', null, count(*)
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null
   union all
+  select 'messages_to_check', null, count(*) from public.messages_to_check as m where m.resolution is null
+  union all
   select 'payment_messages_unprocessed', null, (
     select count(*) from public.payment_messages as m
     where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'

@@ -15,6 +15,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'deliveries',
         'inquiries',
         'message_templates',
+        'messages_to_check',
         'mpesa_transactions',
         'orders',
         'outbox_messages',

@@ -183,6 +183,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'messages_to_check',
+    row: 'that waits',
+    where: `digest = 'any'`,
+    set: `reference = ''`,
+    insert: `(source, problem, body, digest) values ('statement', 'unreadable', '{}', 'another')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'mpesa_transactions',
     row: 'with an unknown receipt',
     where: `receipt = 'UKL1234567'`,
@@ -446,6 +457,8 @@ const procedures: Record<string, Person[]> = {
   reconciliation_days: signedIn,
   suggest_orders: signedIn,
   resolve_difference: signedIn,
+  enter_message_to_check: signedIn,
+  dismiss_message_to_check: signedIn,
   statement_status: signedIn,
   search_messages: signedIn,
   send_message_again: signedIn,
@@ -572,6 +585,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
+      insert into public.messages_to_check (source, problem, body, digest) values ('statement', 'unreadable', '{}', 'any');
       insert into public.payments (id, purpose, phone, charge_cents, requested_by)
         values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)

@@ -44,6 +44,8 @@ const success = {
 };
 const failure = { ...success, result: 'failed', result_code: '1032', received_cents: null, receipt: null };
 const query = { ...success, source: 'query', received_cents: null, receipt: null };
+/** In review, because a message said that it failed and named money. */
+const contradicted = { ...prompted, status: 'review', review_cause: 'contradiction' };
 
 interface Facts {
   attempt: object;
@@ -90,6 +92,76 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
     'superseded',
   ],
   [
+    'a failure that names amount and receipt, of an open attempt',
+    { attempt: prompted, report: { ...failure, received_cents: 95_100, receipt: 'UKL2' } },
+    'contradiction',
+  ],
+  [
+    'a failure that names an amount only',
+    { attempt: prompted, report: { ...failure, received_cents: 95_100 } },
+    'contradiction',
+  ],
+  [
+    'a failure that names a receipt only',
+    { attempt: prompted, report: { ...failure, receipt: 'UKL2' } },
+    'contradiction',
+  ],
+  [
+    'a failure whose amount or receipt cannot be read',
+    { attempt: prompted, report: { ...failure, unreadable: ['amount'] } },
+    'contradiction',
+  ],
+  [
+    'no known result, but money, for an open attempt',
+    { attempt: prompted, report: { ...success, result: 'pending', result_code: '00' } },
+    'contradiction',
+  ],
+  [
+    'a failure that names money, of a failed attempt',
+    { attempt: { ...prompted, status: 'failed' }, report: { ...failure, receipt: 'UKL2' } },
+    'contradiction',
+  ],
+  [
+    'an answer to a query that fails and names money',
+    { attempt: prompted, report: { ...query, result: 'failed', result_code: '1032', receipt: 'UKL2' } },
+    'contradiction',
+  ],
+  [
+    'a failure that names another amount',
+    { attempt: prompted, report: { ...failure, received_cents: 100, receipt: 'UKL2' } },
+    'wrong_amount',
+  ],
+  [
+    'a failure that names money, of a paid attempt',
+    { attempt: paid, report: { ...failure, received_cents: 95_100, receipt: 'UKL2' } },
+    'superseded',
+  ],
+  [
+    'a failure that names money, of an attempt that is paid by presumption',
+    { attempt: presumed, report: { ...failure, received_cents: 95_100, receipt: 'UKL2' } },
+    'superseded',
+  ],
+  [
+    'a failure that names the receipt of another payment',
+    { attempt: prompted, report: { ...failure, receipt: 'UKL2' }, owner: byHand },
+    'receipt_replayed',
+  ],
+  [
+    'an answer to a query that succeeds, after a contradiction',
+    { attempt: contradicted, report: query },
+    'completes',
+  ],
+  [
+    'an answer to a query that fails, after a contradiction',
+    { attempt: contradicted, report: { ...query, result: 'failed', result_code: '1032' } },
+    'superseded',
+  ],
+  [
+    'a success with the charged amount, after a contradiction',
+    { attempt: contradicted, report: success },
+    'completes',
+  ],
+  [
     'another amount for an open attempt',
     { attempt: prompted, report: { ...success, received_cents: 100 } },
     'wrong_amount',
@@ -106,7 +178,7 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
   ],
   [
     'a query of an attempt in review',
-    { attempt: { ...prompted, status: 'review' }, report: query },
+    { attempt: { ...prompted, status: 'review', review_cause: 'wrong_amount' }, report: query },
     'needs_review',
   ],
   [

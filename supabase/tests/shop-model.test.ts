@@ -33,8 +33,10 @@ interface ModelPayment {
   needsRefund: boolean;
   /** A message contained its receipt; the answer to a query has none. */
   hasReceipt: boolean;
-  /** The first reported amount that differs from the charge. Null: none. */
+  /** The first amount that M-PESA's books have for its receipt, before a message proved that it pays. Null: none. */
   reportedCents: number | null;
+  /** Why it came into review, the first time. */
+  reviewCause: 'wrong_amount' | 'contradiction' | null;
   refunds: ModelRefund[];
 }
 interface ModelRefund {
@@ -538,6 +540,7 @@ const beginPayment = (number: number) =>
           needsRefund: false,
           hasReceipt: false,
           reportedCents: null,
+          reviewCause: null,
           refunds: [],
         });
       }
@@ -569,9 +572,12 @@ const reportSuccess = (number: number, back: number, source: 'callback' | 'query
   paymentCommand(`a ${source} reports a success`, number, back, async (order, payment, real) => {
     const named = source === 'callback' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
     await settle(real, payment, { source, result: 'succeeded', result_code: '0', ...named });
-    const isStuck = payment.status === 'review' && source === 'query';
+    const isContradicted = payment.status === 'review' && payment.reviewCause === 'contradiction';
+    const isStuck = payment.status === 'review' && source === 'query' && !isContradicted;
     if (payment.status !== 'completed' && !isStuck) recordPayment(order, payment);
-    if (source === 'callback') payment.hasReceipt = true;
+    // A query names no receipt, but the message that contradicted itself may have.
+    if (source === 'callback' || (isContradicted && payment.reportedCents === chargeOf(order)))
+      payment.hasReceipt = true;
   });
 
 const reportFailure = (number: number, back: number, source: 'callback' | 'query') =>
@@ -595,8 +601,35 @@ const reportOtherAmount = (number: number, back: number, by: number) =>
       receipt: payment.receipt,
     });
     if (cents > 0 && !payment.hasReceipt) payment.reportedCents ??= cents;
-    if (payment.status !== 'completed') payment.status = 'review';
+    if (payment.status === 'completed') return;
+    payment.status = 'review';
+    payment.reviewCause ??= 'wrong_amount';
   });
+
+const reportContradiction = (
+  number: number,
+  back: number,
+  source: 'callback' | 'query',
+  named: 'both' | 'amount',
+) =>
+  paymentCommand(
+    `a ${source} reports a failure that names ${named === 'both' ? 'amount and receipt' : 'an amount'}`,
+    number,
+    back,
+    async (order, payment, real) => {
+      await settle(real, payment, {
+        source,
+        result: 'failed',
+        result_code: '1032',
+        received_cents: chargeOf(order),
+        ...(named === 'both' ? { receipt: payment.receipt } : {}),
+      });
+      if (named === 'both' && !payment.hasReceipt) payment.reportedCents ??= chargeOf(order);
+      if (payment.status === 'completed') return;
+      payment.status = 'review';
+      payment.reviewCause ??= 'contradiction';
+    },
+  );
 
 const past = `now() - interval '1 second'`;
 const endPaymentTime = (number: number, isLimit: boolean) =>
@@ -955,6 +988,9 @@ const commands: fc.Arbitrary<Command>[] = [
   fc.tuple(small, deliveries).map(([order, delivery]) => setDeliveryStatus(order, delivery)),
   small.map(resolveByDelivering),
 ];
+const contradiction = fc
+  .tuple(small, small, source, fc.constantFrom('both' as const, 'amount' as const))
+  .map(([order, back, from, named]) => reportContradiction(order, back, from, named));
 const member = fc.constantFrom<StaffMember>('one', 'other');
 const refundCommands: fc.Arbitrary<Command>[] = [
   ...Array.from({ length: 3 }, () =>
@@ -1020,10 +1056,11 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
 
   test('orders, payments, deliveries and stock follow the model in any sequence of actions', async () => {
     const done = new Set<fc.Arbitrary<Command>>();
+    const all = [...commands, contradiction];
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 3 }),
-        fc.commands(recording(commands, done), { maxCommands: 60, size: 'max' }),
+        fc.commands(recording(all, done), { maxCommands: 60, size: 'max' }),
         async (stocks, chosen) => {
           await fc.asyncModelRun(async () => {
             const products: ModelProduct[] = [];
@@ -1041,7 +1078,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
       // Unbiased, because a few long sequences find more than many short ones.
       { seed: SEED, numRuns: runs(8, 60), unbiased: true },
     );
-    expectAllDone(commands, done);
+    expectAllDone(all, done);
   });
 
   test('refunds and their orders follow the model in any sequence of actions, without a double refund', async () => {
@@ -1097,6 +1134,8 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
       statements: times,
       reportedBy: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
       failures: times,
+      /** Callbacks that say it failed, and name its money. */
+      contradictions: times,
     });
     const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
 
@@ -1163,6 +1202,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               needsRefund: false,
               hasReceipt: false,
               reportedCents: null,
+              reviewCause: null,
               refunds: [],
             };
             await call(database, 'service', 'record_push', {
@@ -1187,6 +1227,14 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               ...repeat(
                 truth.callbacks + sure('callback'),
                 succeeds('callback', { received_cents: charge, receipt }),
+              ),
+              ...repeat(truth.contradictions, () =>
+                settle({ database }, payment, {
+                  result: 'failed',
+                  result_code: '00',
+                  received_cents: charge,
+                  receipt,
+                }),
               ),
               ...repeat(truth.queries, succeeds('query', {})),
               ...repeat(truth.confirmations + sure('confirmation'), report('confirmation', receipt, charge)),

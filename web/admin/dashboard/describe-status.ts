@@ -143,6 +143,17 @@ export function describeStatement(
   };
 }
 
+/** Messages of M-PESA that staff must check; null when none waits. */
+export function describeMessagesToCheck(facts: { to_check: number } | undefined): Line | null {
+  if (!facts?.to_check) return null;
+  const count = facts.to_check;
+  return {
+    state: 'attention',
+    value: 'To check',
+    detail: `${count === 1 ? 'One message' : `${count} messages`} of M-PESA can't be read or understood. See Reconciliation.`,
+  };
+}
+
 /** Refunds that need staff; null when none does. */
 export function describeRefunds(health: PaymentHealth): Line | null {
   const waiting = [

@@ -16,6 +16,7 @@ import {
   describeBackup,
   describeDatabase,
   describeMessages,
+  describeMessagesToCheck,
   describePayments,
   describeRefunds,
   describeStatement,
@@ -55,7 +56,9 @@ export function SystemStatusCard() {
     onSuccess: () => setAwaited({ since: lastAttempt }),
   });
 
-  const statement = describeStatement(useStatementStatus().data, formatDateTime);
+  const statementStatus = useStatementStatus().data;
+  const statement = describeStatement(statementStatus, formatDateTime);
+  const messagesToCheck = describeMessagesToCheck(statementStatus);
   const isBackupMade = !isHosted && status?.last_backup_at;
   return (
     <Card title="System Status">
@@ -77,6 +80,7 @@ export function SystemStatusCard() {
           line={system.isPending ? null : describePayments(paymentMode, status, health)}
         />
         {statement ? <StatusLine label="M-PESA Statement" line={statement} /> : null}
+        {messagesToCheck ? <StatusLine label="M-PESA Messages" line={messagesToCheck} /> : null}
         <RefundsLine health={health} />
         <StatusLine
           label="Messages"

@@ -41,7 +41,7 @@ export const screens: readonly Entry[] = [
     label: 'Reconciliation',
     to: '/admin/reconciliation',
     icon: 'scales',
-    waiting: { count: 'money', words: 'payments to match' },
+    waiting: { count: 'money', words: 'to match or check' },
   },
 ];
 

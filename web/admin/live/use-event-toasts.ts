@@ -1,4 +1,4 @@
-// Toasts for new events: a paid order, a new inquiry.
+// Toasts for new events: a paid order, a new inquiry, a message of M-PESA to check.
 import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
@@ -23,9 +23,19 @@ export function useEventToasts(): (change: RowChange) => void {
           row.purpose === 'order' &&
           row.status === 'completed' &&
           row.refunded_at === null) ||
-        (table === 'inquiries' && type === 'INSERT');
-      if (!isNewEvent || announced.current.has(id)) return;
-      announced.current.add(id);
+        ((table === 'inquiries' || table === 'messages_to_check') && type === 'INSERT');
+      if (!isNewEvent || announced.current.has(`${table} ${id}`)) return;
+      announced.current.add(`${table} ${id}`);
+      if (table === 'messages_to_check') {
+        showToast({
+          kind: 'info',
+          title: 'M-PESA message to check',
+          text: row.problem === 'reversed' ? 'M-PESA reversed a payment' : 'The shop can’t read all of it',
+          topic: 'message to check',
+          action: { label: 'Check', run: () => void go.current('/admin/reconciliation') },
+        });
+        return;
+      }
       if (table === 'inquiries') {
         showToast({
           kind: 'info',

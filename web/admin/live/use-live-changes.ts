@@ -19,6 +19,7 @@ const shownIn: Record<string, readonly string[]> = {
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],
   reconciliation_events: ['reconciliation'],
+  messages_to_check: ['reconciliation', 'dashboard'],
   statement_pulls: ['reconciliation', 'dashboard'],
 };
 

@@ -1,5 +1,5 @@
 // Counts of what waits for staff: new payments since they last opened the orders, deliveries without a rider, unread
-// inquiries, failed messages to customers, and unmatched payments.
+// inquiries, failed messages to customers, unmatched payments, and messages of M-PESA to check.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { TableProblem } from '../table-answer.ts';
@@ -10,7 +10,7 @@ export interface Waiting {
   deliveries: number;
   inquiries: number;
   messages: number;
-  /** Payments at M-PESA that belong to no order. */
+  /** Payments at M-PESA that belong to no order, and messages of M-PESA to check. */
   money: number;
 }
 
@@ -35,7 +35,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   const { tables } = useMember().staff;
   // The time of the newest payment seen on this device, by the database's clock.
   const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
-  const [orders, deliveries, inquiries, messages, money] = useQueries({
+  const [orders, deliveries, inquiries, messages, money, toCheck] = useQueries({
     queries: [
       {
         queryKey: ['orders', 'paid since', seen],
@@ -100,6 +100,17 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
               .abortSignal(signal),
           ),
       },
+      {
+        queryKey: ['reconciliation', 'messages waiting'],
+        queryFn: async ({ signal }) =>
+          counted(
+            await tables
+              .from('messages_to_check')
+              .select('id', { count: 'exact', head: true })
+              .is('resolution', null)
+              .abortSignal(signal),
+          ),
+      },
     ],
   });
   const newest = orders.data?.newest;
@@ -116,6 +127,6 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
     deliveries: deliveries.data ?? 0,
     inquiries: inquiries.data ?? 0,
     messages: messages.data ?? 0,
-    money: money.data ?? 0,
+    money: (money.data ?? 0) + (toCheck.data ?? 0),
   };
 }

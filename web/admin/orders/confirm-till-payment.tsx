@@ -3,6 +3,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { readAmountCents } from '../../../domain/mpesa-amount.ts';
+import { normaliseReceipt } from '../../../domain/mpesa-receipt.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Discard } from '../discard.tsx';
@@ -11,7 +13,7 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
-import { receiptRefusal } from './refund-problems.ts';
+import { receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { isRefundPending, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
 
@@ -29,10 +31,9 @@ const correctedOutcomes: Record<string, string> = {
 
 /** Whole shillings, as typed or as in M-PESA's message (`Ksh1,201.00`), in cents; null for anything else. */
 const readAmount = (text: string): number | null => {
-  const shillings = /^(?:ksh|kes)?\.?\s*(\d{1,7})(?:\.00?)?$/i.exec(text.trim().replaceAll(',', ''))?.[1];
-  return shillings && Number(shillings) > 0 ? Number(shillings) * 100 : null;
+  const cents = readAmountCents(text);
+  return cents !== null && cents > 0 && cents % 100 === 0 ? cents : null;
 };
-const readReceipt = (text: string): string => text.replace(/\s/g, '').toUpperCase();
 
 /** The payment that staff typed and may correct, as far as the order shows it; the database decides. */
 function typedPayment(order: WholeOrder): PaymentOfOrder | null {
@@ -137,7 +138,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     onSecond?.(false);
   }
   function write(received_cents: number, isSecond = false) {
-    const code = readReceipt(receipt);
+    const code = normaliseReceipt(receipt) ?? '';
     // The form stays until its own response, also if the colleague's payment arrives earlier.
     onSecond?.(true);
     save.mutate(
@@ -188,9 +189,8 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
   function submit(event: FormEvent) {
     event.preventDefault();
     const found: typeof problems = {};
-    if (!/^[A-Z0-9]{10}$/.test(readReceipt(receipt))) {
-      found.receipt = 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
-    }
+    const receiptFault = receiptProblem(receipt);
+    if (receiptFault) found.receipt = receiptFault;
     if (cents === null) found.shillings = 'Please enter the amount in whole shillings';
     setProblems(found);
     const [first] = Object.keys(found);
@@ -253,7 +253,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
       ) : otherPayment && cents !== null ? (
         <SecondPayment
           title={otherPayment}
-          receipt={readReceipt(receipt)}
+          receipt={normaliseReceipt(receipt) ?? ''}
           isBusy={save.isPending}
           onSave={() => write(cents, true)}
           onDrop={close}

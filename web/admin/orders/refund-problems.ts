@@ -1,4 +1,5 @@
 // Validation of what staff type about refunds; undefined if valid. The database checks the same.
+import { normaliseReceipt } from '../../../domain/mpesa-receipt.ts';
 import { TableProblem } from '../table-answer.ts';
 
 /** @param reason also a note: both have the same rule */
@@ -8,9 +9,9 @@ export const reasonProblem = (reason: string): string | undefined => {
 };
 
 export function receiptProblem(typed: string): string | undefined {
-  return /^[A-Z0-9]{10}$/.test(typed.replace(/\s/g, '').toUpperCase())
-    ? undefined
-    : 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD';
+  return normaliseReceipt(typed) === null
+    ? 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD'
+    : undefined;
 }
 
 const receiptRefusals = new Set([

@@ -20,6 +20,7 @@ import { DifferenceRow, differenceColumns, exportColumns, printColumns } from '.
 import { DifferenceDialog } from './difference-dialog.tsx';
 import type { BookRow } from './difference-texts.ts';
 import { type Decision, type Kind, kinds } from './difference-texts.ts';
+import { MessagesToCheck } from './messages-to-check.tsx';
 import { dayOf, nameDay, readDay } from './nairobi-day.ts';
 import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
 import { StatementNotices } from './statement-notices.tsx';
@@ -66,6 +67,7 @@ export default function ReconciliationPage() {
         card={nameDay(day)}
         toolbar={
           <>
+            <MessagesToCheck />
             <StatementNotices status={status.data} missed={book.data?.missed ?? []} />
             <DayNavigation
               day={day}

@@ -31,6 +31,8 @@ export interface StatementStatus {
   unmatched: number;
   /** Callbacks and confirmations that could not be settled yet. */
   unsettled_messages: number;
+  /** Messages that staff must check. */
+  to_check: number;
 }
 
 /** Both sides of a day in Nairobi. */

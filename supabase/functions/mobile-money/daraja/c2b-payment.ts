@@ -1,11 +1,17 @@
 // Reads the body of a C2B validation or confirmation. Missing or malformed values become null, never an exception.
+import { readPayerPhone } from '../../../../domain/mpesa-payer-phone.ts';
+import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
 import { parseObject, storableText } from '../request-body.ts';
-import { centsOf, readDarajaTime } from './field-formats.ts';
+import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 
 export interface TillPayment {
+  /** Null if missing or unreadable. */
   receipt: string | null;
-  /** Cents, within 32 bits; null if unreadable. */
+  /** Cents, within 32 bits; null if missing or unreadable. */
   receivedCents: number | null;
+  kind: TransactionKind;
+  /** Parts that the body has and that cannot be read. */
+  unreadable: UnreadablePart[];
   /** The account number that the payer typed; '' without one, as at a till. */
   reference: string;
   /** Whether the payer could type an account number: at a till they cannot. */
@@ -28,13 +34,20 @@ export function readTillPayment(text: string): TillPayment {
     .filter((part) => part !== null)
     .join(' ');
   const reference = word('BillRefNumber', 100) ?? '';
+  const money = readMoneyFields({
+    receipt: fields.TransID,
+    amount: fields.TransAmount,
+    time: fields.TransTime,
+  });
   return {
-    receipt: word('TransID', 40),
-    receivedCents: centsOf(fields.TransAmount),
+    receipt: money.receipt,
+    receivedCents: money.cents,
+    kind: transactionKindOf(fields.TransactionType),
+    unreadable: money.unreadable,
     reference,
     hasReference: reference !== '' || !/buy\s*goods/i.test(word('TransactionType', 60) ?? ''),
-    transactedAt: readDarajaTime(fields.TransTime),
-    payerPhone: word('MSISDN', 80),
+    transactedAt: money.at,
+    payerPhone: readPayerPhone(fields.MSISDN),
     payerName: name || null,
   };
 }

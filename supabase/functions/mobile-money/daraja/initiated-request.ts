@@ -18,8 +18,8 @@ export interface ConversationResult {
   resultDescription: string | null;
   conversationId: string | null;
   originatorConversationId: string | null;
-  /** M-PESA's receipt; null if nothing was carried out. */
-  receipt: string | null;
+  /** M-PESA's receipt as sent, or an id that is none if nothing was carried out. */
+  transactionId: unknown;
   /** ResultParameters by key. */
   parameters: JsonObject;
 }
@@ -104,7 +104,7 @@ export function readConversationResult(text: string): ConversationResult {
     resultDescription: storableText(result?.ResultDesc, 500),
     conversationId: storableText(result?.ConversationID, 200) || null,
     originatorConversationId: storableText(result?.OriginatorConversationID, 200) || null,
-    receipt: storableText(result?.TransactionID, 40)?.trim() || null,
+    transactionId: result?.TransactionID,
     parameters: parametersOf(asObject(result?.ResultParameters)?.ResultParameter),
   };
 }

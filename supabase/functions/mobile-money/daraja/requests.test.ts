@@ -223,7 +223,8 @@ describe('the statement', () => {
     });
     await context.receive('/notice');
     const statement = await pullStatement(context.daraja, lately());
-    expect(statement).toMatchObject({ kind: 'pulled', unreadable: [] });
+    expect(statement.kind).toBe('pulled');
+    expect(statement.lines.flatMap(({ unreadable }) => unreadable)).toEqual([]);
     expect(statement.lines.map((line) => [line.receivedCents, line.reference])).toEqual([
       [10_000, 'JJ2611210001'],
       [20_000, 'JJ2611210001'],
@@ -232,7 +233,7 @@ describe('the statement', () => {
     ]);
     expect(statement.lines[0]).toMatchObject({ receipt: paid[0].receipt, msisdn: '254712345678' });
     // Whole seconds.
-    expect(Math.abs((statement.lines[0]?.transactedAt.getTime() ?? 0) - paid[0].at)).toBeLessThan(1000);
+    expect(Math.abs((statement.lines[0]?.transactedAt?.getTime() ?? 0) - paid[0].at)).toBeLessThan(1000);
   });
 
   test('is read without requesting a line twice', async () => {

@@ -1,9 +1,9 @@
 // Reversals: requests that M-PESA returns a received payment, and reads the result.
 
-import { storableText } from '../request-body.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
 import type { DarajaClient } from './client.ts';
-import { centsOf } from './field-formats.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
+import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 
 const REVERSAL_PATH = '/mpesa/reversal/v1/request';
 
@@ -53,8 +53,10 @@ export interface ReversalResult {
   receipt: string | null;
   /** The receipt of the reversed payment; null if missing. */
   originalReceipt: string | null;
-  /** Cents; null if missing. */
+  /** Cents; null if missing or unreadable. */
   refundCents: number | null;
+  /** Parts that the body has and that cannot be read. Then the result is `unknown`, whatever its code. */
+  unreadable: UnreadablePart[];
 }
 
 // Daraja, Reversal, result codes: nothing was reversed.
@@ -66,14 +68,19 @@ const finalFailures = new Set(['R000002', '1', '11', '21', '2001', '2006', '2028
  * @param text the body as received
  */
 export function readReversalResult(text: string): ReversalResult {
-  const { parameters, ...result } = readConversationResult(text);
-  const outcome = judgeReversalCode(result.resultCode);
+  const { parameters, transactionId, ...result } = readConversationResult(text);
+  const judged = judgeReversalCode(result.resultCode);
+  // A failed request has an id of its own that is no receipt.
+  const isReversed = judged === 'reversed';
+  const money = readMoneyFields({ receipt: isReversed ? transactionId : null, amount: parameters.Amount });
+  const outcome = isReversed && money.unreadable.length > 0 ? 'unknown' : judged;
   return {
     outcome,
     ...result,
-    receipt: outcome === 'reversed' ? result.receipt : null,
-    originalReceipt: storableText(parameters.OriginalTransactionID, 40)?.trim() || null,
-    refundCents: centsOf(parameters.Amount),
+    receipt: money.receipt,
+    originalReceipt: normaliseReceipt(parameters.OriginalTransactionID),
+    refundCents: money.cents,
+    unreadable: money.unreadable,
   };
 }
 

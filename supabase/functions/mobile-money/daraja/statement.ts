@@ -1,40 +1,46 @@
 // The statement of the last 48 hours: every received payment, with or without a prompt (Daraja, Pull Transactions).
 
-import { asObject, type JsonObject, storableText } from '../request-body.ts';
+import { readPayerPhone } from '../../../../domain/mpesa-payer-phone.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
+import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
+import { asObject, storableText } from '../request-body.ts';
 import { type Registration, registrationOf } from './c2b-registration.ts';
 import type { DarajaClient } from './client.ts';
-import { centsOf, darajaDateTime, readDarajaTime } from './field-formats.ts';
+import { darajaDateTime } from './field-formats.ts';
+import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
 
 const REGISTER_PATH = '/pulltransactions/v1/register';
 const QUERY_PATH = '/pulltransactions/v1/query';
 /** Maximum number of pages, in case the statement never ends. */
 const MAX_PAGES = 500;
+/** Characters of a line that are stored. */
+const MAX_LINE_LENGTH = 16_384;
 
-/** One payment of the statement. */
+/** One line of the statement. */
 export interface StatementLine {
-  receipt: string;
+  kind: TransactionKind;
+  /** Null if missing or unreadable, as the other parts. */
+  receipt: string | null;
   /** Cents. */
-  receivedCents: number;
+  receivedCents: number | null;
+  transactedAt: Date | null;
+  /** Parts that are missing or cannot be read: the line may be a payment all the same. */
+  unreadable: UnreadablePart[];
   /** The account number that the payer typed, or the prompt's AccountReference; '' without one. */
   reference: string;
-  /** As M-PESA sends it: in full, masked, or null. */
+  /** The receipt of the payment that this line reverses; null unless it is named. */
+  reversedReceipt: string | null;
+  /** In full, masked or hashed; null without one. */
   msisdn: string | null;
   /** The payer's name as M-PESA sends it; null without one. */
   sender: string | null;
-  transactedAt: Date;
-  /** The line as received. */
-  raw: JsonObject;
+  /** JSON of the line as received. */
+  raw: string;
 }
 
-/**
- * `lines` of a refused or unknown pull are those of the previous pages. Lines without a readable receipt, amount or time
- * are in `unreadable`: they may be payments.
- */
-export type Statement = ({ kind: 'pulled' } | Refused | Unknown) & {
-  lines: StatementLine[];
-  unreadable: JsonObject[];
-};
+/** `lines` of a refused or unknown pull are those of the previous pages. */
+export type Statement = ({ kind: 'pulled' } | Refused | Unknown) & { lines: StatementLine[] };
 
 /**
  * Registers our shortcode for statements. Never throws; can be repeated.
@@ -60,15 +66,15 @@ export async function registerStatement(
 /**
  * Reads the whole statement of a period, page by page. Never throws.
  * @param period at most the last 48 hours
- * @returns `pulled` only after the last page; a receipt on two pages is returned once
+ * @returns `pulled` only after the last page; an identical line is returned once
  */
 export async function pullStatement(
   daraja: DarajaClient,
   period: { from: Date; to: Date },
 ): Promise<Statement> {
   const lines = new Map<string, StatementLine>();
-  const unreadable: JsonObject[] = [];
   let offset = 0;
+  let previousPage = '';
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const outcome = classifyReply(
       await daraja.post(QUERY_PATH, {
@@ -81,55 +87,70 @@ export async function pullStatement(
       // 1001: no (more) payments.
       { field: 'ResponseCode', accepted: ['1000', '1001'] },
     );
-    const answer = { lines: [...lines.values()], unreadable };
-    if (outcome.kind !== 'accepted') return { ...outcome, ...answer };
+    if (outcome.kind !== 'accepted') return { ...outcome, lines: [...lines.values()] };
     const found = entriesOf(outcome.fields.Response);
-    const linesBefore = lines.size;
-    for (const raw of found) {
-      const line = readStatementLine(raw);
-      if (line) lines.set(line.receipt, line);
-      else unreadable.push(raw);
-    }
-    // No new lines means the end, also if the offset is ignored.
-    if (found.length === 0 || lines.size === linesBefore) {
-      return { kind: 'pulled', lines: [...lines.values()], unreadable };
-    }
+    if (found === null) return incomplete('a page of the statement cannot be read', lines);
+    const thisPage = JSON.stringify(found);
+    // The same page again means the end, too: then the offset is ignored.
+    if (found.length === 0 || thisPage === previousPage)
+      return { kind: 'pulled', lines: [...lines.values()] };
+    for (const entry of found) lines.set(JSON.stringify(entry), readStatementLine(entry));
+    previousPage = thisPage;
     offset += found.length;
   }
-  return {
-    kind: 'unknown',
-    reason: 'the statement does not end',
-    body: '',
-    lines: [...lines.values()],
-    unreadable,
-  };
+  return incomplete('the statement does not end', lines);
 }
 
-/** Payments are in nested lists, sometimes in one list; an empty statement may be the text `[[]]`. */
-function entriesOf(response: unknown): JsonObject[] {
-  if (!Array.isArray(response)) return [];
-  return response
-    .flat(2)
-    .map(asObject)
-    .filter((entry) => entry !== null);
+const incomplete = (reason: string, lines: ReadonlyMap<string, StatementLine>): Statement => ({
+  kind: 'unknown',
+  reason,
+  body: '',
+  lines: [...lines.values()],
+});
+
+/**
+ * Lines are in nested lists, sometimes in one list; an empty statement may be the text `[[]]`, or have no list.
+ * @returns null for anything else
+ */
+function entriesOf(response: unknown): unknown[] | null {
+  if (response === undefined || response === null || response === '') return [];
+  if (typeof response === 'string') {
+    try {
+      return entriesOf(JSON.parse(response));
+    } catch {
+      return null;
+    }
+  }
+  if (asObject(response)) return [response];
+  return Array.isArray(response) ? response.flat(2) : null;
 }
 
 /**
- * Reads a line of a statement.
- * @returns null without a readable receipt, amount or time
+ * Reads a line of a statement (Daraja, Pull Transactions). Never throws.
+ * @param entry the line as received
  */
-export function readStatementLine(raw: JsonObject): StatementLine | null {
-  const receipt = storableText(raw.transactionId, 40)?.trim();
-  const receivedCents = centsOf(raw.amount);
-  const transactedAt = readDarajaTime(raw.trxDate);
-  if (!receipt || receivedCents === null || !transactedAt) return null;
+export function readStatementLine(entry: unknown): StatementLine {
+  const fields = asObject(entry) ?? {};
+  const money = readMoneyFields({
+    receipt: fields.transactionId,
+    amount: fields.amount,
+    time: fields.trxDate,
+  });
+  const original = fields.originalTransactionId ?? fields.originaltransactionid;
   return {
-    receipt,
-    receivedCents,
-    reference: storableText(raw.billreference, 100)?.trim() ?? '',
-    msisdn: storableText(raw.msisdn, 40)?.trim() || null,
-    sender: storableText(raw.sender, 200)?.trim() || null,
-    transactedAt,
-    raw,
+    kind: transactionKindOf(fields.transactiontype),
+    receipt: money.receipt,
+    receivedCents: money.cents,
+    transactedAt: money.at,
+    unreadable: [
+      ...(money.receipt === null ? ['receipt' as const] : []),
+      ...(money.cents === null ? ['amount' as const] : []),
+      ...(money.at === null ? ['time' as const] : []),
+    ],
+    reference: storableText(fields.billreference, 100)?.trim() ?? '',
+    reversedReceipt: normaliseReceipt(original),
+    msisdn: readPayerPhone(fields.msisdn),
+    sender: storableText(fields.sender, 200)?.trim() || null,
+    raw: storableText(JSON.stringify(entry) ?? '', MAX_LINE_LENGTH) ?? '',
   };
 }

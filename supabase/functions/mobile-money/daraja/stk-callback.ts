@@ -1,7 +1,7 @@
 // Reads the body of an STK callback. Missing or malformed values become null, never an exception.
-import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
-import { asObject, parseObject, storableText } from '../request-body.ts';
-import { centsOf } from './field-formats.ts';
+import { isReadableCode, judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
+import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
+import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 
 export interface StkCallback {
   /** `pending` if the body is inconclusive. */
@@ -10,7 +10,10 @@ export interface StkCallback {
   resultDescription: string | null;
   /** Cents, within 32 bits; null if missing or unreadable, which never equals the expected amount. */
   receivedCents: number | null;
+  /** Null if missing or unreadable. */
   receipt: string | null;
+  /** Parts that the body has and that cannot be read; `code` also if it is missing. */
+  unreadable: UnreadablePart[];
   merchantRequestId: string | null;
   checkoutRequestId: string | null;
 }
@@ -21,16 +24,27 @@ export interface StkCallback {
  */
 export function readStkCallback(text: string): StkCallback {
   const callback = asObject(asObject(parseObject(text)?.Body)?.stkCallback);
-  const items = asObject(callback?.CallbackMetadata)?.Item;
-  const itemValue = (name: string) =>
-    Array.isArray(items) ? items.map(asObject).find((item) => item?.Name === name)?.Value : undefined;
+  const money = readMetadata(callback);
   return {
     result: judgeResultCode(callback?.ResultCode, 'callback'),
     resultCode: storableText(callback?.ResultCode, 40),
     resultDescription: storableText(callback?.ResultDesc, 500),
-    receivedCents: centsOf(itemValue('Amount')),
-    receipt: storableText(itemValue('MpesaReceiptNumber'), 40) || null,
+    receivedCents: money.cents,
+    receipt: money.receipt,
+    unreadable: [...(isReadableCode(callback?.ResultCode) ? [] : ['code' as const]), ...money.unreadable],
     merchantRequestId: storableText(callback?.MerchantRequestID, 200) || null,
     checkoutRequestId: storableText(callback?.CheckoutRequestID, 200) || null,
   };
+}
+
+/**
+ * Reads the money that a callback or the answer to a query names. M-PESA's answers name none; one that does is not ignored.
+ * @param fields with `CallbackMetadata`, or with `Amount` and `MpesaReceiptNumber` themselves
+ */
+export function readMetadata(fields: JsonObject | null | undefined): ReturnType<typeof readMoneyFields> {
+  const items = asObject(fields?.CallbackMetadata)?.Item;
+  const itemValue = (name: string) =>
+    (Array.isArray(items) ? items : [items]).map(asObject).find((item) => item?.Name === name)?.Value ??
+    fields?.[name];
+  return readMoneyFields({ receipt: itemValue('MpesaReceiptNumber'), amount: itemValue('Amount') });
 }

@@ -3,6 +3,8 @@ import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './client.ts';
 import { merchantFields } from './merchant-fields.ts';
+import type { UnreadablePart } from './money-fields.ts';
+import { readMetadata } from './stk-callback.ts';
 
 const QUERY_PATH = '/mpesa/stkpushquery/v1/query';
 
@@ -13,6 +15,11 @@ export interface QueryOutcome {
   body: string | null;
   resultCode: string | null;
   resultDescription: string | null;
+  /** Cents; null as a rule, because M-PESA's answers name no money. */
+  receivedCents: number | null;
+  receipt: string | null;
+  /** Parts of the money that cannot be read. */
+  unreadable: UnreadablePart[];
   merchantRequestId: string | null;
   checkoutRequestId: string | null;
 }
@@ -29,13 +36,18 @@ export async function queryPush(daraja: DarajaClient, checkoutRequestId: string)
 
 /**
  * Classifies the reply to a query: final only for a result with a code known to be final. "Still processing" in
- * any spelling, errors, refusals and no reply all mean that nothing is known yet (Daraja, STK query).
+ * any spelling, errors, refusals and no reply all mean that nothing is known yet (Daraja, STK query). Money that a reply names is read
+ * whatever its result.
  */
 export function readQueryReply(reply: DarajaReply): QueryOutcome {
   const fields = reply.kind === 'answered' ? reply.fields : null;
   const isResult =
     reply.kind === 'answered' && reply.status === 200 && storableText(fields?.ResponseCode, 40) === '0';
+  const money = readMetadata(fields);
   return {
+    receivedCents: money.cents,
+    receipt: money.receipt,
+    unreadable: money.unreadable,
     result: isResult ? judgeResultCode(fields?.ResultCode, 'query') : 'pending',
     body: reply.kind === 'answered' ? storableText(reply.body, 65_536) : null,
     resultCode: isResult ? storableText(fields?.ResultCode, 40) : null,

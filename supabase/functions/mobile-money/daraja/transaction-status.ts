@@ -2,8 +2,8 @@
 
 import { storableText } from '../request-body.ts';
 import type { DarajaClient } from './client.ts';
-import { centsOf, readDarajaTime } from './field-formats.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
+import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 
 const STATUS_PATH = '/mpesa/transactionstatus/v1/query';
 
@@ -53,6 +53,8 @@ export interface TransactionStatus {
   finishedAt: Date | null;
   /** Conversation id of the request that made the queried transaction; null if missing. */
   subjectConversationId: string | null;
+  /** Parts that the body has and that cannot be read. */
+  unreadable: UnreadablePart[];
 }
 
 /**
@@ -60,14 +62,20 @@ export interface TransactionStatus {
  * @param text the body as received
  */
 export function readTransactionStatus(text: string): TransactionStatus {
-  const { parameters, receipt: _, ...result } = readConversationResult(text);
+  const { parameters, transactionId: _, ...result } = readConversationResult(text);
+  const money = readMoneyFields({
+    receipt: parameters.ReceiptNo,
+    amount: parameters.Amount,
+    time: parameters.FinalisedTime,
+  });
   return {
     answered: result.resultCode === '0',
     ...result,
-    receipt: storableText(parameters.ReceiptNo, 40)?.trim() || null,
+    receipt: money.receipt,
     status: storableText(parameters.TransactionStatus, 100)?.trim() || null,
-    transactionCents: centsOf(parameters.Amount),
-    finishedAt: readDarajaTime(parameters.FinalisedTime),
+    transactionCents: money.cents,
+    finishedAt: money.at,
+    unreadable: money.unreadable,
     subjectConversationId: storableText(parameters.OriginatorConversationID, 200)?.trim() || null,
   };
 }

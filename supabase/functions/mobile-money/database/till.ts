@@ -27,7 +27,9 @@ export interface TillStore {
   extendPull(id: number): Promise<boolean>;
   finishPull(
     id: number,
-    result: { payments: number; new_payments: number; unreadable: number } | { problem: string },
+    result:
+      | { payments: number; new_payments: number; unreadable: number; problem?: string }
+      | { problem: string },
   ): Promise<void>;
   /** Returns the receipts that no statement has listed yet. */
   listNewReceipts(receipts: readonly string[]): Promise<string[]>;

@@ -323,6 +323,178 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  describe('a message that does not succeed but names money', () => {
+    // Codes that fail, are unknown, mean nothing, or are no codes at all.
+    const codes: unknown[] = [
+      ...finalCodes,
+      ...unknownCodes,
+      ...undecidedCodes,
+      ...['00', '000', '0.0', '+0', ' ', 'failed'],
+      ...[null, undefined, true, {}, [], 1032, 4999, -1],
+    ];
+    const withMoney = (attempt: Attempt, ResultCode: unknown, items: Fields = {}) =>
+      callbackBody(attempt, {
+        ResultCode,
+        CallbackMetadata: {
+          Item: Object.entries({ Amount: TOTAL / 100, MpesaReceiptNumber: attempt.receipt, ...items }).map(
+            ([Name, Value]) => ({ Name, Value }),
+          ),
+        },
+      });
+    const initiateAgain = (of: Order) =>
+      shop.act({
+        action: 'initiate',
+        phoneNumber: '0711222333',
+        amount: of.total_amount,
+        trackingNumber: of.tracking_number,
+        orderId: of.id,
+      });
+    const moneyUnder = async (receipt: string) =>
+      (
+        await shop.database.query<{ received_cents: number; payment_id: string | null }>(
+          'select received_cents, payment_id from public.mpesa_transactions where receipt = $1',
+          [receipt],
+        )
+      ).rows;
+    const waiting = async (of: Order) =>
+      (
+        await shop.database.query<{ unreadable: string[] }>(
+          `select m.unreadable from public.messages_to_check as m join public.payments as p on p.id = m.payment_id
+           where p.order_id = $1 and m.resolution is null order by m.id`,
+          [of.id],
+        )
+      ).rows.map(({ unreadable }) => unreadable);
+
+    test.each(codes.map((code) => [code]))(
+      'with result %j: the attempt is in review, the receipt is stored, and no prompt is sent',
+      async (ResultCode) => {
+        const attempt = await shop.prompt(order);
+        // Twice, because M-PESA may repeat it.
+        await sendCallback(attempt, withMoney(attempt, ResultCode));
+        await sendCallback(attempt, withMoney(attempt, ResultCode));
+        expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['review'] });
+        expect(await moneyUnder(attempt.receipt)).toEqual([{ received_cents: TOTAL, payment_id: null }]);
+        expect(await initiateAgain(order)).toMatchObject({ success: false, code: 'payment_needs_review' });
+      },
+    );
+
+    test.each([
+      ['an amount only', { MpesaReceiptNumber: undefined }, ['receipt']],
+      ['a receipt only', { Amount: undefined }, ['amount']],
+      ['a receipt and no money', { Amount: 0 }, ['amount']],
+      ['an amount with two meanings', { Amount: '1.951' }, ['amount']],
+      ['a receipt that is none', { MpesaReceiptNumber: 'UKL12' }, ['receipt']],
+    ])('%s: the message waits for staff', async (_, items, unreadable) => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, withMoney(attempt, 1032, items));
+      await sendCallback(attempt, withMoney(attempt, 1032, items));
+      expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['review'] });
+      expect(await waiting(order)).toEqual([unreadable]);
+      expect(await initiateAgain(order)).toMatchObject({ code: 'payment_needs_review' });
+      // A clear success settles it, and nothing waits any more.
+      await sendCallback(attempt, callbackBody(attempt));
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+      expect(await waiting(order)).toEqual([]);
+    });
+
+    const answerQuery = async (of: Order, answer: Fields) => {
+      await shop.database.query(
+        `update public.payments set next_query_at = case when order_id = $1 then now() - interval '1 second' end where status in ('processing', 'review')`,
+        [of.id],
+      );
+      return shop.query(() => Response.json({ ResponseCode: '0', ...answer }));
+    };
+
+    test('a query that succeeds completes it with the receipt that was named', async () => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, withMoney(attempt, '00'));
+      await shop.database.query(
+        `update public.payments set status = 'unresolved' where status = 'processing'`,
+      );
+      const CheckoutRequestID = attempt.checkoutRequestId;
+      await answerQuery(order, { CheckoutRequestID, ResultCode: '1032' });
+      expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['review'] });
+      await answerQuery(order, { CheckoutRequestID, ResultCode: '0' });
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+      expect(await moneyUnder(attempt.receipt)).toEqual([
+        { received_cents: TOTAL, payment_id: expect.any(String) },
+      ]);
+    });
+
+    test.each(['0', '1032', '31415', null])('the answer to a query with result %j', async (ResultCode) => {
+      const attempt = await shop.prompt(order);
+      await shop.database.query(
+        `update public.payments set status = 'unresolved', next_query_at = null where status = 'processing' and order_id <> $1`,
+        [order.id],
+      );
+      await answerQuery(order, { ResultCode, Amount: TOTAL / 100, MpesaReceiptNumber: attempt.receipt });
+      expect(await shop.books(order)).toMatchObject(
+        ResultCode === '0' ? { ...paid, payments: ['completed'] } : { ...unpaid, payments: ['review'] },
+      );
+    });
+
+    test('does not change a paid order', async () => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, callbackBody(attempt));
+      await sendCallback(attempt, withMoney(attempt, 1032));
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+      expect(await waiting(order)).toEqual([]);
+    });
+
+    test('without money, another spelling of zero leaves the attempt open and waits for staff until it is settled', async () => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, callbackBody(attempt, { ResultCode: '00' }));
+      expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['processing'] });
+      expect(await waiting(order)).toEqual([['code']]);
+      await sendCallback(attempt, callbackBody(attempt, { ResultCode: 1032 }));
+      expect(await shop.books(order)).toMatchObject({ ...unpaid, payments: ['failed'] });
+      expect(await waiting(order)).toEqual([]);
+    });
+  });
+
+  describe('a callback whose receipt is written in another way', () => {
+    test.each([
+      ['blanks around it', (code: string) => ` ${code} `],
+      ['blanks inside', (code: string) => `${code.slice(0, 4)} ${code.slice(4)}`],
+      ['small letters', (code: string) => code.toLowerCase()],
+      ['an invisible character', (code: string) => `\u200b${code}`],
+      ['full-width letters', (code: string) => code.replace(/^U/, '\uff35')],
+    ])('(%s) is the same money as its confirmation', async (_, write) => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, callbackBody(attempt, {}, { MpesaReceiptNumber: write(attempt.receipt) }));
+      await shop.database.query(
+        `select public.receive_mpesa_transaction('confirmation', $1, $2::text::integer, $3)`,
+        [attempt.receipt, String(TOTAL), order.tracking_number],
+      );
+      const { rows } = await shop.database.query(
+        'select receipt, needs_refund from public.payments where order_id = $1',
+        [order.id],
+      );
+      expect(rows).toEqual([{ receipt: attempt.receipt, needs_refund: false }]);
+    });
+
+    test('(unreadable) pays the order, and waits for staff until the confirmation names it', async () => {
+      const attempt = await shop.prompt(order);
+      await sendCallback(attempt, callbackBody(attempt, {}, { MpesaReceiptNumber: 'UKL-12' }));
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+      const open = async () =>
+        (
+          await shop.database.query(
+            `select from public.messages_to_check as m join public.payments as p on p.id = m.payment_id
+             where p.order_id = $1 and m.resolution is null`,
+            [order.id],
+          )
+        ).rowCount;
+      expect(await open()).toBe(1);
+      await shop.database.query(
+        `select public.receive_mpesa_transaction('confirmation', $1, $2::text::integer, $3)`,
+        [attempt.receipt, String(TOTAL), order.tracking_number],
+      );
+      expect(await shop.books(order)).toMatchObject({ ...paid, payments: ['completed'] });
+      expect(await open()).toBe(0);
+    });
+  });
+
   describe('a callback of a payment', () => {
     test('pays with every known order and type of its items', async () => {
       const values: Record<string, fc.Arbitrary<unknown>> = {

@@ -55,8 +55,7 @@ export async function initiatePayment(
   if (!begun.isNew && payment.status === 'review') {
     return {
       success: false,
-      error:
-        "M-PESA reported a different amount for this order. We're checking it, so please don't pay again.",
+      error: "M-PESA's report about this payment isn't clear. We're checking it, so please don't pay again.",
       code: 'payment_needs_review',
     };
   }

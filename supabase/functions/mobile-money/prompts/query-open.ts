@@ -42,6 +42,9 @@ async function query(context: MobileMoneyContext, payment: Payment): Promise<boo
     result: answer.result,
     result_code: answer.resultCode,
     result_description: answer.resultDescription,
+    ...(answer.receivedCents === null ? {} : { received_cents: answer.receivedCents }),
+    ...(answer.receipt === null ? {} : { receipt: answer.receipt }),
+    unreadable: answer.unreadable,
     merchant_request_id: answer.merchantRequestId,
     checkout_request_id: answer.checkoutRequestId,
   });

@@ -15,6 +15,7 @@ const BATCH_SIZE = 50;
 const outcomesToCheck = new Set([
   'other_request',
   'wrong_amount',
+  'contradiction',
   'receipt_replayed',
   'needs_review',
   'pending',
@@ -93,6 +94,7 @@ function settlementOf(paymentId: string, text: string, body: string, address: st
     result_description: callback.resultDescription,
     received_cents: callback.receivedCents,
     receipt: callback.receipt,
+    unreadable: callback.unreadable,
     merchant_request_id: callback.merchantRequestId,
     checkout_request_id: callback.checkoutRequestId,
     source_address: address,

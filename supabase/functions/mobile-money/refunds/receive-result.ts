@@ -68,6 +68,8 @@ function read(kind: RefundResultKind, text: string) {
   if (kind === 'timeout') return { source: 'reversal_timeout', result: 'pending' };
   if (kind === 'status' || kind === 'outcome') {
     const status = readTransactionStatus(text);
+    // The time decides nothing.
+    const unreadable = status.unreadable.filter((part) => part !== 'time');
     const statusText = status.answered ? (status.status ?? '').trim() : '';
     const isCompleted = /^completed$/i.test(statusText);
     // Only with the reversal's own receipt and amount does `Completed` refer to the reversal.
@@ -76,6 +78,7 @@ function read(kind: RefundResultKind, text: string) {
       source: 'status_result',
       result_code: status.resultCode,
       result_description: status.status ?? status.resultDescription,
+      unreadable,
     };
     // Any other status is inconclusive.
     return kind === 'status'
@@ -100,5 +103,6 @@ function read(kind: RefundResultKind, text: string) {
     refund_receipt: result.receipt,
     refund_cents: result.refundCents,
     originator_conversation_id: result.originatorConversationId,
+    unreadable: result.unreadable,
   };
 }

@@ -20,7 +20,14 @@ const refusals = {
 const accepted = { ResultCode: '0', ResultDesc: 'Accepted' };
 
 // Outcomes of the settlement that staff should know about.
-const outcomesToCheck = new Set(['unmatched', 'unreadable', 'paid_twice', 'paid_needs_review', 'goes_back']);
+const outcomesToCheck = new Set([
+  'unmatched',
+  'unreadable',
+  'reversed',
+  'paid_twice',
+  'paid_needs_review',
+  'goes_back',
+]);
 
 export type TillPurpose = 'validation' | 'confirmation';
 
@@ -81,6 +88,8 @@ async function settleConfirmation(context: MobileMoneyContext, id: number, body:
         source: 'confirmation',
         receipt: payment.receipt ?? '',
         received_cents: payment.receivedCents ?? 0,
+        kind: payment.kind,
+        unreadable: payment.unreadable,
         reference: payment.reference,
         body,
         message_id: id,

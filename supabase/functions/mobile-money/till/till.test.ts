@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDataService } from '../../../../backend/data/service.ts';
 import { asRole } from '../../../../backend/database/as-role.ts';
 import type { Database } from '../../../../backend/database/database.ts';
@@ -276,6 +276,162 @@ describe.each(testDatabases())('on %s', (kind) => {
     await till.forgetPulls();
   });
 
+  describe('a statement with unusual lines', () => {
+    const line = (change: Record<string, unknown> = {}) => ({
+      transactionId: `UKL${randomUUID().replaceAll('-', '').slice(0, 7).toUpperCase()}`,
+      trxDate: new Date(Date.now() - 60_000).toISOString().replace(/\.\d+/, ''),
+      msisdn: '254722000000',
+      sender: 'MPESA',
+      transactiontype: 'c2b-pay-bill-debit',
+      billreference: order.tracking_number,
+      amount: '951.00',
+      organizationname: 'x',
+      ...change,
+    });
+    const add = (added: unknown) => till.control('lines', { line: added });
+    const pull = async () => {
+      await till.forgetPulls();
+      await till.act('pull-statement');
+      const { rows } = await till.database.query(
+        'select outcome, unreadable, problem from public.statement_pulls',
+      );
+      return rows[0];
+    };
+    const waiting = async () =>
+      (
+        await till.database.query<{ id: number; problem: string; body: string }>(
+          'select id, problem, body from public.messages_to_check where resolution is null order by id',
+        )
+      ).rows;
+    const checkAll = () =>
+      till.database.query(
+        `update public.messages_to_check set resolution = 'not_a_payment', resolved_at = now() where resolution is null`,
+      );
+    const complete = { outcome: 'complete', unreadable: 0, problem: null };
+    afterEach(checkAll);
+
+    test.each([
+      'receipt-small',
+      'receipt-blanks',
+      'receipt-wide',
+      'amount-groups',
+      'amount-currency',
+      'amount-whole',
+      'time-day-first',
+      'time-dots',
+      'time-twelve-hours',
+      'time-month-name',
+    ])('%s is read in confirmations and in the statement, as the same payment', async (spelling) => {
+      await till.control('faults', { confirmations: { next: 1, kind: 'spell', spelling } });
+      const { body } = await payByHand();
+      await becomes({ money: 'paid', payments: ['till completed'] });
+      await till.control('faults', { lines: { next: 1000, kind: 'spell', spelling } });
+      const second = await till.order();
+      await till.control('faults', { confirmations: { next: 1, kind: 'drop' } });
+      await payByHand({ reference: second.tracking_number });
+      expect(await pull()).toEqual(complete);
+      await till.control('faults', { lines: { next: 0, kind: 'spell', spelling } });
+      expect(await till.money(order)).toEqual({ money: 'paid', payments: ['till completed'] });
+      expect(await till.money(second)).toEqual({ money: 'paid', payments: ['till completed'] });
+      const { rows } = await till.database.query('select receipt from public.payments where order_id = $1', [
+        order.id,
+      ]);
+      expect(rows).toEqual([{ receipt: body.receipt }]);
+      expect(await waiting()).toEqual([]);
+    });
+
+    test.each(['receipt-unreadable', 'amount-unreadable', 'time-unreadable'])(
+      '%s keeps a pull from being complete, until the line is checked',
+      async (spelling) => {
+        await till.control('faults', { confirmations: { next: 1, kind: 'drop' } });
+        const { body } = await payByHand();
+        await till.control('faults', {
+          script: [{ target: 'lines', kind: 'spell', spelling, share: 1, seed: 1 }],
+        });
+        const first = await pull();
+        expect(first).toMatchObject({
+          outcome: 'failed',
+          problem: expect.stringMatching(/could not be read/),
+        });
+        const count = (await waiting()).length;
+        expect(first?.unreadable).toBe(count);
+        // The same lines again are no further messages.
+        await pull();
+        expect((await waiting()).length).toBe(count);
+        expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+        expect((await waiting()).at(-1)?.body).toContain(body.receipt.slice(0, 6));
+        await checkAll();
+        expect(await pull()).toEqual(complete);
+        await till.control('faults', { script: [] });
+        expect(await pull()).toEqual(complete);
+        expect(await till.money(order)).toMatchObject({ money: 'paid' });
+      },
+    );
+
+    test('pages of unreadable lines do not end a pull', async () => {
+      // Two lines are one page.
+      for (const broken of ['a text', 7, null, { trxDate: 'x' }, [], {}]) await add(broken);
+      await add(line());
+      expect(await pull()).toMatchObject({ outcome: 'failed' });
+      expect(await till.money(order)).toEqual({ money: 'paid', payments: ['till completed'] });
+      expect((await waiting()).map(({ body }) => body)).toEqual(
+        expect.arrayContaining(['"a text"', '7', '{"trxDate":"x"}', '{}']),
+      );
+    });
+
+    test.each([
+      ['Pay Bill Charge', []],
+      ['Withdrawal', []],
+      ['Business Payment', []],
+      ['Pay Bill Reversal', ['reversed']],
+      ['Business Pay Bill', ['unknown_kind']],
+      ['Something New', ['unknown_kind']],
+    ])('a line of the kind %s pays no order', async (transactiontype, problems) => {
+      await add(line({ transactiontype }));
+      await add(line({ transactiontype, amount: '-951.00' }));
+      await pull();
+      expect(await till.money(order)).toEqual({ money: 'unpaid', payments: [] });
+      expect([...new Set((await waiting()).map(({ problem }) => problem))]).toEqual(problems);
+    });
+
+    test('a line without a kind is a payment', async () => {
+      await add(line({ transactiontype: undefined }));
+      expect(await pull()).toEqual(complete);
+      expect(await till.money(order)).toMatchObject({ money: 'paid' });
+    });
+
+    test('a payment that M-PESA reversed without our request puts its order under review', async () => {
+      const { body } = await payByHand();
+      await becomes({ money: 'paid' });
+      await till.control('reversals', { receipt: body.receipt });
+      expect(await pull()).toEqual(complete);
+      expect(await till.money(order)).toMatchObject({ money: 'needs_review' });
+      expect(await waiting()).toMatchObject([{ problem: 'reversed' }]);
+    });
+  });
+
+  test.each([
+    ['an amount that cannot be read', { TransAmount: '951,00' }, ['amount']],
+    ['no amount', { TransAmount: undefined }, ['amount']],
+    ['a receipt that cannot be read', { TransID: 'UKL-1' }, ['receipt']],
+    ['no receipt', { TransID: undefined }, ['receipt']],
+    ['nothing readable', { TransID: {}, TransAmount: [], TransTime: 'x' }, ['amount', 'receipt', 'time']],
+    ['an unknown kind', { TransactionType: 'Something New' }, []],
+  ])('a confirmation with %s waits for staff, once', async (_, change, unreadable) => {
+    const body = confirmation(change);
+    for (const _time of [1, 2]) {
+      expect((await till.post(await tillAddress('confirmation'), body)).status).toBe(200);
+    }
+    const { rows } = await till.database.query(
+      'select source, body, unreadable from public.messages_to_check where resolution is null',
+    );
+    expect(rows).toEqual([{ source: 'confirmation', body, unreadable }]);
+    expect(await till.money(order)).toMatchObject({ money: 'unpaid' });
+    await till.database.query(
+      `update public.messages_to_check set resolution = 'not_a_payment', resolved_at = now() where resolution is null`,
+    );
+  });
+
   test('a confirmation that cannot be settled is stored, answered and settled later', async () => {
     till.setDown(/receive_mpesa_transaction/);
     expect((await till.post(await tillAddress('confirmation'), confirmation())).status).toBe(200);
@@ -357,10 +513,14 @@ describe.each(testDatabases())('on %s', (kind) => {
 
 test('reads a confirmation with missing and malformed fields', () => {
   expect(
-    readTillPayment('{"TransID":" UKL1 ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500}'),
+    readTillPayment(
+      '{"TransID":" ukl3ab12cd ","TransAmount":5,"BillRefNumber":12,"TransTime":20261121121500,"MSISDN":"?"}',
+    ),
   ).toEqual({
-    receipt: 'UKL1',
+    receipt: 'UKL3AB12CD',
     receivedCents: 500,
+    kind: 'payment',
+    unreadable: [],
     reference: '12',
     hasReference: true,
     transactedAt: new Date('2026-11-21T09:15:00Z'),
