@@ -112,9 +112,9 @@ export type Database = {
         ];
       };
       payments: {
-        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string | null; phone: string; presumption: string | null; purpose: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
-        Insert: { charge_cents: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
-        Update: { charge_cents?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone?: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; ended_by: string | null; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string | null; phone: string; presumption: string | null; purpose: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; status: string; updated_at: string; };
+        Insert: { charge_cents: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: string | null; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
+        Update: { charge_cents?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: string | null; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone?: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; status?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -183,9 +183,10 @@ export type Database = {
     Functions: {
       acknowledge_sent_twice: { Args: { refund_id: string; note: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       approve_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      are_prompts_paused: { Args: Record<PropertyKey, never>; Returns: boolean };
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
-      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; }; Returns: Json };
+      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
@@ -224,6 +225,7 @@ export type Database = {
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; }[] };
+      note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
@@ -237,10 +239,11 @@ export type Database = {
       reconciliation_day: { Args: { day: string; }; Returns: Database['public']['CompositeTypes']['reconciliation_day'] };
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
       record_backup: { Args: { started_at: string; outcome: string; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
-      record_mpesa_registration: { Args: { kind: string; }; Returns: undefined };
+      record_mpesa_registration: { Args: { kind: string; api_version?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
-      record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; refusal_ended_by?: string | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      refund_approvers: { Args: Record<PropertyKey, never>; Returns: { email: string; }[] };
       register_storefront: { Args: { token_hash: string; }; Returns: undefined };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
@@ -255,7 +258,7 @@ export type Database = {
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       set_order_status: { Args: { order_id: string; status: string; expected_status: string; expected_payment_status: string; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
-      settle_payment: { Args: { payment_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
+      settle_payment: { Args: { payment_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; ended_by?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       settle_reversal: { Args: { refund_id: string; source: string; body: string; result: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       shop_page: { Args: { search?: string | null; brand?: string | null; category?: string | null; sort?: string | null; page?: number | null; }; Returns: Json };
@@ -266,7 +269,8 @@ export type Database = {
       store_failed_callback: { Args: { payment_id: string; body: string; source_address?: string | null; }; Returns: number };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; }; Returns: { id: string; order_number: string; tracking_number: string; customer_name: string; total_amount: number; payment_status: string; status: string; created_at: string; lacks_receipt: boolean; }[] };
-      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; }[] };
+      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; prompts_paused_since: string; }[] };
+      till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
@@ -275,12 +279,12 @@ export type Database = {
     };
     Enums: { [name in never]: never };
     CompositeTypes: {
-      active_pause: { code: string; description: string; since: string; until: string; };
+      active_pause: { code: string; description: string; since: string; until: string; is_refused: boolean; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
       leased_message: { id: string; lease: string; kind: string; channel: string; recipient: string; subject: string; body: string; facts: Json; };
-      payment_health: { checked_at: string; pause: Database['public']['CompositeTypes']['active_pause']; refunds_to_approve: number; refunds_unknown: number; refunds_stuck: number; refunds_sent_twice: number; limit_raise: Database['public']['CompositeTypes']['refund_limit_raise']; token_fresh_until: string; last_push: Database['public']['CompositeTypes']['received_message']; last_callback: Database['public']['CompositeTypes']['received_message']; };
+      payment_health: { checked_at: string; pause: Database['public']['CompositeTypes']['active_pause']; refunds_to_approve: number; refunds_unknown: number; refunds_stuck: number; refunds_sent_twice: number; limit_raise: Database['public']['CompositeTypes']['refund_limit_raise']; token_fresh_until: string; last_push: Database['public']['CompositeTypes']['received_message']; last_callback: Database['public']['CompositeTypes']['received_message']; refunds_to_approve_by_me: number; };
       period: { starts_at: string; ends_at: string; };
       postponed_order: { id: string; order_number: string; reason: string; is_own: boolean; };
       received_message: { received_at: string; outcome: string; source_address: string; };

@@ -8,10 +8,11 @@ create type private.payment_report as (
   received_cents integer,
   receipt text,
   merchant_request_id text,
-  checkout_request_id text
+  checkout_request_id text,
+  ended_by text
 );
 comment on type private.payment_report is
-  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount.';
+  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount. ended_by: who can end a failure (payments.ended_by).';
 
 create type private.settlement as (
   decision text,
@@ -29,12 +30,13 @@ comment on type public.settled_payment is 'Outcome of a message about a payment,
 create function public.settle_payment(
   payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
-  merchant_request_id text default null, checkout_request_id text default null, source_address text default null
+  merchant_request_id text default null, checkout_request_id text default null, source_address text default null,
+  ended_by text default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 declare
   report private.payment_report := (
-    source, result, result_code, result_description, received_cents, receipt, merchant_request_id, checkout_request_id
+    source, result, result_code, result_description, received_cents, receipt, merchant_request_id, checkout_request_id, ended_by
   );
   stored_message bigint;
   attempt public.payments;
@@ -236,7 +238,7 @@ comment on function private.decide_settlement is
 create function private.fail_attempt(attempt_id uuid, new_status text, report private.payment_report, description text) returns void
 language sql set search_path = '' as $$
   update public.payments as p
-  set status = new_status, result_code = report.result_code, result_description = description,
+  set status = new_status, result_code = report.result_code, result_description = description, ended_by = report.ended_by,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), next_query_at = null,
       updated_at = now()
