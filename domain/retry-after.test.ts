@@ -7,15 +7,15 @@ const hour = 3_600_000;
 test.each([
   ['90', 90_000],
   [' 5 ', 5000],
-  ['0', 1000],
+  ['0', 0],
   ['3600', hour],
   ['3601', hour],
   ['999999999', hour],
   ['9'.repeat(400), hour],
   ['Thu, 26 Nov 2026 12:02:00 GMT', 120_000],
-  ['Thu, 26 Nov 2026 11:00:00 GMT', 1000],
+  ['Thu, 26 Nov 2026 11:00:00 GMT', 0],
   ['Fri, 26 Nov 2127 12:00:00 GMT', hour],
-])('reads the delay %s within a second and an hour', (text, ms) => {
+])('reads the delay %s within an hour', (text, ms) => {
   expect(readRetryAfter(text, now)).toBe(ms);
 });
 

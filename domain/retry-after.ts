@@ -1,9 +1,9 @@
 // The delay that another service asks for. Its number is never used or shown without bounds.
 
-/** A shorter delay would repeat the request at once. */
-const SHORTEST_MS = 1000;
 /** A longer delay is an error of the other side, or is tried again earlier without harm. */
-const LONGEST_MS = 60 * 60 * 1000;
+const LONGEST_DELAY_MS = 60 * 60 * 1000;
+/** A token that is shorter valid would be renewed for every request. */
+const SHORTEST_LIFETIME_MS = 1000;
 
 /** IMF-fixdate (RFC 9110 §5.6.7). `Date.parse` alone reads almost any text that contains a number. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
@@ -11,7 +11,7 @@ const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{
 /**
  * Reads a Retry-After header (RFC 9110 §10.2.3).
  * @param text seconds or an HTTP date; null without the header
- * @returns milliseconds, from a second to an hour; null for anything else, also for a negative number
+ * @returns milliseconds, from 0 to an hour; null for anything else, also for a negative number
  */
 export function readRetryAfter(text: string | null | undefined, now: Date): number | null {
   const written = text?.trim() ?? '';
@@ -20,7 +20,7 @@ export function readRetryAfter(text: string | null | undefined, now: Date): numb
     : HTTP_DATE.test(written)
       ? Date.parse(written) - now.getTime()
       : Number.NaN;
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, SHORTEST_MS), LONGEST_MS);
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_DELAY_MS);
 }
 
 /**
@@ -32,5 +32,5 @@ export function readRetryAfter(text: string | null | undefined, now: Date): numb
 export function readLifetime(value: unknown, longestMs: number): number {
   const seconds =
     typeof value === 'number' ? value : typeof value === 'string' && value.trim() !== '' ? Number(value) : 0;
-  return seconds > 0 ? Math.min(Math.max(seconds * 1000, SHORTEST_MS), longestMs) : longestMs;
+  return seconds > 0 ? Math.min(Math.max(seconds * 1000, SHORTEST_LIFETIME_MS), longestMs) : longestMs;
 }

@@ -1,5 +1,6 @@
 // Fault injection: the control API sets faults for the next N occurrences of a target, or for chosen ones (a script).
 import { createHash } from 'node:crypto';
+import type { MerchantRefusal } from './daraja-errors.ts';
 
 const endpoints = [
   'tokens',
@@ -31,6 +32,8 @@ const answerFaultKinds = [
   'too-many',
   /** "Invalid Access Token" for any token; no effect. */
   'invalid-token',
+  /** The error of `refusal`, whose cause is the merchant's settings or app; no effect. */
+  'refuse',
   /** The connection is closed before the request has an effect. */
   'drop-connection',
   /** The request takes effect, but the connection is closed before the response. */
@@ -62,6 +65,7 @@ type FaultDetails = {
   times: number;
   retryAfterS: number | null;
   resultCode: number | string;
+  refusal: MerchantRefusal | null;
 };
 type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
 type MessageFault = FaultDetails & { kind: (typeof messageFaultKinds)[number] };

@@ -1,4 +1,5 @@
 // Parses the faults that the control API receives.
+import { merchantRefusals } from './daraja-errors.ts';
 import {
   type Fault,
   type FaultOrder,
@@ -68,18 +69,28 @@ function readOccurrences({ occurrences, share, seed = 1 }: Fields): ScriptedFaul
 }
 
 function readFault(target: FaultTarget, fields: Fields): Fault | null {
-  const { kind, delayMs = 0, times = 2, retryAfterS = null, resultCode = 1 } = fields;
+  const { kind, delayMs = 0, times = 2, retryAfterS = null, resultCode = 1, refusal = null } = fields;
   const knownKind = faultKindsOf(target).find((candidate) => candidate === kind);
   const isRetryAfter = retryAfterS === null || isCount(retryAfterS);
+  const isRefusal =
+    (refusal === null) === (kind !== 'refuse') &&
+    (refusal === null || Object.hasOwn(merchantRefusals, String(refusal)));
   const isCode = typeof resultCode === 'string' || typeof resultCode === 'number';
-  if (knownKind === undefined || !isCount(delayMs) || !isCount(times) || !isRetryAfter || !isCode) {
+  if (
+    knownKind === undefined ||
+    !isCount(delayMs) ||
+    !isCount(times) ||
+    !isRetryAfter ||
+    !isCode ||
+    !isRefusal
+  ) {
     return null;
   }
-  return { kind: knownKind, delayMs, times, retryAfterS, resultCode } as Fault;
+  return { kind: knownKind, delayMs, times, retryAfterS, resultCode, refusal } as Fault;
 }
 
 function fieldsOf(target: FaultTarget): string {
-  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?`;
+  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?, refusal? (${Object.keys(merchantRefusals).join(' | ')})`;
 }
 
 function isCount(value: unknown): value is number {

@@ -144,7 +144,7 @@ comment on function private.end_refusal_pause is 'Ends a pause that M-PESA''s re
 create function private.is_owners_problem(failed public.payments, was_refused boolean) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  cause text := case failed.ended_by when 'owner' then 'owner' else failed.result_code end;
+  counted_cause text := coalesce(case failed.ended_by when 'owner' then 'owner' else failed.result_code end, '');
   phones bigint;
   orders bigint;
 begin
@@ -153,11 +153,11 @@ begin
     return true;
   end if;
   insert into private.failed_prompts as known (cause, phone, order_id, is_refused, at)
-  values (coalesce(cause, ''), failed.phone, failed.order_id, was_refused, now())
+  values (counted_cause, failed.phone, failed.order_id, was_refused, now())
   on conflict on constraint "a phone counts once per cause" do update
   set order_id = excluded.order_id, is_refused = excluded.is_refused, at = excluded.at;
   select count(distinct f.phone), count(distinct f.order_id) into phones, orders
-  from private.failed_prompts as f where f.cause = coalesce(is_owners_problem.cause, '') and f.at > now() - interval '1 hour';
+  from private.failed_prompts as f where f.cause = counted_cause and f.at > now() - interval '1 hour';
   -- A second customer confirms a code that is about the shop; a code without a documented meaning needs a third.
   return least(phones, orders) >= case failed.ended_by when 'owner' then 2 else 3 end
     -- The probe after a pause, by another phone.
