@@ -176,8 +176,8 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
     case 'describe-setup':
       // With the secret key, too: the server checks the setup of a hosted project at its start.
       return (await context.hasSecretKey(request))
-        ? Response.json({ setup: describeSetup(context) })
-        : forStaff(context, request, async () => ({ setup: describeSetup(context) }));
+        ? Response.json({ setup: await describeSetup(context) })
+        : forStaff(context, request, async () => ({ setup: await describeSetup(context) }));
     case 'check-address':
       return forStaff(context, request, async () => ({ reach: await checkPublicAddress(context) }));
     case 'start-test':
