@@ -1102,9 +1102,9 @@ insert into public.message_templates (kind, channel, subject, body, default_subj
 select kind, channel, subject, body, subject, body
 from (values
   ('prompts_paused', 'mail', 'Customers get no M-PESA prompts',
-    E'{shop} cannot send M-PESA prompts since {began}. This does not end by itself.\n\n{cause}\n{advice}\n\nM-PESA''s answer: {code}\n\n{till}\n\nAfter a correction, send a prompt for KSh 1 to your own phone there:\n{staff_link}\n\nAnother mail follows when prompts work again.'),
+    E'Habari,\n\nM-PESA prompts of {shop} have not worked since {began}. Customers cannot pay by them until someone corrects the cause.\n\n{cause}\n{advice}\n\nM-PESA''s answer: {code}\n\n{till}\n\nAfter a correction, send a prompt for KSh 1 to your own phone there:\n{staff_link}\n\nAnother mail follows when prompts work again.'),
   ('prompts_resumed', 'mail', 'Customers get M-PESA prompts again',
-    E'{shop} sends M-PESA prompts again. They did not work from {began} on.\n\nOrders of that time may be unpaid, or paid by hand:\n{staff_link}'),
+    E'Habari,\n\nM-PESA prompts of {shop} work again. They had not worked since {began}.\n\nOrders of that time may be unpaid, or paid by hand. The last messages of M-PESA:\n{staff_link}'),
   ('refund_to_approve', 'mail', 'A refund of {refund} waits for your approval',
-    E'{requested_by} asks to send back {refund}[ of order {order}][ (receipt {receipt})].\n\nReason: {reason}\n\nNothing is sent before a colleague has approved it:\n{staff_link}')
+    E'Habari,\n\nA refund of {refund}[ for order {order}][ (receipt {receipt})] was requested by {requested_by} and needs the approval of a colleague. Nothing is sent before.\n\nReason: {reason}\n\nApprove or withdraw it here:\n{staff_link}')
 ) as template (kind, channel, subject, body);
