@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import {
   checkTemplate,
   exampleFacts,
+  exampleOf,
   type MessageFacts,
   placeholders,
+  placeholdersOf,
   writeMessage,
 } from './customer-message.ts';
 
@@ -102,6 +104,54 @@ describe('a template', () => {
       body: 'There is no placeholder {confirm_link}',
     });
   });
+});
+
+describe('a message to staff', () => {
+  const { shop: facts } = exampleFacts;
+  const body = '{cause} {advice} ({code}) {till} {staff_link}';
+  const incident = { is_refused: true, began_at: '2026-11-21T09:00:00Z', has_till: true };
+  const write = (code: string, description: string, change = {}) =>
+    writeMessage(
+      { subject: '{shop}', body },
+      'mail',
+      { shop: facts, incident: { ...incident, code, description, ...change } },
+      shop,
+    ).body;
+
+  test.each([
+    ['404.001.03', 'Invalid Access Token', /MPESA_CONSUMER_KEY/],
+    ['400.002.02', 'Bad Request - Invalid CallBackURL', /PUBLIC_URL/],
+    ['500.001.1001', 'Wrong credentials', /MPESA_PASSKEY/],
+    ['500.001.1001', 'Merchant does not exist', /MPESA_SHORTCODE/],
+    ['2001', 'The initiator information is invalid.', /MPESA_PASSKEY/],
+  ])('names the setting to check after %s, %s', (code, description, setting) => {
+    const text = write(code, description);
+    expect(text).toMatch(setting);
+    expect(text).toContain(`(${code} ${description})`);
+    expect(text).toContain(`${shop}/admin/settings/payments`);
+  });
+
+  test('says whether customers can pay without a prompt', () => {
+    expect(write('404.001.03', '')).toMatch(/shown how to pay to the till/);
+    expect(write('404.001.03', '', { has_till: false })).toMatch(/set a till or paybill number/);
+  });
+
+  test.each(['prompts_paused', 'prompts_resumed', 'refund_to_approve'])(
+    '%s may use every placeholder',
+    (kind) => {
+      const all = Object.keys(placeholdersOf(kind))
+        .map((name) => `{${name}}`)
+        .join(' ');
+      expect(checkTemplate({ subject: 'A', body: all }, 'mail', kind)).toEqual({});
+      const { body: written } = writeMessage(
+        { subject: 'A', body: all },
+        'mail',
+        exampleOf(kind, facts),
+        shop,
+      );
+      expect(written).not.toMatch(/[{}]|undefined|null/);
+    },
+  );
 });
 
 test('a newsletter e-mail has links with tokens, its stored copy has none', () => {

@@ -1,8 +1,9 @@
-// Messages to customers: their placeholders, and how a template becomes the text of one order or newsletter e-mail.
+// Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
 import { chargeCents, formatKsh } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
 import { formatPhone } from './phone.ts';
+import { adviseOnResult } from './result-advice.ts';
 import { plainText } from './text-message.ts';
 
 export type MessageChannel = 'mail' | 'text';
@@ -18,6 +19,9 @@ export const messageKinds: Record<string, string> = {
   order_cancelled: 'Cancelled',
   order_expired: 'Not paid in time',
   newsletter_confirmation: 'Newsletter confirmation',
+  prompts_paused: 'To staff: no M-PESA prompts',
+  prompts_resumed: 'To staff: prompts work again',
+  refund_to_approve: 'To staff: refund to approve',
 };
 
 /** An order as `lease_messages` returns it. Money in cents. */
@@ -39,6 +43,29 @@ export interface NewsletterFacts {
   /** Null where the link must not work: in stored copies and examples. */
   tokens: { confirm: string; unsubscribe: string } | null;
 }
+
+/** Values for a message to staff: an incident of M-PESA's prompts, or a refund. */
+export type StaffFacts = { shop: MessageFacts['shop'] } & (
+  | {
+      incident: {
+        code: string;
+        description: string | null;
+        is_refused: boolean;
+        /** ISO. */
+        began_at: string;
+        has_till: boolean;
+      };
+    }
+  | {
+      refund: {
+        refund_cents: number;
+        requested_by: string | null;
+        reason: string;
+        receipt: string | null;
+        order_number: string | null;
+      };
+    }
+);
 
 export interface MessageTemplate {
   /** Null for texts. */
@@ -73,14 +100,46 @@ const newsletterPlaceholders = {
   confirm_link: 'the link that confirms the address',
   unsubscribe_link: 'the link that removes the address',
 } as const;
-export type Placeholder = keyof typeof placeholders | keyof typeof newsletterPlaceholders;
+const incidentPlaceholders = {
+  ...shopPlaceholders,
+  cause: 'why M-PESA refuses the prompts',
+  advice: 'what to do, with the setting to check',
+  code: "M-PESA's code and words",
+  began: 'since when prompts do not work',
+  till: 'how customers can pay meanwhile',
+  staff_link: 'the link to the M-PESA check',
+} as const;
+const refundPlaceholders = {
+  ...shopPlaceholders,
+  refund: 'the amount to send back',
+  order: 'the order number, where there is an order',
+  receipt: 'the M-PESA receipt of the money, where there is no order',
+  requested_by: 'who asks for the refund',
+  reason: 'the reason',
+  staff_link: 'the link to the orders',
+} as const;
+export type Placeholder =
+  | keyof typeof placeholders
+  | keyof typeof newsletterPlaceholders
+  | keyof typeof incidentPlaceholders
+  | keyof typeof refundPlaceholders;
 
 /** Whether a message kind belongs to the newsletter instead of an order. */
 export const isNewsletter = (kind: string): boolean => kind === 'newsletter_confirmation';
 
+/** Who reads a kind of message. */
+export const readerOf = (kind: string): 'customer' | 'subscriber' | 'staff' =>
+  isNewsletter(kind) ? 'subscriber' : Object.hasOwn(staffPlaceholders, kind) ? 'staff' : 'customer';
+
+const staffPlaceholders: Record<string, Readonly<Partial<Record<Placeholder, string>>>> = {
+  prompts_paused: incidentPlaceholders,
+  prompts_resumed: incidentPlaceholders,
+  refund_to_approve: refundPlaceholders,
+};
+
 /** The placeholders of a kind of message, with their meanings. */
 export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholder, string>>> =>
-  isNewsletter(kind) ? newsletterPlaceholders : placeholders;
+  staffPlaceholders[kind] ?? (isNewsletter(kind) ? newsletterPlaceholders : placeholders);
 
 /** An example order for the preview of templates. */
 export const exampleFacts: MessageFacts = {
@@ -96,6 +155,31 @@ export const exampleFacts: MessageFacts = {
 };
 
 /**
+ * Example values for the preview of a template.
+ * @param shop of the shop
+ */
+export function exampleOf(
+  kind: string,
+  shop: MessageFacts['shop'],
+): MessageFacts | NewsletterFacts | StaffFacts {
+  if (isNewsletter(kind)) return { shop, tokens: null };
+  if (kind === 'refund_to_approve') {
+    const { order_number } = exampleFacts;
+    const refund = { refund_cents: 190_100, requested_by: 'njeri@jani.example', receipt: null, order_number };
+    return { shop, refund: { ...refund, reason: 'Delivered to the wrong house' } };
+  }
+  if (readerOf(kind) === 'staff') {
+    const began_at = '2026-11-21T09:00:00Z';
+    const description = 'Invalid Access Token';
+    return {
+      shop,
+      incident: { code: '404.001.03', description, is_refused: true, began_at, has_till: true },
+    };
+  }
+  return { ...exampleFacts, shop };
+}
+
+/**
  * Writes a message.
  * @param publicUrl the shop's public URL
  * @returns the message, with a subject for emails, null for texts; texts use the GSM alphabet where possible
@@ -103,11 +187,15 @@ export const exampleFacts: MessageFacts = {
 export function writeMessage(
   template: MessageTemplate,
   channel: MessageChannel,
-  facts: MessageFacts | NewsletterFacts,
+  facts: MessageFacts | NewsletterFacts | StaffFacts,
   publicUrl: string,
 ): MessageTemplate {
   const values =
-    'tokens' in facts ? newsletterValues(facts, publicUrl) : orderValues(facts, channel, publicUrl);
+    'tokens' in facts
+      ? newsletterValues(facts, publicUrl)
+      : 'incident' in facts || 'refund' in facts
+        ? staffValues(facts, publicUrl)
+        : orderValues(facts, channel, publicUrl);
   if (channel === 'text') return { subject: null, body: plainText(filled(template.body, values).trim()) };
   return {
     subject: filled(template.subject ?? '', values)
@@ -133,6 +221,42 @@ function newsletterValues(
     unsubscribe_link: newsletterLink(publicUrl, 'unsubscribe', tokens?.unsubscribe ?? null),
   };
 }
+
+function staffValues(facts: StaffFacts, publicUrl: string): Record<string, string> {
+  const { shop } = facts;
+  const origin = publicUrl.replace(/\/+$/, '');
+  if ('refund' in facts) {
+    const { refund_cents, requested_by, reason, receipt, order_number } = facts.refund;
+    return {
+      ...shopValues(shop),
+      refund: formatKsh(refund_cents),
+      order: order_number ?? '',
+      receipt: order_number ? '' : (receipt ?? ''),
+      requested_by: requested_by ?? 'A former colleague',
+      reason: harmless(reason),
+      staff_link: `${origin}/admin/orders`,
+    } satisfies Record<keyof typeof refundPlaceholders, string>;
+  }
+  const { code, description, is_refused, began_at, has_till } = facts.incident;
+  const { what, advice } = adviseOnResult(code, description, is_refused ? 'request' : 'result');
+  return {
+    ...shopValues(shop),
+    cause: what,
+    advice,
+    code: `${/^[\w.]+$/.test(code) ? code : harmless(code)} ${harmless(description ?? '')}`.trim(),
+    began: mailTime.format(new Date(began_at)),
+    till: has_till
+      ? 'In the meantime customers are shown how to pay to the till or paybill, and their money is matched as usual.'
+      : 'Customers cannot pay in the meantime: set a till or paybill number under Settings, and they are shown how to pay to it.',
+    staff_link: `${origin}/admin/settings/payments`,
+  } satisfies Record<keyof typeof incidentPlaceholders, string>;
+}
+
+const mailTime = new Intl.DateTimeFormat('en-KE', {
+  dateStyle: 'medium',
+  timeStyle: 'short',
+  timeZone: 'Africa/Nairobi',
+});
 
 function orderValues(
   facts: MessageFacts,

@@ -10,8 +10,6 @@ const messages: Record<string, string> = {
   '2001': 'Wrong M-PESA PIN entered. Please try again. 🔐',
   '1019': 'Transaction expired. Please try again. ⏰',
   '1001': 'Another transaction in progress. Please wait and try again. ⏳',
-  // Not in the specification. The customer may have paid a moment ago.
-  '17': 'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again: we will see it. ⏳',
 };
 
 /**
@@ -19,6 +17,19 @@ const messages: Record<string, string> = {
  * 17 is its rule against the same amount from the same phone within two minutes.
  */
 export const retryDelayAfter = (code: string | null): number => (code === '17' ? 120 : 0);
+
+const advice: Record<string, string> = {
+  // The customer may have paid a moment ago.
+  '17': 'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again: we will see it. Otherwise wait two minutes, or pay from another phone.',
+};
+
+/**
+ * What the customer reads beside the message about a failed payment, whose texts the specification prescribes.
+ * @param code M-PESA's result code
+ * @returns null without advice
+ */
+export const adviseAfterFailure = (code: string | null): string | null =>
+  (code !== null && Object.hasOwn(advice, code) && advice[code]) || null;
 
 /**
  * The customer's message about a failed payment (specification §8, Payment failure result codes).

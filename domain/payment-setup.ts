@@ -9,6 +9,8 @@ export interface Setup {
   till: string | null;
   /** The settings by name. */
   configured: { name: string; isSet: boolean; what: string }[];
+  /** The registration of the addresses for payments without a prompt (C2B), with the version of the API; null without one. */
+  c2b: { registeredAt: string; version: 'v1' | 'v2' | null } | null;
   /** Whether M-PESA can send refunds. */
   canReverse: boolean;
   /** The callback URL without its secret. */

@@ -111,7 +111,7 @@ describe.each(
       await ask.getByLabel('Reason').fill('Customer changed her mind');
       await ask.getByRole('button', { name: 'Ask for approval' }).click();
       await toast(first, 'A colleague must approve').waitFor();
-      await dialog.getByText('You requested it, so a colleague must approve it.').waitFor();
+      await dialog.getByText(/You requested it, so it needs the approval of .*@/).waitFor();
       expect(await dialog.getByRole('button', { name: /Approve/ }).count()).toBe(0);
       expect((await orderNow(order.id)).payment_status).toBe('paid');
 
@@ -127,8 +127,14 @@ describe.each(
       await expectAccessible(second, 'a refund that waits');
       await picture(second, 'waits', viewport);
       await waiting.getByRole('button', { name: 'Approve KES 1,201' }).click();
+      const question = second.getByRole('dialog', { name: 'Send back KES 1,201?' });
+      await question.getByText('Customer changed her mind').waitFor();
+      await isStill(second);
+      await expectAccessible(second, 'the question before a refund is approved');
+      await picture(second, 'approve', viewport);
+      await question.getByRole('button', { name: 'Approve KES 1,201' }).click();
       await toast(second, 'Approved. M-PESA is asked to send the money back').waitFor();
-      await waiting.waitFor({ state: 'detached' });
+      await waiting.getByText(/dealt with/).waitFor();
 
       await dialog.getByText('Refunded', { exact: true }).waitFor({ timeout: 60_000 });
       await dialog.getByText('Sent back by M-PESA').first().waitFor();
@@ -273,6 +279,7 @@ describe.each(
       body: '{}',
       refusal_code: 'SFC_IC0003',
       refusal_description: 'The operator does not exist.',
+      refusal_ended_by: 'owner',
     });
     const initiate = async () =>
       (

@@ -52,7 +52,7 @@ const shopMetrics: Record<string, { label?: string; help: string }> = {
     label: 'source',
     help: 'When the last message about money arrived, by source.',
   },
-  prompts_paused: { help: '1 while prompts are paused because M-PESA rejects the settings.' },
+  prompts_paused: { help: '1 while prompts do not work because M-PESA refuses the shop.' },
   refunds_open: { label: 'status', help: 'Refunds that are not finished.' },
   outbox_waiting: { label: 'channel', help: 'Messages to customers that wait to be sent.' },
   outbox_oldest_due_seconds: { label: 'channel', help: 'For how long the oldest message has been due.' },

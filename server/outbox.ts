@@ -1,9 +1,10 @@
-// Sends the messages in the outbox: each is marked before it is sent, and its outcome is recorded afterwards.
+// Sends the messages in the outbox, to customers and staff: each is marked before it is sent, and its outcome is recorded afterwards.
 import {
   isNewsletter,
   type MessageFacts,
   type MessageTemplate,
   type NewsletterFacts,
+  type StaffFacts,
   writeMessage,
 } from '../domain/customer-message.ts';
 import { newsletterLink } from '../domain/newsletter-link.ts';
@@ -32,7 +33,7 @@ interface LeasedMessage extends MessageTemplate {
   kind: string;
   channel: 'mail' | 'text';
   recipient: string;
-  facts: MessageFacts | { shop: MessageFacts['shop']; subscription_id: string };
+  facts: MessageFacts | StaffFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
 
 /** Concurrent messages of a channel: SMTP servers and gateways limit their connections. */
@@ -104,7 +105,7 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
         outcome: end.outcome,
         problem: withoutContacts(end.problem),
       },
-      'a message to a customer was not sent',
+      'a message was not sent',
     );
   }
   const finished = await tables.rpc('finish_message', {
@@ -121,8 +122,8 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
 async function readFacts(
   { kind, facts }: LeasedMessage,
   tables: OutboxOptions['tables'],
-): Promise<MessageFacts | NewsletterFacts> {
-  if (!isNewsletter(kind) || !('subscription_id' in facts)) return facts as MessageFacts;
+): Promise<MessageFacts | NewsletterFacts | StaffFacts> {
+  if (!isNewsletter(kind) || !('subscription_id' in facts)) return facts as MessageFacts | StaffFacts;
   const { data, error } = await tables.rpc('issue_newsletter_tokens', {
     subscription_id: facts.subscription_id,
   });
@@ -139,7 +140,7 @@ interface Outcome {
 async function deliver(
   { id, kind, channel, recipient }: LeasedMessage,
   { subject, body }: MessageTemplate,
-  facts: MessageFacts | NewsletterFacts,
+  facts: MessageFacts | NewsletterFacts | StaffFacts,
   { messages, publicUrl }: OutboxOptions,
 ): Promise<Outcome> {
   try {
@@ -165,11 +166,13 @@ async function deliver(
   }
 }
 
-function buttonsOf(facts: MessageFacts | NewsletterFacts, publicUrl: string): MailButtons {
+function buttonsOf(facts: MessageFacts | NewsletterFacts | StaffFacts, publicUrl: string): MailButtons {
   if ('tokens' in facts) {
     const confirm = newsletterLink(publicUrl, 'confirm', facts.tokens?.confirm ?? null);
     return new Map([[confirm, 'Yes, send me news']]);
   }
+  // Links to staff screens stay links.
+  if (!('access_key' in facts)) return new Map();
   const { tracking_number, access_key } = facts;
   return new Map([
     [orderLink(publicUrl, tracking_number, access_key), 'Open your order'],

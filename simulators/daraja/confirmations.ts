@@ -1,14 +1,15 @@
 // Sends validations and confirmations of received money to the shop (C2B).
+import { createHash } from 'node:crypto';
 import type { SimulatorClock } from './clock.ts';
 import type { Ledger, Transaction } from './ledger.ts';
 import { compactNairobiTime } from './nairobi-time.ts';
 import type { OutgoingMessages } from './outgoing-messages.ts';
-import type { SimulatorSettings } from './settings.ts';
+import type { C2bVersion, SimulatorSettings } from './settings.ts';
 
 type Confirmed = Omit<Transaction, 'checkoutRequestId' | 'reversal'>;
 
-/** JSON of a confirmation or a validation. Amounts are strings with decimals, the phone number is masked. */
-export function writeConfirmation(payment: Confirmed, shortcode: string): string {
+/** JSON of a confirmation or a validation. Amounts are strings with decimals; the phone number is masked, or hashed by v1. */
+export function writeConfirmation(payment: Confirmed, shortcode: string, version: C2bVersion): string {
   const [firstName = '', lastName = ''] = payment.payerName.split(' ');
   return JSON.stringify({
     TransactionType: payment.method === 'till' ? 'Buy Goods' : 'Pay Bill',
@@ -20,7 +21,8 @@ export function writeConfirmation(payment: Confirmed, shortcode: string): string
     InvoiceNumber: '',
     OrgAccountBalance: '',
     ThirdPartyTransID: '',
-    MSISDN: maskPhone(payment.phone),
+    MSISDN:
+      version === 'v1' ? createHash('sha256').update(payment.phone).digest('hex') : maskPhone(payment.phone),
     FirstName: firstName,
     MiddleName: '',
     LastName: lastName,
@@ -52,7 +54,7 @@ export async function confirm(
     purpose: 'confirmation',
     about: payment.receipt,
     url: urls.confirmationUrl,
-    body: writeConfirmation(payment, urls.shortcode),
+    body: writeConfirmation(payment, urls.shortcode, settings.c2bVersion),
     dueAt: clock.now() + settings.confirmationDelayMs,
     isDropped,
   });

@@ -150,9 +150,9 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
   });
 
   api.post('/prompts/:id/pin', async (c) => {
-    const pin = (await readFields(c.req))?.pin;
+    const { pin, appliesRepeatRule = false } = (await readFields(c.req)) ?? {};
     if (typeof pin !== 'string' || !/^\d{4}$/.test(pin)) return problem(c, 400, 'A PIN has four digits.');
-    return answerPrompt(c, (prompt) => prompts.enterPin(prompt, pin));
+    return answerPrompt(c, (prompt) => prompts.enterPin(prompt, pin, appliesRepeatRule === true));
   });
 
   api.post('/prompts/:id/decline', (c) => answerPrompt(c, prompts.decline));
@@ -176,6 +176,23 @@ export function controlApi(dependencies: ControlDependencies): Hono<{ Bindings: 
     dependencies.faults.order(read.orders);
     if (read.script) dependencies.faults.follow(read.script);
     return c.json({ ...dependencies.faults.pending(), script: dependencies.faults.script() });
+  });
+
+  const rules = () => {
+    const { repeatRuleMs, c2bVersion } = dependencies.settings;
+    return { repeatRuleMs, c2bVersion };
+  };
+  api.get('/rules', (c) => c.json(rules()));
+
+  api.post('/rules', async (c) => {
+    const changed = { ...rules(), ...(await readFields(c.req)) };
+    const { repeatRuleMs, c2bVersion } = changed;
+    const isVersion = c2bVersion === 'v1' || c2bVersion === 'v2';
+    if (Object.keys(changed).length !== 2 || !isDuration(repeatRuleMs) || !isVersion) {
+      return problem(c, 400, 'Send {repeatRuleMs?, c2bVersion?}: milliseconds, and v1 or v2.');
+    }
+    Object.assign(dependencies.settings, { repeatRuleMs, c2bVersion });
+    return c.json(rules());
   });
 
   api.post('/maintenance', async (c) => {

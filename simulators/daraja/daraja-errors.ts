@@ -1,7 +1,11 @@
 // Daraja's error body, and errors that several endpoints return.
 import { randomBytes } from 'node:crypto';
 
-export type DarajaError = { status: 400 | 404 | 405 | 500; errorCode: string; errorMessage: string };
+export type DarajaError = {
+  status: 400 | 401 | 403 | 404 | 405 | 500;
+  errorCode: string;
+  errorMessage: string;
+};
 
 export const invalidAccessToken: DarajaError = {
   status: 404,
@@ -42,6 +46,29 @@ export function noAnswer(errorMessage: string): DarajaError {
 export const subscriberLocked = noAnswer(
   'Unable to lock subscriber, a transaction is already in process for the current subscriber',
 );
+
+export const productMissing: DarajaError = {
+  status: 401,
+  errorCode: '401.003.01',
+  errorMessage: 'Error Occurred - Invalid Access Token - Invalid API call as no apiproduct match found',
+};
+
+/** Refusals whose cause is the merchant's settings or app, for injected faults. */
+export const merchantRefusals = {
+  'callback-url': badRequest('CallBackURL'),
+  shortcode: badRequest('BusinessShortCode'),
+  till: badRequest('PartyB'),
+  passkey: noAnswer('Wrong credentials'),
+  merchant: noAnswer('Merchant does not exist'),
+  'access-token': invalidAccessToken,
+  'authentication-header': invalidAuthenticationHeader,
+  product: productMissing,
+  resource: resourceNotFound,
+  payload: invalidPayload,
+  forbidden: { status: 403, errorCode: '403.001.01', errorMessage: 'Forbidden' },
+  undocumented: { status: 400, errorCode: '400.999.99', errorMessage: 'Request rejected' },
+} as const satisfies Record<string, DarajaError>;
+export type MerchantRefusal = keyof typeof merchantRefusals;
 
 /** A request id in Daraja's shape: `2654-4b64-97ff-b827b542881d3130`. */
 export function drawRequestId(): string {

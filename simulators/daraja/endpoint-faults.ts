@@ -3,7 +3,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context } from 'hono';
 import type { SimulatorClock } from './clock.ts';
-import { errorResponse, invalidAccessToken, noAnswer } from './daraja-errors.ts';
+import { errorResponse, invalidAccessToken, merchantRefusals, noAnswer } from './daraja-errors.ts';
 import type { Endpoint, Faults } from './faults.ts';
 import { spikeArrestResponse } from './spike-arrest.ts';
 
@@ -52,6 +52,8 @@ export async function answerWithFaults(
       return spikeArrestResponse({ requests: 5, perMs: 60_000 }, fault.retryAfterS);
     case 'invalid-token':
       return errorResponse(invalidAccessToken);
+    case 'refuse':
+      return errorResponse(merchantRefusals[fault.refusal ?? 'access-token']);
     case 'spoil-answer':
       await answer();
       return c.html('<html><body>Internal Server Error</body></html>', 500);

@@ -1,5 +1,6 @@
 // Injected faults: scripts, maintenance windows, spike arrest, invalidated tokens.
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { merchantRefusals } from './daraja-errors.ts';
 import { openShop, type TestShop } from './test-shop.ts';
 
 let shop: TestShop;
@@ -49,6 +50,8 @@ test.each([
   [{ script: [{ target: 'callbacks', kind: 'unavailable', share: 1 }] }, 'Line 1 of the script'],
   [{ script: [{ target: 'callbacks', kind: 'drop', share: 2 }] }, 'Line 1 of the script'],
   [{ pushes: { next: 1, kind: 'too-many', retryAfterS: -1 } }, 'pushes'],
+  [{ pushes: { next: 1, kind: 'refuse' } }, 'pushes'],
+  [{ pushes: { next: 1, kind: 'refuse', refusal: 'constructor' } }, 'pushes'],
 ])('%j is refused', async (body, words) => {
   const answer = await shop.control('faults', body);
   expect(answer.status).toBe(400);
@@ -80,6 +83,13 @@ test('answers 429 with and without Retry-After', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'too-many' } });
   const other = await fetch(`${shop.url}/mpesa/stkpush/v1/processrequest`, { method: 'POST' });
   expect([other.status, other.headers.get('retry-after')]).toEqual([429, null]);
+});
+
+test.each(Object.entries(merchantRefusals))('refuses pushes by the cause %s', async (refusal, error) => {
+  await shop.control('faults', { pushes: { next: 1, kind: 'refuse', refusal } });
+  const { errorCode, errorMessage } = error;
+  expect(await shop.push()).toMatchObject({ status: error.status, body: { errorCode, errorMessage } });
+  await shop.accepted();
 });
 
 test('breaks a response although the prompt was sent', async () => {

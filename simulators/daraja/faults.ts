@@ -1,5 +1,6 @@
 // Fault injection: the control API sets faults for the next N occurrences of a target, or for chosen ones (a script).
 import { createHash } from 'node:crypto';
+import type { MerchantRefusal } from './daraja-errors.ts';
 import type { Spelling } from './spellings.ts';
 
 const endpoints = [
@@ -32,6 +33,8 @@ const answerFaultKinds = [
   'too-many',
   /** "Invalid Access Token" for any token; no effect. */
   'invalid-token',
+  /** The error of `refusal`, whose cause is the merchant's settings or app; no effect. */
+  'refuse',
   /** The connection is closed before the request has an effect. */
   'drop-connection',
   /** The request takes effect, but the connection is closed before the response. */
@@ -78,6 +81,7 @@ type FaultDetails = {
   retryAfterS: number | null;
   resultCode: number | string;
   spelling: Spelling;
+  refusal: MerchantRefusal | null;
 };
 type AnswerFault = FaultDetails & { kind: (typeof answerFaultKinds)[number] };
 type MessageFault = FaultDetails & { kind: (typeof callbackFaultKinds)[number] };

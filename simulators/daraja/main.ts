@@ -15,6 +15,7 @@ const texts = {
   initiatorName: 'DARAJA_INITIATOR_NAME',
   initiatorPassword: 'DARAJA_INITIATOR_PASSWORD',
   onlyPhone: 'DARAJA_ONLY_PHONE',
+  c2bVersion: 'DARAJA_C2B_VERSION',
 } as const satisfies { [Key in keyof SimulatorOptions]: string };
 
 const numbers = {

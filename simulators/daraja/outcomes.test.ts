@@ -195,6 +195,27 @@ test('does not repeat a callback after an error or without a response', async ()
   expect(shop.received).toHaveLength(1);
 });
 
+test('applies the rule of repeated amounts to a phone page, and to others once it is set', async () => {
+  const codes = async () =>
+    (await shop.ledger()).prompts.map((prompt: { resultCode: number | null }) => prompt.resultCode);
+  const answer = async (body: object) => {
+    await fetch(`${shop.url}/simulator/prompts?phone=${anyPhone}&screen=open`);
+    await shop.accepted();
+    const open = (await shop.ledger()).prompts.at(-1);
+    await shop.control(`prompts/${open.checkoutRequestId}/pin`, { pin: '1234', ...body });
+  };
+  await answer({});
+  await answer({});
+  await answer({ appliesRepeatRule: true });
+  expect(await codes()).toEqual([0, 0, 17]);
+  expect((await shop.control('rules', { repeatRuleMs: 'soon' })).status).toBe(400);
+  expect((await shop.control('rules', { repeatRuleMs: 120_000 })).body).toMatchObject({
+    repeatRuleMs: 120_000,
+  });
+  await answer({});
+  expect(await codes()).toEqual([0, 0, 17, 17]);
+});
+
 test('fails a repeated amount from one phone with 17 within the time of the repeat rule', async () => {
   await shop.close();
   shop = await openShop({ ...quick, repeatRuleMs: 120_000 });

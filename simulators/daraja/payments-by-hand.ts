@@ -84,7 +84,7 @@ async function validateWithShop(
   if (!urls || !settings.asksValidation) return null;
   const { status, text } = await messages.post(
     urls.validationUrl,
-    writeConfirmation(recorded, urls.shortcode),
+    writeConfirmation(recorded, urls.shortcode, settings.c2bVersion),
   );
   const code = status !== null && status < 300 ? readResultCode(text) : null;
   // An unreadable response counts as no response.

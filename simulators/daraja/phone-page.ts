@@ -94,6 +94,7 @@ function phoneBody(phone: string, settings: SimulatorSettings): Markup {
 <li><strong>0000</strong> is a wrong PIN.</li>
 <li><strong>Cancel</strong> declines.</li>
 </ul>
+<label class="rule"><input type="checkbox" id="repeat-rule" checked> Refuse the same amount twice within two minutes (result 17), as <span class="number">M-PESA</span> does</label>
 ${scripted ? html`<p class="script">This number follows a script for any PIN: ${scripted.description}.</p>` : ''}
 <p><a href="./">What each number does</a></p>
 </div>

@@ -14,6 +14,7 @@ export const phoneScript = `
   const money = (amount) => 'KES ' + amount.toLocaleString('en-KE');
   const failures = {
     1: 'You do not have enough money in your M-PESA account.',
+    17: 'You paid the same amount to the same business a moment ago. Try again after two minutes.',
     1032: 'You cancelled the request.',
     1037: 'The request was not answered in time.',
     2001: 'You entered a wrong PIN.',
@@ -147,7 +148,7 @@ export const phoneScript = `
       return;
     }
     setProblem('');
-    answer('pin', { pin: pin.value });
+    answer('pin', { pin: pin.value, appliesRepeatRule: byId('repeat-rule').checked });
   });
   decline.addEventListener('click', () => answer('decline', {}));
   dialog.addEventListener('keydown', (event) => {

@@ -43,6 +43,8 @@ export const phoneStyle = `
 .plain-button{border:1px solid #857a9b;background:transparent;font-weight:600;cursor:pointer}
 .plain-button:hover{background:#f6ecf1}
 button:disabled{opacity:.6;cursor:default}
+.rule{display:flex;gap:.7rem;align-items:center;min-height:2.75rem}
+.rule input{flex:none;width:1.25rem;height:1.25rem}
 .messages li:nth-child(n+4){display:none}
 .messages:focus{outline:none}
 @keyframes arrive{from{opacity:0;transform:translateY(1rem) scale(.97)}}

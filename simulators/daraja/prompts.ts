@@ -17,6 +17,8 @@ import type { SimulatorSettings } from './settings.ts';
 import { spell } from './spellings.ts';
 
 const WRONG_PIN = '0000';
+/** M-PESA's rule: the same amount from one phone once within this time. */
+const REPEAT_RULE_MS = 120_000;
 
 export type Prompts = {
   /** Opens a prompt and resolves when it is in the ledger. It stays undecided until `scheduleDecision` or `decideNow`. */
@@ -27,8 +29,8 @@ export type Prompts = {
   scheduleDecision(prompt: Prompt): void;
   /** The script decides at once; resolves when its callbacks have been answered. */
   decideNow(prompt: Prompt): Promise<void>;
-  /** The person enters a PIN or declines; resolves to the decision, or null when the prompt was no longer open. */
-  enterPin(prompt: Prompt, pin: string): Promise<PromptDecided | null>;
+  /** The person enters a PIN (a phone page applies the rule of repeated amounts) or declines; resolves to the decision, or null when the prompt was no longer open. */
+  enterPin(prompt: Prompt, pin: string, appliesRepeatRule?: boolean): Promise<PromptDecided | null>;
   decline(prompt: Prompt): Promise<PromptDecided | null>;
   /** After a restart: decides open prompts and sends unsent callbacks. */
   resume(): void;
@@ -147,8 +149,8 @@ export function createPrompts(dependencies: {
     await sendCallbacks(prompt, decided.callbacks);
   }
 
-  function scriptedDecision({ push }: Prompt): Decision {
-    const overruled = overrulingCode(push);
+  function scriptedDecision({ push }: Prompt, repeatRuleMs = settings.repeatRuleMs): Decision {
+    const overruled = overrulingCode(push, repeatRuleMs);
     return {
       resultCode: overruled ?? outcomeFor(push.phone).resultCode,
       decidedBy: 'script',
@@ -157,23 +159,21 @@ export function createPrompts(dependencies: {
   }
 
   /** Errors that M-PESA reports whatever the phone's script is. */
-  function overrulingCode(push: PushAccepted): ResultCode | null {
+  function overrulingCode(push: PushAccepted, repeatRuleMs: number): ResultCode | null {
     const older = ledger.ofPhone(push.phone).find((prompt) => prompt.decisions.length === 0);
     if (isWrongReceiver(push, settings)) return 'SFC_IC0003';
     if (settings.onlyPhone !== null && push.phone !== settings.onlyPhone) return 'E3008';
     if (older && older.push.checkoutRequestId !== push.checkoutRequestId) return 1001;
-    return isRepeat(push) ? 17 : null;
+    return isRepeat(push, repeatRuleMs) ? 17 : null;
   }
 
   /** The same amount from the same phone, paid again too soon (result 17). */
-  function isRepeat(push: PushAccepted): boolean {
-    if (settings.repeatRuleMs === 0) return false;
+  function isRepeat(push: PushAccepted, repeatRuleMs: number): boolean {
+    if (repeatRuleMs === 0) return false;
     return ledger
       .ofPhone(push.phone)
       .flatMap((prompt) => prompt.decisions)
-      .some(
-        (decision) => decision.moneyMoved === push.amount && push.at - decision.at < settings.repeatRuleMs,
-      );
+      .some((decision) => decision.moneyMoved === push.amount && push.at - decision.at < repeatRuleMs);
   }
 
   /** After the delay: the script decides, or an open phone page gets the rest of the timeout. */
@@ -212,11 +212,12 @@ export function createPrompts(dependencies: {
       schedule(prompt, prompt.push.at + settings.decisionDelayMs, () => decideOrWait(prompt));
     },
     decideNow: (prompt) => decideAndSend(prompt, scriptedDecision(prompt)),
-    enterPin(prompt, pin) {
+    enterPin(prompt, pin, appliesRepeatRule = false) {
+      const repeatRuleMs = Math.max(settings.repeatRuleMs, appliesRepeatRule ? REPEAT_RULE_MS : 0);
       const decision: Decision =
         pin === WRONG_PIN
           ? { resultCode: 2001, decidedBy: 'person', followsScript: false }
-          : { ...scriptedDecision(prompt), decidedBy: 'person' };
+          : { ...scriptedDecision(prompt, repeatRuleMs), decidedBy: 'person' };
       return decideByPerson(prompt, decision);
     },
     decline: (prompt) =>

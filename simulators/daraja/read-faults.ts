@@ -1,4 +1,5 @@
 // Parses the faults that the control API receives.
+import { merchantRefusals } from './daraja-errors.ts';
 import {
   type Fault,
   type FaultOrder,
@@ -76,9 +77,13 @@ function readFault(target: FaultTarget, fields: Fields): Fault | null {
     retryAfterS = null,
     resultCode = 1,
     spelling = 'receipt-small',
+    refusal = null,
   } = fields;
   const knownKind = faultKindsOf(target).find((candidate) => candidate === kind);
   const isRetryAfter = retryAfterS === null || isCount(retryAfterS);
+  const isRefusal =
+    (refusal === null) === (kind !== 'refuse') &&
+    (refusal === null || Object.hasOwn(merchantRefusals, String(refusal)));
   const isCode = typeof resultCode === 'string' || typeof resultCode === 'number';
   const isSpelling = spellings.some((known) => known === spelling);
   if (
@@ -87,15 +92,16 @@ function readFault(target: FaultTarget, fields: Fields): Fault | null {
     !isCount(times) ||
     !isRetryAfter ||
     !isCode ||
-    !isSpelling
+    !isSpelling ||
+    !isRefusal
   ) {
     return null;
   }
-  return { kind: knownKind, delayMs, times, retryAfterS, resultCode, spelling } as Fault;
+  return { kind: knownKind, delayMs, times, retryAfterS, resultCode, spelling, refusal } as Fault;
 }
 
 function fieldsOf(target: FaultTarget): string {
-  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?, spelling?`;
+  return `kind: ${faultKindsOf(target).join(' | ')}, delayMs?, times?, retryAfterS?, resultCode?, spelling?, refusal? (${Object.keys(merchantRefusals).join(' | ')})`;
 }
 
 function isCount(value: unknown): value is number {

@@ -8,6 +8,8 @@ export type QueryLimit = {
   evenly?: boolean;
 };
 
+export type C2bVersion = 'v1' | 'v2';
+
 export type SimulatorOptions = {
   /** Default: 0, any free port. */
   port?: number;
@@ -36,8 +38,13 @@ export type SimulatorOptions = {
   promptTimeoutMs?: number;
   /** A phone page counts as open for this long after its last request. */
   screenOpenMs?: number;
-  /** Result 17 for the same paid amount from the same phone within this time; 0 disables the rule. Default: 0. */
+  /**
+   * Result 17 for the same paid amount from the same phone within this time; 0 disables the rule. Default: 0, as scripted phones
+   * pay the same amount repeatedly. The phone page applies it for two minutes.
+   */
   repeatRuleMs?: number;
+  /** The version of C2B that the app has; the other one is not there. Default: v2. */
+  c2bVersion?: C2bVersion;
   /** True: a push to a phone with an open prompt is accepted and fails later (result 1001). False: it is refused at once. */
   locksLate?: boolean;
   /** The only phone that can pay, as in Daraja's sandbox; others end with E3008. Default: null, every phone. */
@@ -95,6 +102,7 @@ export function withDefaults(options: SimulatorOptions): SimulatorSettings {
     promptTimeoutMs: 60_000,
     screenOpenMs: 5_000,
     repeatRuleMs: 0,
+    c2bVersion: 'v2',
     locksLate: false,
     onlyPhone: null,
     callbackTimeoutMs: 8_000,

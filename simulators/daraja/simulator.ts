@@ -28,7 +28,7 @@ import { answerPush } from './pushes.ts';
 import { answerQuery, type QueryCounts } from './queries.ts';
 import { type Fields, readFields } from './request-fields.ts';
 import { watchScreens } from './screens.ts';
-import { type SimulatorOptions, withDefaults } from './settings.ts';
+import { type C2bVersion, type SimulatorOptions, withDefaults } from './settings.ts';
 import { shopMessages } from './shop-messages.ts';
 import { createSpikeArrest } from './spike-arrest.ts';
 import { answerStatement, registerForStatements } from './statements.ts';
@@ -51,6 +51,7 @@ const LARGEST_CONTROL_BODY_BYTES = 4 * 1024 * 1024;
 /** Starts a simulator. Throws when the address is taken or the ledger file cannot be read. */
 export async function startDarajaSimulator(options: SimulatorOptions = {}): Promise<DarajaSimulator> {
   const settings = withDefaults(options);
+  const { repeatRuleMs, c2bVersion } = settings;
   const ledger = await openLedger(settings.ledgerFile);
   const clock = startClock(settings.clock);
   clock.advance(ledger.clockAdvancedMs());
@@ -78,6 +79,7 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     spikeArrest.reset();
     queryCounts.ofPrompt.clear();
     queryCounts.turnedAway = 0;
+    Object.assign(settings, { repeatRuleMs, c2bVersion });
     await ledger.empty();
   }
 
@@ -100,13 +102,14 @@ export async function startDarajaSimulator(options: SimulatorOptions = {}): Prom
     return errorResponse(answered);
   }
 
+  const answerC2bRegistration = (c: SimulatorContext, version: C2bVersion) =>
+    answerRequest(c, 'registrations', (fields) => registerUrls(fields, version, statementDependencies));
+
   const darajaPaths: Record<string, [Endpoint, (c: SimulatorContext) => Promise<Response>]> = {
     [PUSH_PATH]: ['pushes', (c) => answerPush(c, pushDependencies)],
     [QUERY_PATH]: ['queries', (c) => answerQuery(c, queryDependencies)],
-    '/mpesa/c2b/v2/registerurl': [
-      'registrations',
-      (c) => answerRequest(c, 'registrations', (fields) => registerUrls(fields, statementDependencies)),
-    ],
+    '/mpesa/c2b/v1/registerurl': ['registrations', (c) => answerC2bRegistration(c, 'v1')],
+    '/mpesa/c2b/v2/registerurl': ['registrations', (c) => answerC2bRegistration(c, 'v2')],
     '/pulltransactions/v1/register': [
       'registrations',
       (c) =>

@@ -1,10 +1,10 @@
-// Answers POST /mpesa/c2b/v2/registerurl: registers the shop's URLs.
+// Answers POST /mpesa/c2b/v1/registerurl and /v2: registers the shop's URLs.
 import { isAcceptedCallbackUrl } from './callback-url.ts';
 import type { SimulatorClock } from './clock.ts';
-import { badRequest, type DarajaError, drawRequestId } from './daraja-errors.ts';
+import { badRequest, type DarajaError, drawRequestId, productMissing } from './daraja-errors.ts';
 import type { Ledger } from './ledger.ts';
 import { type Fields, fieldText } from './request-fields.ts';
-import type { SimulatorSettings } from './settings.ts';
+import type { C2bVersion, SimulatorSettings } from './settings.ts';
 
 const alreadyRegistered: DarajaError = {
   status: 500,
@@ -14,8 +14,10 @@ const alreadyRegistered: DarajaError = {
 
 export async function registerUrls(
   fields: Fields,
+  version: C2bVersion,
   { settings, clock, ledger }: { settings: SimulatorSettings; clock: SimulatorClock; ledger: Ledger },
 ): Promise<Response | DarajaError> {
+  if (version !== settings.c2bVersion) return productMissing;
   const shortcode = fieldText(fields, 'ShortCode');
   const responseType = fieldText(fields, 'ResponseType');
   const confirmationUrl = fieldText(fields, 'ConfirmationURL');

@@ -26,8 +26,10 @@ create table public.payments (
   requested_by uuid,
   requested_by_email text,
   review_cause text,
+  ended_by text,
   constraint "a payment status is one of the life cycle"
     check (status in ('initiating', 'processing', 'completed', 'failed', 'review', 'unresolved')),
+  constraint "who can end the cause of a failure is known" check (ended_by in ('customer', 'time', 'owner', 'unknown')),
   constraint "M-PESA charges whole shillings" check (charge_cents >= 100 and charge_cents % 100 = 0),
   constraint "a checkout request belongs to one payment" unique (checkout_request_id),
   constraint "a receipt pays once" unique (receipt),
@@ -55,6 +57,8 @@ comment on column public.payments.purpose is
   'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
 comment on column public.payments.review_cause is
   'Why the attempt came into review, and stays afterwards. wrong_amount: a message named another amount than the charge, or none. contradiction: a message said that it failed, or gave no known result, but named money.';
+comment on column public.payments.ended_by is
+  'Who can end the cause of the failure, as the payment function classified it (domain/result-advice.ts). owner: the shop''s settings or account. Null: not failed.';
 comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;
@@ -82,24 +86,35 @@ create table private.payment_secrets (
 comment on table private.payment_secrets is 'Secret last part of an attempt''s callback URL.';
 alter table private.payment_secrets enable row level security;
 
-create function private.refuse_same_amount(new public.payments) returns void
+create function private.refuse_same_amount(payer text, charge_cents integer, paid_within interval) returns void
 language plpgsql set search_path = '' as $$
 declare
-  refused_at timestamptz;
+  free_at timestamptz;
 begin
-  select max(p.updated_at) into refused_at
-  from public.payments as p
-  where p.phone = new.phone and p.charge_cents = new.charge_cents and p.result_code = '17' and p.status = 'failed'
-    and p.purpose = 'order'
-    and p.updated_at > now() - interval '2 minutes';
-  if refused_at is not null then
+  select max(known.free_at) into free_at
+  from (
+    select p.updated_at + interval '2 minutes' as free_at
+    from public.payments as p
+    where p.phone = refuse_same_amount.payer and p.charge_cents = refuse_same_amount.charge_cents and p.result_code = '17'
+      and p.status = 'failed' and p.purpose = 'order'
+      and p.updated_at > now() - interval '2 minutes'
+    union all
+    select p.completed_at + refuse_same_amount.paid_within
+    from public.payments as p
+    where p.phone = refuse_same_amount.payer and p.charge_cents = refuse_same_amount.charge_cents
+      and p.status = 'completed' and p.method = 'prompt'
+      and p.created_at > now() - interval '1 hour' and p.completed_at > now() - refuse_same_amount.paid_within
+  ) as known;
+  if free_at is not null then
     perform private.refuse(429, 'same_amount_too_soon', format(
       'M-PESA takes the same amount from one phone only once in two minutes. If you have just paid, do not pay again. Otherwise please try again in %s seconds',
-      ceil(extract(epoch from refused_at + interval '2 minutes' - now()))::integer
+      ceil(extract(epoch from free_at - now()))::integer
     ));
   end if;
 end
 $$;
+comment on function private.refuse_same_amount is
+  'Refuses a prompt that M-PESA would end with result 17: within two minutes after such a result, or within paid_within after a prompt of this amount was paid.';
 
 create function private.has_paid(payer text) returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
@@ -173,7 +188,8 @@ comment on function private.may_prompt_phone is
   'Whether a phone may get another prompt. After 20 unpaid prompts within a day only for its own orders: without a further limit if it has paid an order with the same email address, else twice a day per network.';
 
 create function public.begin_payment(
-  order_id uuid, tracking_number text, phone text, callback_secret text, expected_cents integer default null
+  order_id uuid, tracking_number text, phone text, callback_secret text, expected_cents integer default null,
+  same_amount_seconds integer default 0
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -251,6 +267,9 @@ begin
 
   -- Refusals from here on return, so that the calls stay counted.
   begin
+    perform private.refuse_same_amount(
+      payer, ordered.charge_cents, interval '1 second' * least(greatest(begin_payment.same_amount_seconds, 0), 600)
+    );
     insert into public.payments (order_id, phone, charge_cents, next_query_at)
     values (ordered.id, payer, ordered.charge_cents, null)
     returning * into current_attempt;
@@ -268,7 +287,7 @@ begin
 end
 $$;
 comment on function public.begin_payment is
-  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new.';
+  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new. same_amount_seconds: how long M-PESA refuses the same amount from one phone; 0: it does not.';
 
 create function public.begin_payment_test(phone text, callback_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$
@@ -302,7 +321,7 @@ comment on function public.begin_payment_test is 'Opens a payment of KSh 1 by wh
 
 create function public.record_push(
   payment_id uuid, body text, merchant_request_id text default null, checkout_request_id text default null,
-  refusal_code text default null, refusal_description text default null
+  refusal_code text default null, refusal_description text default null, refusal_ended_by text default null
 ) returns public.payments
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -334,6 +353,7 @@ begin
         when p.status = 'initiating' then coalesce(record_push.refusal_description, p.result_description)
         else p.result_description
       end,
+      ended_by = case when p.status = 'initiating' then coalesce(record_push.refusal_ended_by, p.ended_by) else p.ended_by end,
       merchant_request_id = coalesce(p.merchant_request_id, record_push.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, record_push.checkout_request_id),
       next_query_at = case
@@ -347,7 +367,7 @@ begin
 end
 $$;
 comment on function public.record_push is
-  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open.';
+  'Stores the response to the push. Without request ids and refusal, the response was lost: the attempt stays open. refusal_ended_by: who can end the refusal (payments.ended_by).';
 
 create function public.find_payment(reference text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$

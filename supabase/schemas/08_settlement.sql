@@ -9,10 +9,11 @@ create type private.payment_report as (
   receipt text,
   merchant_request_id text,
   checkout_request_id text,
-  unreadable text[]
+  unreadable text[],
+  ended_by text
 );
 comment on type private.payment_report is
-  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount, or one that cannot be read. unreadable: what the message has but cannot be read: code, receipt, amount.';
+  'What a message reports about a payment attempt. result: succeeded, failed or pending. received_cents: null if the message names no amount, or one that cannot be read. unreadable: what the message has but cannot be read: code, receipt, amount. ended_by: who can end a failure (payments.ended_by).';
 
 create type private.settlement as (
   decision text,
@@ -31,13 +32,13 @@ create function public.settle_payment(
   payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null,
-  unreadable text[] default '{}'
+  unreadable text[] default '{}', ended_by text default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 declare
   report private.payment_report := (
     source, result, result_code, result_description, received_cents, private.normalised_receipt(receipt), merchant_request_id,
-    checkout_request_id, coalesce(unreadable, '{}')
+    checkout_request_id, coalesce(unreadable, '{}'), ended_by
   );
   reported_receipt text;
   stored_message bigint;
@@ -268,6 +269,7 @@ create function private.fail_attempt(
 language sql set search_path = '' as $$
   update public.payments as p
   set status = new_status, result_code = report.result_code, result_description = description,
+      ended_by = case when new_status = 'failed' then report.ended_by end,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
       review_cause = coalesce(p.review_cause, cause),

@@ -47,10 +47,14 @@ create index mpesa_transactions_unassigned on public.mpesa_transactions (transac
 create table private.mpesa_registrations (
   kind text primary key,
   registered_at timestamptz not null default now(),
+  api_version text,
+  constraint "a version of C2B is known" check (api_version in ('v1', 'v2')),
   constraint "a registration is known" check (kind in ('till', 'statement'))
 );
 comment on table private.mpesa_registrations is
   'Registrations that M-PESA confirmed: URLs for confirmations, and access to its statement.';
+comment on column private.mpesa_registrations.api_version is
+  'Version of the C2B API that the app has. Null: of the statement, or not known.';
 alter table private.mpesa_registrations enable row level security;
 
 create function private.order_of_reference(reference text) returns uuid
@@ -501,13 +505,20 @@ $$;
 comment on function private.order_of_transaction is
   'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
-create function public.record_mpesa_registration(kind text) returns void
+create function public.record_mpesa_registration(kind text, api_version text default null) returns void
 language sql volatile security definer set search_path = '' as $$
-  insert into private.mpesa_registrations (kind) values (record_mpesa_registration.kind)
-  on conflict (kind) do update set registered_at = now();
+  insert into private.mpesa_registrations as known (kind, api_version)
+  values (record_mpesa_registration.kind, record_mpesa_registration.api_version)
+  on conflict (kind) do update set registered_at = now(), api_version = coalesce(excluded.api_version, known.api_version);
 $$;
 comment on function public.record_mpesa_registration is
-  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled.';
+  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled. api_version: of the C2B API.';
+
+create function public.till_registration() returns table (registered_at timestamptz, api_version text)
+language sql stable security definer set search_path = '' as $$
+  select r.registered_at, r.api_version from private.mpesa_registrations as r where r.kind = 'till';
+$$;
+comment on function public.till_registration is 'When the addresses for confirmations were registered, and by which version of C2B. No row: not yet.';
 
 create function public.receipts_not_in_statement(receipts text[]) returns text[]
 language sql stable security definer set search_path = '' as $$
@@ -522,4 +533,4 @@ comment on function public.receipts_not_in_statement is 'Those of the receipts t
 
 -- Execution rights
 grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
-  public.receipts_not_in_statement to service_role;
+  public.till_registration, public.receipts_not_in_statement to service_role;

@@ -270,6 +270,9 @@ begin
     case when sent_by_hand is not null then now() end
   )
   returning * into opened;
+  if opened.status = 'requested' then
+    perform private.queue_staff_message('refund_to_approve', opened.id::text, except_member => member);
+  end if;
   return opened;
 end
 $$;

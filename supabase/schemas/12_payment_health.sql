@@ -13,7 +13,21 @@ comment on table private.daraja_tokens is
   'Access token of each M-PESA account (a digest of its credentials), and the lease for requesting the next one.';
 alter table private.daraja_tokens enable row level security;
 
--- Prompts pause when M-PESA reports that the shop's settings are wrong: customers see another way to pay, staff see the cause.
+-- Prompts pause while M-PESA refuses them for a reason that only the owner can end: customers see another way to pay, staff see the cause.
+create table private.prompt_incidents (
+  id uuid primary key default gen_random_uuid(),
+  code text not null,
+  description text,
+  is_refused boolean not null,
+  began_at timestamptz not null default now(),
+  ended_at timestamptz
+);
+comment on table private.prompt_incidents is
+  'Times in which prompts did not work, from the first pause until a prompt worked or staff ended the pause.';
+comment on column private.prompt_incidents.is_refused is
+  'Whether M-PESA refused the requests themselves. False: prompts ended with this code.';
+alter table private.prompt_incidents enable row level security;
+
 create table private.prompt_pause (
   id boolean primary key default true,
   code text not null,
@@ -23,21 +37,37 @@ create table private.prompt_pause (
   until timestamptz not null,
   caused_by text not null,
   probe_at timestamptz,
+  is_refused boolean not null default false,
+  incident_id uuid references private.prompt_incidents (id),
   constraint "there is one pause" check (id)
 );
 comment on table private.prompt_pause is
   'Until when no prompt is sent, and the response that caused the pause. Then one prompt is sent as a probe: a success ends the pause, the same error extends it.';
 comment on column private.prompt_pause.caused_by is 'Phone of the last failed prompt.';
 comment on column private.prompt_pause.probe_at is 'When the probe was sent. Null: no open probe.';
+comment on column private.prompt_pause.is_refused is 'As in prompt_incidents. A request that M-PESA accepts ends such a pause.';
 alter table private.prompt_pause enable row level security;
 
 create table private.failed_prompts (
-  phone text primary key,
-  at timestamptz not null
+  phone text,
+  at timestamptz not null,
+  cause text not null default '',
+  order_id uuid,
+  is_refused boolean not null default false,
+  constraint "a phone counts once per cause" primary key (cause, phone)
 );
 comment on table private.failed_prompts is
-  'Phones whose prompts failed with a code about the shop''s account, since the last success. One phone proves nothing, since it may be the cause.';
+  'Phones whose prompts failed since the last success, with a code about the shop''s account (cause: owner) or one without a documented meaning (cause: the code). One phone proves nothing, since it may be the cause.';
 alter table private.failed_prompts enable row level security;
+
+create table private.mpesa_settings (
+  id boolean primary key default true,
+  digest text not null,
+  constraint "there is one digest" check (id)
+);
+comment on table private.mpesa_settings is
+  'Digest of the settings with which prompts were last sent: other settings end a pause.';
+alter table private.mpesa_settings enable row level security;
 
 create type public.daraja_token_lease as (state text, token text, fresh_for_ms bigint, lease uuid);
 comment on type public.daraja_token_lease is
@@ -85,67 +115,95 @@ $$;
 comment on function public.store_daraja_token is
   'Ends a lease with its token, or without (token null), so that the next caller requests one. Returns whether the lease was valid.';
 
-create function private.is_credential_error(result_code text, result_description text) returns boolean
-language sql immutable set search_path = '' as $$
-  select coalesce(
-    result_code in ('400.008.01', '400.008.02')
-    or (result_code = '500.001.1001' and result_description ~* 'wrong credentials|merchant does not exist')
-    or (result_code = 'mpesa_unreachable' and result_description ~* 'no access token: HTTP 40[0-3]'),
-    false
-  );
-$$;
-comment on function private.is_credential_error is
-  'Whether M-PESA refused the shop''s credentials, before any phone was involved.';
-
-create function private.is_configuration_error(result_code text, result_description text) returns boolean
-language sql immutable set search_path = '' as $$
-  -- M-PESA's result codes about the merchant's account, and Daraja's errors about its credentials.
-  select coalesce(
-    result_code in ('2006', '2028', '2029', 'SFC_IC0003') or private.is_credential_error(result_code, result_description),
-    false
-  );
-$$;
-
 -- Hosted projects refuse an UPDATE or DELETE without a WHERE (safeupdate), also within a function.
 create function private.end_prompt_pause() returns void
-language sql set search_path = '' as $$
-  delete from private.prompt_pause where true;
+language plpgsql set search_path = '' as $$
+declare
+  ended uuid;
+begin
   delete from private.failed_prompts where true;
+  delete from private.prompt_pause where true returning incident_id into ended;
+  if ended is not null then
+    update private.prompt_incidents as i set ended_at = now() where i.id = ended;
+    perform private.announce_end_of_incident(ended);
+  end if;
+end
 $$;
+
+create function private.end_refusal_pause() returns void
+language plpgsql set search_path = '' as $$
+begin
+  delete from private.failed_prompts as f where f.is_refused;
+  if exists (select from private.prompt_pause as p where p.is_refused) then
+    perform private.end_prompt_pause();
+  end if;
+end
+$$;
+comment on function private.end_refusal_pause is 'Ends a pause that M-PESA''s refusals caused, because it has accepted a request.';
+
+create function private.is_owners_problem(failed public.payments, was_refused boolean) returns boolean
+language plpgsql set search_path = '' as $$
+declare
+  counted_cause text := coalesce(case failed.ended_by when 'owner' then 'owner' else failed.result_code end, '');
+  phones bigint;
+  orders bigint;
+begin
+  if failed.ended_by = 'owner' and was_refused then
+    -- No phone was involved.
+    return true;
+  end if;
+  insert into private.failed_prompts as known (cause, phone, order_id, is_refused, at)
+  values (counted_cause, failed.phone, failed.order_id, was_refused, now())
+  on conflict on constraint "a phone counts once per cause" do update
+  set order_id = excluded.order_id, is_refused = excluded.is_refused, at = excluded.at;
+  select count(distinct f.phone), count(distinct f.order_id) into phones, orders
+  from private.failed_prompts as f where f.cause = counted_cause and f.at > now() - interval '1 hour';
+  -- A second customer confirms a code that is about the shop; a code without a documented meaning needs a third.
+  return least(phones, orders) >= case failed.ended_by when 'owner' then 2 else 3 end
+    -- The probe after a pause, by another phone.
+    or exists (
+      select from private.prompt_pause as paused
+      where paused.caused_by <> failed.phone and paused.until between now() - interval '1 hour' and now()
+        and (failed.ended_by = 'owner' or paused.code = failed.result_code)
+    );
+end
+$$;
+comment on function private.is_owners_problem is
+  'Whether a failure with ended_by owner or unknown shows that no customer can pay. Counts it where one customer proves nothing.';
 
 create function private.pause_prompts(new public.payments) returns void
 language plpgsql set search_path = '' as $$
+declare
+  was_refused boolean := new.checkout_request_id is null;
+  incident uuid;
 begin
   if new.status = 'completed' then
     perform private.end_prompt_pause();
     return;
+  elsif new.status <> 'failed' then
+    perform private.end_refusal_pause();
+    return;
   end if;
-  if not private.is_configuration_error(new.result_code, new.result_description) then
+  if coalesce(new.ended_by not in ('owner', 'unknown'), true) or not private.is_owners_problem(new, was_refused) then
     -- Proves nothing about M-PESA: the next prompt is the probe.
     update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
     return;
   end if;
-  -- A later refusal, unlike an immediate one, may be caused by the phone.
-  if new.checkout_request_id is not null and not private.is_credential_error(new.result_code, new.result_description) then
-    insert into private.failed_prompts as known (phone, at) values (new.phone, now())
-    on conflict (phone) do update set at = excluded.at;
-    -- A second phone confirms it, now or as the probe after a pause.
-    if not exists (
-      select from private.failed_prompts as f where f.phone <> new.phone and f.at > now() - interval '10 minutes'
-    ) and not exists (
-      select from private.prompt_pause as paused
-      where paused.caused_by <> new.phone and paused.until between now() - interval '1 hour' and now()
-    ) then
-      update private.prompt_pause as paused set probe_at = null where paused.probe_at is not null and paused.until <= now();
-      return;
-    end if;
+  insert into private.prompt_pause (code, description, caused_by, is_refused, until)
+  values (coalesce(new.result_code, ''), new.result_description, new.phone, was_refused, now() + interval '5 minutes')
+  on conflict (id) do nothing;
+  if found then
+    insert into private.prompt_incidents (code, description, is_refused)
+    values (coalesce(new.result_code, ''), new.result_description, was_refused)
+    returning id into incident;
+    update private.prompt_pause as paused set incident_id = incident where paused.incident_id is null;
+    perform private.queue_staff_message('prompts_paused', incident::text);
+    return;
   end if;
-  insert into private.prompt_pause as paused (code, description, caused_by, until)
-  values (new.result_code, new.result_description, new.phone, now() + interval '5 minutes')
-  on conflict (id) do update
-  set code = excluded.code, description = excluded.description, caused_by = excluded.caused_by, probe_at = null,
+  update private.prompt_pause as paused
+  set code = coalesce(new.result_code, ''), description = new.result_description, caused_by = new.phone,
+      is_refused = was_refused, probe_at = null,
       times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
-      since = case when paused.until > now() - interval '1 hour' then paused.since else now() end,
       until = now() + case
         when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
         else interval '5 minutes'
@@ -154,23 +212,30 @@ begin
   where paused.until <= now();
 end
 $$;
+comment on function private.pause_prompts is
+  'Begins, extends or ends the pause of prompts after a prompt was accepted, refused, paid or failed.';
+
+create function public.are_prompts_paused() returns boolean
+language sql stable security definer set search_path = '' as $$
+  select exists (
+    select from private.prompt_pause as paused
+    where paused.until > now() or (paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes')
+  );
+$$;
+comment on function public.are_prompts_paused is
+  'Whether no prompt is sent right now, because M-PESA refuses the shop''s, or because one is being tried. Customers then pay without one.';
 
 create function private.refuse_prompt_in_pause() returns void
 language plpgsql set search_path = '' as $$
-declare
-  must_wait boolean;
 begin
-  select paused.until > now()
-    or coalesce(paused.until > now() - interval '1 hour' and paused.probe_at > now() - interval '2 minutes', false)
-  into must_wait
-  from private.prompt_pause as paused for update;
-  if not must_wait then
-    -- This prompt is the probe.
-    update private.prompt_pause as paused set probe_at = now() where true;
-  elsif must_wait then
-    perform private.refuse(409, 'prompts_paused',
-      'M-PESA prompts do not work right now. Your order is saved: please try again in a few minutes');
+  perform from private.prompt_pause as paused for update;
+  if not found then
+    return;
+  elsif public.are_prompts_paused() then
+    perform private.refuse(409, 'prompts_paused', 'M-PESA prompts do not work right now. Your order is saved');
   end if;
+  -- This prompt is the probe.
+  update private.prompt_pause as paused set probe_at = now() where true;
 end
 $$;
 
@@ -183,7 +248,23 @@ end
 $$;
 comment on function public.resume_prompts is 'For staff who corrected the settings: ends the pause of prompts.';
 
-create type public.active_pause as (code text, description text, since timestamptz, until timestamptz);
+create function public.note_mpesa_settings(digest text) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  insert into private.mpesa_settings (digest) values (note_mpesa_settings.digest) on conflict (id) do nothing;
+  if found then
+    return;
+  end if;
+  update private.mpesa_settings as s set digest = note_mpesa_settings.digest where s.digest <> note_mpesa_settings.digest;
+  if found then
+    perform private.end_prompt_pause();
+  end if;
+end
+$$;
+comment on function public.note_mpesa_settings is
+  'Ends the pause of prompts if the payment function has other settings than before. Called once per process.';
+
+create type public.active_pause as (code text, description text, since timestamptz, until timestamptz, is_refused boolean);
 
 create type public.refund_limit_raise as (
   raised_by_email text, raised_at timestamptz, raised_from integer, raised_to integer, applies_from timestamptz,
@@ -195,10 +276,11 @@ create type public.received_message as (received_at timestamptz, outcome text, s
 create type public.payment_health as (
   checked_at timestamptz, pause public.active_pause, refunds_to_approve bigint, refunds_unknown bigint,
   refunds_stuck bigint, refunds_sent_twice bigint, limit_raise public.refund_limit_raise,
-  token_fresh_until timestamptz, last_push public.received_message, last_callback public.received_message
+  token_fresh_until timestamptz, last_push public.received_message, last_callback public.received_message,
+  refunds_to_approve_by_me bigint
 );
 comment on type public.payment_health is
-  'pause: null while prompts are sent. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
+  'pause: null while prompts work; after its until the next prompt is sent as a probe. refunds_to_approve_by_me: those that other staff requested. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
 
 create function public.payment_health() returns public.payment_health
 language plpgsql stable security definer set search_path = '' as $$
@@ -208,10 +290,14 @@ begin
   perform private.expect_staff();
   health.checked_at := clock_timestamp();
   health.pause := (
-    select (p.code, p.description, p.since, p.until)::public.active_pause from private.prompt_pause as p where p.until > now()
+    select (p.code, p.description, p.since, p.until, p.is_refused)::public.active_pause from private.prompt_pause as p
   );
   -- Each count reads its own partial index.
   health.refunds_to_approve := (select count(*) from public.refunds as r where r.status = 'requested');
+  health.refunds_to_approve_by_me := (
+    select count(*) from public.refunds as r
+    where r.status = 'requested' and r.requested_by is distinct from (select auth.uid())
+  );
   health.refunds_unknown := (select count(*) from public.refunds as r where r.status = 'unknown');
   health.refunds_stuck := (
     select count(*) from public.refunds as r
@@ -309,6 +395,8 @@ comment on function public.claim_payment_job is
   'Whether the calling process should call the payment function with this action now: one process once per interval while there is work, else once in 10 minutes.';
 
 -- Execution rights
+grant execute on function public.are_prompts_paused to anon, authenticated, service_role;
 grant execute on function public.resume_prompts, public.payment_health to authenticated;
-grant execute on function public.lease_daraja_token, public.store_daraja_token, public.claim_payment_job
+grant execute on function public.lease_daraja_token, public.store_daraja_token, public.claim_payment_job,
+  public.note_mpesa_settings
   to service_role;

@@ -30,18 +30,18 @@ create table public.outbox_messages (
   constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
   constraint "a message status is known"
     check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
-  constraint "a message is about an order or the newsletter"
-    check ((order_id is null) = (kind = 'newsletter_confirmation')),
+  constraint "a message is about an order, the newsletter or the shop"
+    check ((order_id is null) = (kind in ('newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
   constraint "a kind of message is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
-    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+    'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
 comment on table public.outbox_messages is
-  'Messages to customers. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt.';
-comment on column public.outbox_messages.order_id is 'Null for newsletter mails.';
+  'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails and messages to staff.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id.';
+  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -95,7 +95,7 @@ create table public.message_templates (
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
-    'order_cancelled', 'order_expired', 'newsletter_confirmation'
+    'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
 comment on table public.message_templates is
@@ -177,6 +177,8 @@ declare
   is_newsletter boolean := new.kind = 'newsletter_confirmation';
   placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
     when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
+    when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
       'link', 'receipt_link'

@@ -10,6 +10,8 @@ declare
 begin
   if message_facts.kind = 'newsletter_confirmation' then
     return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
+  elsif private.is_staff_message(message_facts.kind) then
+    return jsonb_build_object('shop', shop) || private.staff_message_facts(message_facts.kind, message_facts.event_key);
   end if;
   return (select jsonb_build_object(
     'shop', shop,
@@ -44,7 +46,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
@@ -126,7 +128,9 @@ begin
   if not found or message.status <> 'waiting' then
     return null;
   end if;
-  if message.order_id is not null and not private.is_message_true(message.order_id, message.kind) then
+  if (message.order_id is not null and not private.is_message_true(message.order_id, message.kind))
+    or not private.is_staff_message_true(message.kind, message.event_key)
+  then
     -- Deleted, so that it is sent once it is true again.
     delete from public.outbox_messages as m where m.id = message.id;
     return null;

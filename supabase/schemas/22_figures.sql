@@ -175,7 +175,7 @@ comment on function public.request_backup is
 create function public.system_status() returns table (
   checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
   last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint,
-  opened_at timestamptz
+  opened_at timestamptz, prompts_paused_since timestamptz
 )
 language sql stable security definer set search_path = '' as $$
   select private.expect_staff();
@@ -191,7 +191,8 @@ language sql stable security definer set search_path = '' as $$
       select count(*) from public.payments as p
       where p.purpose = 'order' and p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
     ),
-    (select min(a.created_at) from public.admin_profiles as a)
+    (select min(a.created_at) from public.admin_profiles as a),
+    (select paused.since from private.prompt_pause as paused)
   from (select) as always
   left join lateral (
     select b.finished_at, b.outcome from public.backups as b
@@ -200,7 +201,7 @@ language sql stable security definer set search_path = '' as $$
   left join lateral (select b.* from public.backups as b order by b.id desc limit 1) as tried on true;
 $$;
 comment on function public.system_status is
-  'For staff: the last good backup and the last attempt, the last message of M-PESA, prompts open for more than five minutes, and when the first staff account was created.';
+  'For staff: the last good backup and the last attempt, the last message of M-PESA, prompts open for more than five minutes, when the first staff account was created, and since when prompts do not work (null: they do).';
 
 create function public.dashboard_figures() returns table (
   products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,
@@ -263,7 +264,7 @@ language sql stable security definer set search_path = '' as $$
   )), 0)
   from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
   union all
-  select 'prompts_paused', null, count(*) from private.prompt_pause as pause where pause.until > now()
+  select 'prompts_paused', null, count(*) from private.prompt_pause
   union all
   select 'refunds_open', known.status, (
     select count(*) from public.refunds as r

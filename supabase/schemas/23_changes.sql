@@ -263,7 +263,6 @@ begin
     return new;
   end if;
   if tg_op = 'INSERT' and new.status = 'initiating' and new.method = 'prompt' then
-    perform private.refuse_same_amount(new);
     perform private.refuse_prompt_in_pause();
   end if;
   if new.receipt is not null then
@@ -287,6 +286,8 @@ begin
   if new.purpose = 'test' then
     if tg_op = 'UPDATE' and old.status <> new.status and new.status = 'completed' then
       perform private.end_prompt_pause();
+    elsif tg_op = 'UPDATE' and old.checkout_request_id is null and new.checkout_request_id is not null then
+      perform private.end_refusal_pause();
     end if;
     return null;
   end if;
@@ -300,7 +301,10 @@ begin
     perform private.record_payment_events(null, new);
     return null;
   end if;
-  if old.status <> new.status and new.method = 'prompt' and new.status in ('completed', 'failed') then
+  if new.method = 'prompt' and (
+    (old.status <> new.status and new.status in ('completed', 'failed'))
+    or (old.checkout_request_id is null and new.checkout_request_id is not null)
+  ) then
     perform private.pause_prompts(new);
   end if;
   if new.refunded_at is not null and (old.refunded_at is null or (old.needs_refund and not new.needs_refund)) then

@@ -481,6 +481,10 @@ const procedures: Record<string, Person[]> = {
   begin_payment_test: service,
   payment_health: signedIn,
   resume_prompts: signedIn,
+  refund_approvers: signedIn,
+  are_prompts_paused: all,
+  note_mpesa_settings: service,
+  till_registration: service,
   subscribe_to_newsletter: all,
   confirm_newsletter: all,
   unsubscribe_from_newsletter: all,
@@ -594,6 +598,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
       insert into private.failed_prompts (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
+      insert into private.prompt_incidents (code, is_refused) values ('2028', false);
+      insert into private.mpesa_settings (digest) values ('digest');
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');

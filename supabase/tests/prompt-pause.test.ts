@@ -4,6 +4,7 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { testDatabases } from '../../backend/database/throwaway.ts';
+import { adviseOnResult } from '../../domain/result-advice.ts';
 import type { Database as Types } from '../types.ts';
 import {
   call,
@@ -31,7 +32,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute(
-      'delete from private.rate_limits; delete from private.prompt_pause; delete from private.failed_prompts',
+      'delete from private.rate_limits; delete from private.prompt_pause; delete from private.failed_prompts; delete from public.outbox_messages; delete from private.prompt_incidents',
     );
   });
 
@@ -61,6 +62,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       refusal_code: code,
       refusal_description: description,
+      // As the payment function classifies it.
+      refusal_ended_by: adviseOnResult(code, description, 'request').endedBy,
     });
   const callback = (payment: Payment, code: string) =>
     service('settle_payment', {
@@ -69,6 +72,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       body: '{}',
       result: code === '0' ? 'succeeded' : 'failed',
       result_code: code,
+      ...(code === '0' ? {} : { ended_by: adviseOnResult(code).endedBy }),
       received_cents: code === '0' ? payment.charge_cents : null,
       receipt: code === '0' ? receipt() : null,
     });
@@ -87,7 +91,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   /** Remaining minutes of the pause, rounded. */
   const minutesLeft = async () => {
     const { pause, checked_at } = await health();
-    return pause ? Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000) : 0;
+    return pause ? Math.max(Math.round((Date.parse(pause.until) - Date.parse(checked_at)) / 60_000), 0) : 0;
   };
   test("after M-PESA's duplicate amount error that phone is not prompted within two minutes", async () => {
     const phone = draw();
@@ -102,6 +106,30 @@ describe.each(testDatabases())('on %s', (kind) => {
       [first.id],
     );
     expect(await begin(phone)).toMatchObject({ status: 'initiating' });
+  });
+
+  test('a paid amount is not prompted again within the time that M-PESA refuses it, if it does', async () => {
+    const phone = draw();
+    await callback(await accepted(await begin(phone)), '0');
+    const beginAgain = async (same_amount_seconds: number, of = phone) => {
+      const { id: order_id, tracking_number } = await place();
+      return service('begin_payment', {
+        order_id,
+        tracking_number,
+        phone: of,
+        callback_secret: randomBytes(32).toString('hex'),
+        same_amount_seconds,
+      });
+    };
+    const error = await expectRefusal(beginAgain(120), 429, 'same_amount_too_soon');
+    expect(error.message).toMatch(/try again in 1?[0-9]{2} seconds$/);
+    expect(await beginAgain(120, draw())).toMatchObject({ is_new: true });
+    expect(await beginAgain(0)).toMatchObject({ is_new: true });
+    await database.query(
+      `update public.payments set completed_at = now() - interval '121 seconds' where phone = (
+         select phone from public.payments where status = 'completed' order by completed_at desc limit 1)`,
+    );
+    expect(await beginAgain(120)).toMatchObject({ is_new: true });
   });
 
   const pass = (minutes: number) =>
@@ -145,6 +173,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([
+      ['404.001.03', 'Invalid Access Token'],
+      ['401.003.01', 'Invalid API call as no apiproduct match found'],
+      ['400.002.02', 'Bad Request - Invalid CallBackURL'],
+      ['400.002.02', 'Bad Request - Invalid BusinessShortCode'],
       ['500.001.1001', 'Wrong credentials'],
       ['500.001.1001', 'Merchant does not exist'],
       ['mpesa_unreachable', 'no access token: HTTP 400'],
@@ -164,6 +196,137 @@ describe.each(testDatabases())('on %s', (kind) => {
         await callback(await accepted(await begin()), '2028');
         expect(await minutesLeft()).toBe(expected);
       }
+    });
+
+    test('and a refusal without a documented meaning pauses them only for the third customer in a row', async () => {
+      const refuse = async (code: string, phone = draw()) =>
+        refused(await begin(phone), code, 'Something new');
+      const phone = draw();
+      for (let count = 0; count < 4; count += 1) await refuse('999.1', phone);
+      await refuse('999.1');
+      await refuse('999.2');
+      expect(await health()).toMatchObject({ pause: null });
+      // Refusals of the requests themselves: one that M-PESA accepts ends the row.
+      await accepted(await begin());
+      await refuse('999.1');
+      await refuse('999.1');
+      expect(await health()).toMatchObject({ pause: null });
+      await refuse('999.1');
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      expect(await health()).toMatchObject({ pause: { code: '999.1', is_refused: true } });
+    });
+
+    test('and three phones for one order prove nothing about the shop', async () => {
+      const order = await place();
+      for (let count = 0; count < 4; count += 1) {
+        const { payment } = await service<{ payment: Payment }>('begin_payment', {
+          order_id: order.id,
+          tracking_number: order.tracking_number,
+          phone: draw(),
+          callback_secret: randomBytes(32).toString('hex'),
+        });
+        await refused(payment, '999.1', 'Something new');
+      }
+      expect(await health()).toMatchObject({ pause: null });
+    });
+
+    const isPaused = () => call<boolean>(database, 'visitor', 'are_prompts_paused');
+
+    test('and visitors can see it before they ask for a prompt', async () => {
+      expect(await isPaused()).toBe(false);
+      await refused(await begin(), '404.001.03', 'Invalid Access Token');
+      expect(await isPaused()).toBe(true);
+      await pass(6);
+      expect(await isPaused()).toBe(false);
+      // While the probe is open.
+      const probe = await begin();
+      expect(await isPaused()).toBe(true);
+      // M-PESA refused requests, and accepts one: the cause is gone, before the customer has paid.
+      await accepted(probe);
+      expect(await isPaused()).toBe(false);
+      expect(await health()).toMatchObject({ pause: null });
+    });
+
+    test('and stay shown to staff after the pause, until a prompt works', async () => {
+      await refused(await begin(), '404.001.03', 'Invalid Access Token');
+      await pass(600);
+      expect(await health()).toMatchObject({ pause: { code: '404.001.03' } });
+      const status = await call<{ prompts_paused_since: string | null }>(database, 'staff', 'system_status');
+      expect(status.prompts_paused_since).not.toBeNull();
+      await accepted(await begin());
+      expect(await health()).toMatchObject({ pause: null });
+    });
+
+    test('until the payment function has other settings', async () => {
+      await service('note_mpesa_settings', { digest: 'one' });
+      await refused(await begin(), '404.001.03', 'Invalid Access Token');
+      await service('note_mpesa_settings', { digest: 'one' });
+      await expectRefusal(begin(), 409, 'prompts_paused');
+      await service('note_mpesa_settings', { digest: 'other' });
+      await begin();
+    });
+
+    describe('which staff are mailed', () => {
+      const mails = async () =>
+        (
+          await database.query<{ kind: string; recipient: string; status: string }>(
+            `select kind, recipient, status from public.outbox_messages where order_id is null order by created_at, recipient`,
+          )
+        ).rows;
+      /** Marks all waiting mails as sent. */
+      const send = async () => {
+        await database.execute(
+          `delete from private.outbox_queue;
+           update public.outbox_messages set status = 'sent', next_attempt_at = null where order_id is null`,
+        );
+      };
+
+      test('once when they begin and once when they work again', async () => {
+        await refused(await begin(), '404.001.03', 'Invalid Access Token');
+        const staff = await mails();
+        expect(staff.length).toBeGreaterThan(0);
+        for (const { kind, recipient } of staff) {
+          expect(kind).toBe('prompts_paused');
+          expect(recipient).toMatch(/@/);
+        }
+        await send();
+        // Extended by the probe, and then by another cause.
+        for (const description of ['Invalid Access Token', 'Resource not found']) {
+          await pass(61);
+          await refused(await begin(), '404.001.03', description);
+        }
+        expect(await mails()).toHaveLength(staff.length);
+        await pass(61);
+        await accepted(await begin());
+        expect((await mails()).map(({ kind }) => kind)).toEqual([
+          ...staff.map(() => 'prompts_paused'),
+          ...staff.map(() => 'prompts_resumed'),
+        ]);
+      });
+
+      test('not at all when they work again before the mail has left', async () => {
+        await refused(await begin(), '404.001.03', 'Invalid Access Token');
+        await call(database, 'staff', 'resume_prompts');
+        expect(await mails()).toEqual([]);
+      });
+
+      test('with the cause as values of the template', async () => {
+        await refused(await begin(), '400.002.02', 'Bad Request - Invalid CallBackURL');
+        await database.execute(
+          `delete from private.outbox_queue as q using public.outbox_messages as m where m.id = q.message_id and m.kind <> 'prompts_paused'`,
+        );
+        const leased = await service<{ facts: Record<string, unknown> }>('lease_messages', {
+          at_most: 1,
+          channel: 'mail',
+        });
+        expect(leased.facts).toMatchObject({
+          incident: {
+            code: '400.002.02',
+            description: 'Bad Request - Invalid CallBackURL',
+            is_refused: true,
+          },
+        });
+      });
     });
 
     test('until a payment succeeds, or staff resume them', async () => {
@@ -187,6 +350,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['mpesa_unreachable', 'ECONNREFUSED'],
     ['mpesa_unreachable', 'no access token: HTTP 503'],
     ['http_429', ''],
+    ['400.002.02', 'Bad Request - Invalid PhoneNumber'],
+    ['999.999', 'Something new'],
   ])("does not pause prompts after a customer's or a temporary error: %s %s", async (code, description) => {
     await refused(await begin(), code, description);
     await begin();

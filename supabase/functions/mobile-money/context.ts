@@ -15,6 +15,8 @@ export interface MobileMoneyContext {
   callbackBaseUrl(): string;
   /** The public form of `callbackBaseUrl`. */
   publicCallbackBaseUrl(): string;
+  /** Tells the database the digest of the settings, once per process: changed settings end a pause of prompts. */
+  noteSettings(): Promise<void>;
   /** Fetches our own public URL. */
   fetch: typeof fetch;
   /** Signs the codes of the reachability check. */

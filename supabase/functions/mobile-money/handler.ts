@@ -16,7 +16,7 @@ import { startPaymentTest } from './prompts/start-test.ts';
 import { type RefundResultKind, receiveRefundResult } from './refunds/receive-result.ts';
 import { sendRefunds } from './refunds/send.ts';
 import { parseObject, readText } from './request-body.ts';
-import { createRedactor, createSecretKeyCheck } from './secrets.ts';
+import { createRedactor, createSecretKeyCheck, sha256, toHex } from './secrets.ts';
 import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
@@ -75,15 +75,26 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     daraja.passkey,
     daraja.initiator?.password ?? '',
   ]);
+  const payments = openPaymentStore(database);
+  let noted: Promise<void> | null = null;
   const shared: MobileMoneyContext = {
     database,
-    payments: openPaymentStore(database),
+    payments,
     till: openTillStore(database),
     refunds: openRefundStore(database),
     daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(database, daraja) }),
     callbackBaseUrl: typeof callbackBaseUrl === 'string' ? () => callbackBaseUrl : callbackBaseUrl,
     publicCallbackBaseUrl:
       typeof publicCallbackBaseUrl === 'string' ? () => publicCallbackBaseUrl : publicCallbackBaseUrl,
+    noteSettings() {
+      noted ??= sha256(JSON.stringify([daraja, shared.callbackBaseUrl()]))
+        .then((digest) => payments.noteSettings(toHex(digest)))
+        .catch((error) => {
+          noted = null;
+          throw error;
+        });
+      return noted;
+    },
     fetch: settings.fetch ?? fetch,
     secretKey,
     hasSecretKey: createSecretKeyCheck(secretKeys),
@@ -165,8 +176,8 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
     case 'describe-setup':
       // With the secret key, too: the server checks the setup of a hosted project at its start.
       return (await context.hasSecretKey(request))
-        ? Response.json({ setup: describeSetup(context) })
-        : forStaff(context, request, async () => ({ setup: describeSetup(context) }));
+        ? Response.json({ setup: await describeSetup(context) })
+        : forStaff(context, request, async () => ({ setup: await describeSetup(context) }));
     case 'check-address':
       return forStaff(context, request, async () => ({ reach: await checkPublicAddress(context) }));
     case 'start-test':

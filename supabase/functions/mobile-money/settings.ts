@@ -35,6 +35,13 @@ export interface DarajaSettings {
   timeoutMs?: number;
   /** STK queries that M-PESA allows per minute. Default: 5, the lowest known limit. */
   queriesPerMinute?: number;
+  /** Seconds within which M-PESA refuses the same amount from one phone (result 17). Default: 120; 0 with a simulator. */
+  sameAmountSeconds?: number;
+}
+
+/** @returns the setting, or its default */
+export function sameAmountSeconds({ sameAmountSeconds: seconds, baseUrl }: DarajaSettings): number {
+  return seconds ?? (baseUrl.includes('.safaricom.') ? 120 : 0);
 }
 
 /** A log event without secrets or personal data. */

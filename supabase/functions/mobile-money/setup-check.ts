@@ -10,8 +10,12 @@ const TIMEOUT_MS = 10_000;
 const LIFETIME_MS = 60_000;
 const MAX_RESPONSE_BYTES = 2048;
 
-/** Describes the settings for staff. */
-export function describeSetup(context: MobileMoneyContext): Setup {
+/**
+ * Describes the settings for staff.
+ * @throws DatabaseUnavailable
+ */
+export async function describeSetup(context: MobileMoneyContext): Promise<Setup> {
+  const c2b = await context.till.readRegistration();
   const { settings } = context.daraja;
   const callbackUrl = context.publicCallbackBaseUrl();
   const isTill = settings.transactionType === 'CustomerBuyGoodsOnline';
@@ -39,6 +43,7 @@ export function describeSetup(context: MobileMoneyContext): Setup {
         what: 'asks for the statement',
       },
     ],
+    c2b: c2b && { registeredAt: c2b.registeredAt.toISOString(), version: c2b.version },
     canReverse: Boolean(settings.initiator),
     callbackUrl,
     callbackUrlProblems: checkCallbackUrl(callbackUrl),

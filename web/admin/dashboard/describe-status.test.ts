@@ -26,6 +26,7 @@ const status: SystemStatus = {
   last_payment_answer_at: '2026-11-21T09:59:30Z',
   overdue_payments: 0,
   opened_at: '2026-11-01T08:00:00Z',
+  prompts_paused_since: null,
 };
 const without = { ...status, last_backup_at: null, last_backup_outcome: null, last_attempt_at: null };
 
@@ -71,6 +72,7 @@ const health: PaymentHealth = {
   checked_at: '2026-11-21T10:00:00Z',
   pause: null,
   refunds_to_approve: 0,
+  refunds_to_approve_by_me: 0,
   refunds_unknown: 0,
   refunds_stuck: 0,
   refunds_sent_twice: 0,
@@ -82,12 +84,22 @@ const health: PaymentHealth = {
 
 test('shows paused prompts as a problem with their reason', () => {
   expect(describePayments('production', status, health)).toEqual(describePayments('production', status));
-  const pause = { code: 'SFC_IC0003', description: null, since: status.checked_at, until: status.checked_at };
+  const pause = {
+    code: 'SFC_IC0003',
+    description: null,
+    since: status.checked_at,
+    until: status.checked_at,
+    is_refused: true,
+  };
   expect(describePayments('production', status, { ...health, pause })).toMatchObject({
     state: 'problem',
     value: 'Paused',
     detail: expect.stringContaining('does not exist'),
   });
+  // Also while the details are not known.
+  expect(
+    describePayments('production', { ...status, prompts_paused_since: status.checked_at }, null),
+  ).toMatchObject({ state: 'problem', value: 'Paused' });
 });
 
 test('describes refunds only while one needs staff', () => {

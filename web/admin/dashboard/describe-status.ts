@@ -25,6 +25,8 @@ export interface SystemStatus {
   overdue_payments: number;
   /** Creation of the first staff account. */
   opened_at: string | null;
+  /** Since when prompts do not work; null while they do. */
+  prompts_paused_since: string | null;
 }
 
 const [minute, hour] = [60_000, 3_600_000];
@@ -81,11 +83,19 @@ export function describePayments(
 ): Line {
   const { value, detail } = modes[mode];
   if (health?.pause) {
-    const { what } = adviseOnResult(health.pause.code, health.pause.description);
+    const { code, description, is_refused } = health.pause;
+    const { what } = adviseOnResult(code, description, is_refused ? 'request' : 'result');
     return {
       state: 'problem',
       value: 'Paused',
-      detail: `Customers get no prompts for a while. ${what} See Settings, M-PESA check.`,
+      detail: `Customers get no prompts. ${what} See Settings, M-PESA check.`,
+    };
+  }
+  if (status?.prompts_paused_since) {
+    return {
+      state: 'problem',
+      value: 'Paused',
+      detail: 'Customers get no prompts. See Settings, M-PESA check.',
     };
   }
   if (!status) return { state: 'attention', value, detail: "We can't see M-PESA's last answer right now." };

@@ -6,8 +6,8 @@ export interface Entry {
   label: string;
   to: string;
   icon: StaffIconName;
-  /** Key of the number of items that wait for staff. */
-  waiting?: { count: keyof Waiting; words: string };
+  /** Keys of the numbers of items that wait for staff. */
+  waiting?: readonly { count: keyof Waiting; words: string }[];
 }
 
 export const screens: readonly Entry[] = [
@@ -17,31 +17,34 @@ export const screens: readonly Entry[] = [
     label: 'Orders',
     to: '/admin/orders',
     icon: 'receipt',
-    waiting: { count: 'orders', words: 'newly paid' },
+    waiting: [
+      { count: 'orders', words: 'newly paid' },
+      { count: 'refunds', words: 'refunds to approve' },
+    ],
   },
   {
     label: 'Deliveries',
     to: '/admin/deliveries',
     icon: 'scooter',
-    waiting: { count: 'deliveries', words: 'to assign' },
+    waiting: [{ count: 'deliveries', words: 'to assign' }],
   },
   {
     label: 'Inquiries',
     to: '/admin/inquiries',
     icon: 'inbox',
-    waiting: { count: 'inquiries', words: 'unread' },
+    waiting: [{ count: 'inquiries', words: 'unread' }],
   },
   {
     label: 'Messages',
     to: '/admin/messages',
     icon: 'message',
-    waiting: { count: 'messages', words: 'not sent' },
+    waiting: [{ count: 'messages', words: 'not sent' }],
   },
   {
     label: 'Reconciliation',
     to: '/admin/reconciliation',
     icon: 'scales',
-    waiting: { count: 'money', words: 'to match or check' },
+    waiting: [{ count: 'money', words: 'to match or check' }],
   },
 ];
 

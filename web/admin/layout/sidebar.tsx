@@ -107,8 +107,9 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
         <li key={entry.to}>
           <EntryLink
             {...entry}
-            number={entry.waiting ? waiting[entry.waiting.count] : 0}
-            words={entry.waiting?.words ?? ''}
+            waiting={(entry.waiting ?? [])
+              .map(({ count, words }) => ({ number: waiting[count], words }))
+              .filter(({ number }) => number > 0)}
             replace={replace}
             onChoose={onChoose}
           />
@@ -125,13 +126,19 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
 }
 
 interface EntryLinkProps extends Pick<Entry, 'label' | 'to' | 'icon'> {
-  number: number;
-  words: string;
+  /** What waits, without zeros. */
+  waiting: { number: number; words: string }[];
   replace: boolean;
   onChoose: (() => void) | undefined;
 }
 
-function EntryLink({ label, to, icon, number, words, replace, onChoose }: EntryLinkProps) {
+function EntryLink({ label, to, icon, waiting, replace, onChoose }: EntryLinkProps) {
+  const number = waiting.reduce((sum, one) => sum + one.number, 0);
+  // With one kind of item its number is read before the words.
+  const words =
+    waiting.length === 1
+      ? waiting[0]?.words
+      : `(${waiting.map((one) => `${one.number} ${one.words}`).join(', ')})`;
   return (
     <NavLink
       to={to}

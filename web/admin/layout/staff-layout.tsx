@@ -20,6 +20,7 @@ import type { Route } from './+types/staff-layout.ts';
 import { hasUnsavedChanges, SessionEnded } from './session-ended.tsx';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
+import { StaffNotices } from './staff-notices.tsx';
 import { useSidebar } from './use-sidebar.ts';
 import '../staff.css';
 import './staff-layout.css';
@@ -206,6 +207,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           // Space below the last row, so that toasts cover none of its buttons.
           className="mx-auto w-full max-w-[80rem] px-4 pt-6 pb-32 outline-none! md:px-8 md:pt-8"
         >
+          <StaffNotices />
           <Outlet />
         </main>
       </div>

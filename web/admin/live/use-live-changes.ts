@@ -14,7 +14,7 @@ const shownIn: Record<string, readonly string[]> = {
   categories: ['categories', 'products'],
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],
-  refunds: ['orders', 'refunds', 'payment-tests', 'dashboard'],
+  refunds: ['orders', 'refunds', 'payment-tests', 'dashboard', 'payment-health'],
   outbox_messages: ['messages'],
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],

@@ -1,7 +1,8 @@
 // Counts of what waits for staff: new payments since they last opened the orders, deliveries without a rider, unread
-// inquiries, failed messages to customers, unmatched payments, and messages of M-PESA to check.
+// inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
@@ -12,6 +13,8 @@ export interface Waiting {
   messages: number;
   /** Payments at M-PESA that belong to no order, and messages of M-PESA to check. */
   money: number;
+  /** Refunds that another staff member requested, above the limit. */
+  refunds: number;
 }
 
 interface Count {
@@ -113,6 +116,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       },
     ],
   });
+  const health = usePaymentHealth();
   const newest = orders.data?.newest;
   // On the first visit from a device all payments so far count as seen.
   const isNewEvent = seen !== null && !isShowingOrders;
@@ -128,5 +132,6 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
     inquiries: inquiries.data ?? 0,
     messages: messages.data ?? 0,
     money: (money.data ?? 0) + (toCheck.data ?? 0),
+    refunds: health.data?.refunds_to_approve_by_me ?? 0,
   };
 }

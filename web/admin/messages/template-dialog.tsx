@@ -4,9 +4,9 @@ import { useId, useRef, useState } from 'react';
 import {
   checkTemplate,
   exampleFacts,
-  isNewsletter,
   type MessageChannel,
   placeholdersOf,
+  readerOf,
 } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
@@ -208,14 +208,18 @@ interface PreviewProps {
   isSound: boolean;
 }
 
+const readers = {
+  subscriber: 'As a subscriber gets it',
+  staff: 'As staff get it',
+  customer: `As ${exampleFacts.customer_name} would read it`,
+};
+
 function Preview({ typed, kind, channel, isSound }: PreviewProps) {
   const { subject, body } = useExample()(typed, { kind, channel });
   const { positions, limit, parts } = textLength(body);
   return (
     <section aria-label="Preview" className="grid min-w-0 gap-3 rounded-lg border border-line bg-card p-4">
-      <h3 className="text-base">
-        {isNewsletter(kind) ? 'As a subscriber gets it' : `As ${exampleFacts.customer_name} would read it`}
-      </h3>
+      <h3 className="text-base">{readers[readerOf(kind)]}</h3>
       {isSound ? (
         <>
           {subject ? <p className="font-semibold break-words">{subject}</p> : null}

@@ -27,7 +27,9 @@ export default function TemplatesPage() {
           </Link>
         </p>
         <h1 className="text-3xl">Message templates</h1>
-        <p className="mt-1 text-ink-soft">What customers get at each step. Shown with an example order.</p>
+        <p className="mt-1 text-ink-soft">
+          What customers get at each step, and what staff are mailed. Shown with an example.
+        </p>
       </div>
       {templates ? (
         Object.keys(messageKinds).map((kind) => (

@@ -2,7 +2,7 @@
 import { useRouteLoaderData } from 'react-router';
 import {
   exampleFacts,
-  isNewsletter,
+  exampleOf,
   type MessageChannel,
   type MessageTemplate,
   writeMessage,
@@ -27,10 +27,5 @@ export function useExample(): (
       }
     : exampleFacts.shop;
   return (words, { kind, channel }) =>
-    writeMessage(
-      words,
-      channel as MessageChannel,
-      isNewsletter(kind) ? { shop, tokens: null } : { ...exampleFacts, shop },
-      root?.config.publicUrl ?? '',
-    );
+    writeMessage(words, channel as MessageChannel, exampleOf(kind, shop), root?.config.publicUrl ?? '');
 }

@@ -344,7 +344,7 @@ function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   if (!isHere || (!refund && !isRefundable(order, payment))) return null;
   return (
     <div className="mt-2 grid gap-2">
-      {refund ? <RefundState refund={refund} /> : null}
+      {refund ? <RefundState refund={refund} order={order} /> : null}
       {isRefundable(order, payment) ? <RefundForm order={order} payment={payment} /> : null}
     </div>
   );

@@ -74,7 +74,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
           </p>
         )}
       </div>
-      {refund ? <RefundState refund={refund} /> : null}
+      {refund ? <RefundState refund={refund} order={order} /> : null}
       {paid ? (
         isGoingBack ? null : (
           <div className="grid gap-3">

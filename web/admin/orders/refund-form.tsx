@@ -14,11 +14,13 @@ import { ManualRefundFields, useManualRefundFields } from './manual-refund-field
 import type { WholeOrder } from './order-queries.ts';
 import { reasonProblem, receiptRefusal } from './refund-problems.ts';
 import {
+  describeApprovers,
   isRefundable,
   type PaymentOfOrder,
   type Refund,
   touchedByRefunds,
   usePaymentSetup,
+  useRefundApprovers,
 } from './refund-queries.ts';
 import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
 
@@ -112,6 +114,7 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
   useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
   const amount = formatKes(payment.charge_cents);
   const needsSecond = limit !== undefined && payment.charge_cents > limit;
+  const approvers = useRefundApprovers(open && needsSecond);
   function submit(event: FormEvent) {
     event.preventDefault();
     const found = reasonProblem(reason);
@@ -128,7 +131,8 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
         <form id={form} onSubmit={submit} noValidate className="grid gap-4">
           {needsSecond ? (
             <Notice tone="info" title="A colleague must approve it">
-              It is more than {formatKes(limit)}. Nothing is sent before that.
+              It is more than {formatKes(limit)}, so {describeApprovers(approvers)}. Nothing is sent before
+              that.
             </Notice>
           ) : null}
           <TextField

@@ -10,7 +10,15 @@ export type Refund = Database['public']['Tables']['refunds']['Row'];
 export type PaymentOfOrder = WholeOrder['payments'][number];
 
 /** Query keys to refetch after a change of a refund. */
-export const touchedByRefunds = ['orders', 'refunds', 'products', 'deliveries', 'payment-tests', 'dashboard'];
+export const touchedByRefunds = [
+  'orders',
+  'refunds',
+  'products',
+  'deliveries',
+  'payment-tests',
+  'dashboard',
+  'payment-health',
+];
 
 /** The settings of payments; undefined until loaded. */
 export function usePaymentSetup() {
@@ -22,6 +30,32 @@ export function usePaymentSetup() {
   });
 }
 
+/** Email addresses of the staff who can approve a refund that this member requested; undefined until loaded. */
+export function useRefundApprovers(isNeeded: boolean): string[] | undefined {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['refunds', 'approvers'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('refund_approvers').abortSignal(signal)).map(({ email }) => email),
+    enabled: isNeeded,
+  }).data;
+}
+
+/**
+ * Names who can approve a refund.
+ * @param emails of the colleagues; undefined while unknown
+ */
+export function describeApprovers(emails: readonly string[] | undefined): string {
+  if (!emails) return 'a colleague must approve it';
+  if (emails.length === 0) {
+    return 'a colleague must approve it, and you have none yet. Add one, or send the money back by hand and note it';
+  }
+  const [named, more] = [emails.slice(0, 3), emails.length - 3];
+  const list = more > 0 ? [...named, `${more} more`] : named;
+  const names = new Intl.ListFormat('en-KE', { type: 'disjunction' }).format(list);
+  return `it needs the approval of ${names}, notified by mail`;
+}
+
 /** Refunds that need staff: an approval, an unknown result, or money sent back twice. */
 export function useRefundsNeedingAction() {
   const { tables } = useMember().staff;
@@ -31,7 +65,7 @@ export function useRefundsNeedingAction() {
       dataOf(
         await tables
           .from('refunds')
-          .select('*, payment:payments(order:orders(id, order_number))')
+          .select('*, payment:payments(order:orders(id, order_number, customer_name))')
           .or('status.in.(requested,unknown),and(sent_twice_at.not.is.null,sent_twice_seen_at.is.null)')
           .order('created_at')
           .limit(20)

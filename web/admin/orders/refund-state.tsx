@@ -4,14 +4,16 @@ import { formatKes } from '../../../domain/money.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { formatDateTime } from '../dates.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
-import { type Refund, touchedByRefunds } from './refund-queries.ts';
+import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
 
-export function RefundState({ refund }: { refund: Refund }) {
+/** @param order of the refunded payment; null for a test */
+export function RefundState({ refund, order }: { refund: Refund; order: RefundedOrder | null }) {
   const amount = formatKes(refund.refund_cents);
   const by = refund.requested_by_email ?? 'a former colleague';
   if (refund.sent_twice_at) return <DoubleRefund refund={refund} />;
@@ -22,7 +24,7 @@ export function RefundState({ refund }: { refund: Refund }) {
           <p>
             Requested by {by}, {formatDateTime(refund.created_at)}: “{refund.reason}”
           </p>
-          <ApproveOrWithdraw refund={refund} />
+          <ApproveOrWithdraw refund={refund} order={order} />
         </Box>
       );
     case 'approved':
@@ -33,7 +35,7 @@ export function RefundState({ refund }: { refund: Refund }) {
               ? `${adviseOnRefund(refund.result_code, refund.result_description).what} The shop tries again on its own.`
               : `“${refund.reason}” (${by}${refund.approved_by_email ? `, approved by ${refund.approved_by_email}` : ''})`}
           </p>
-          <ApproveOrWithdraw refund={refund} />
+          <ApproveOrWithdraw refund={refund} order={order} />
         </Box>
       );
     case 'sending':
@@ -182,14 +184,21 @@ function Box({
   );
 }
 
-export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
+export interface RefundedOrder {
+  order_number: string;
+  customer_name: string;
+}
+
+export function ApproveOrWithdraw({ refund, order }: { refund: Refund; order: RefundedOrder | null }) {
   const { id, staff } = useMember();
+  const [isAsking, setAsking] = useState(false);
   const approve = useSave({
     write: async () => dataOf(await staff.tables.rpc('approve_refund', { refund_id: refund.id })),
     success: 'Approved. M-PESA is asked to send the money back',
     failure: 'Failed to approve the refund',
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
+    onSuccess: () => setAsking(false),
   });
   const withdraw = useSave({
     write: async () => dataOf(await staff.tables.rpc('withdraw_refund', { refund_id: refund.id })),
@@ -200,19 +209,55 @@ export function ApproveOrWithdraw({ refund }: { refund: Refund }) {
   });
   const isOwn = refund.requested_by === id;
   const isBusy = approve.isPending || withdraw.isPending;
+  const amount = formatKes(refund.refund_cents);
+  const approvers = useRefundApprovers(refund.status === 'requested' && isOwn);
   return (
     <div className="flex flex-wrap items-center gap-3">
       {refund.status === 'requested' && !isOwn ? (
-        <Button tone="danger" isBusy={isBusy} onClick={() => approve.mutate()}>
-          Approve {formatKes(refund.refund_cents)}
+        <Button tone="danger" isBusy={isBusy} aria-haspopup="dialog" onClick={() => setAsking(true)}>
+          Approve {amount}
         </Button>
       ) : null}
       <Button tone="quiet" isBusy={isBusy} onClick={() => withdraw.mutate()}>
         Withdraw
       </Button>
       {refund.status === 'requested' && isOwn ? (
-        <p>You requested it, so a colleague must approve it.</p>
+        <p>You requested it, so {describeApprovers(approvers)}.</p>
       ) : null}
+      <ConfirmDialog
+        open={isAsking}
+        title={`Send back ${amount}?`}
+        text="M-PESA sends it to the phone that paid. This can't be undone."
+        confirm={`Approve ${amount}`}
+        isBusy={approve.isPending}
+        onConfirm={() => approve.mutate()}
+        onCancel={() => setAsking(false)}
+      >
+        <dl className="grid gap-3">
+          {order ? (
+            <>
+              <Fact term="Order">{order.order_number}</Fact>
+              <Fact term="Customer">
+                <bdi>{order.customer_name}</bdi>
+              </Fact>
+            </>
+          ) : null}
+          <Fact term="Receipt">{refund.receipt}</Fact>
+          <Fact term="Reason">{refund.reason}</Fact>
+          <Fact term="Requested by">
+            {refund.requested_by_email ?? 'a former colleague'}, {formatDateTime(refund.created_at)}
+          </Fact>
+        </dl>
+      </ConfirmDialog>
+    </div>
+  );
+}
+
+function Fact({ term, children }: { term: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt className="text-sm text-ink-soft">{term}</dt>
+      <dd className="font-semibold break-words">{children}</dd>
     </div>
   );
 }

@@ -12,8 +12,18 @@ interface ReceivedMessage {
 /** Times are ISO, by the database's clock. */
 export interface PaymentHealth {
   checked_at: string;
-  pause: { code: string; description: string | null; since: string; until: string } | null;
+  /** Null while prompts work. After `until` the next prompt is sent as a probe. */
+  pause: {
+    code: string;
+    description: string | null;
+    since: string;
+    until: string;
+    /** Whether M-PESA refused the requests, instead of ending the prompts. */
+    is_refused: boolean;
+  } | null;
   refunds_to_approve: number;
+  /** Those that others requested. */
+  refunds_to_approve_by_me: number;
   refunds_unknown: number;
   refunds_stuck: number;
   /** Within the last 30 days. */

@@ -5,6 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { CardColumns } from '../card-columns.tsx';
+import { formatDateTime } from '../dates.ts';
 import { usePaymentSetup } from '../orders/refund-queries.ts';
 import { describeStaffPage } from '../staff-page.ts';
 import type { Route } from './+types/payments-check-page.ts';
@@ -46,6 +47,11 @@ export default function PaymentsCheckPage() {
                 {setup.mode === 'till' ? `Till ${setup.till}` : `Paybill ${setup.shortcode}`}
               </Fact>
               {setup.mode === 'till' ? <Fact term="Store number">{setup.shortcode}</Fact> : null}
+              <Fact term="Payments by hand are reported">
+                {setup.c2b
+                  ? `Since ${formatDateTime(setup.c2b.registeredAt)}${setup.c2b.version ? `, by C2B ${setup.c2b.version}` : ''}`
+                  : 'Not registered (see the operating guide)'}
+              </Fact>
             </dl>
             <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">
               {setup.configured.map(({ name, isSet, what }) => (

@@ -170,7 +170,7 @@ function TestState({
       ) : (
         <p className="font-semibold">{waiting[test.status] ?? test.status}</p>
       )}
-      {refund ? <RefundState refund={refund} /> : null}
+      {refund ? <RefundState refund={refund} order={null} /> : null}
       {test.status === 'completed' && test.receipt && (!refund || refund.status === 'failed') ? (
         setup.canReverse ? (
           <div>

@@ -4,7 +4,7 @@ import { data, Form, redirect, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { describeOrder } from '../../../domain/order-meaning.ts';
-import { describePaymentFailure } from '../../../domain/payment-result.ts';
+import { adviseAfterFailure, describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { shopContext } from '../../lib/shop-context.ts';
@@ -14,8 +14,9 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
-import { PayByTill, useHasTill } from './pay-by-till.tsx';
+import { ContactShop, PayByTill, useHasTill } from './pay-by-till.tsx';
 import {
+  arePromptsPaused,
   checkPayment,
   initiatePayment,
   isInReview,
@@ -55,8 +56,12 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
 export async function loader({ url, params, context }: Route.LoaderArgs) {
   const { order, customerPhone, accessKey } = await unpaidOrder({ url, params, context });
   const request = url.searchParams.get('request');
-  const { functions } = context.get(shopContext).store;
-  const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
+  const { functions, tables } = context.get(shopContext).store;
+  const [answer, isPaused] = await Promise.all([
+    request ? checkPayment(functions, request).catch(() => null) : null,
+    // Also after a refusal of the form: a redirect or an error of the form reads the page again.
+    arePromptsPaused(tables).catch(() => false),
+  ]);
   // A received payment is shown with the order.
   if (answer?.status === 'completed' || answer?.status === 'review')
     throw redirect(orderLink('', order.trackingNumber, accessKey));
@@ -66,6 +71,8 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
     accessKey,
     isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
+    advice: answer?.status === 'failed' ? adviseAfterFailure(answer.resultCode) : null,
+    isPaused,
   };
 }
 
@@ -111,27 +118,38 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { order, accessKey, isAwaited, failure } = loaderData;
+  const { order, accessKey, isAwaited, failure, advice, isPaused } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
   const hasTill = useHasTill();
   const phone = actionData?.phone ?? loaderData.phone;
   const problem = actionData?.refusal ?? failure;
   const isWaiting = isAwaited && failure === null && !actionData;
+  const isByHand = isPaused && !isWaiting;
   const charge = chargeCents(order.total);
   return (
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
       <header className="grid grid-cols-1 gap-1">
         <h1 id="pay" className="text-4xl font-extrabold">
-          {isWaiting ? 'Check your phone' : 'Pay with M-PESA'}
+          {isWaiting
+            ? 'Check your phone'
+            : isByHand && hasTill
+              ? 'Pay in your M-PESA menu'
+              : 'Pay with M-PESA'}
         </h1>
         <p className="text-ink-soft">
           {isWaiting
             ? 'Enter your M-PESA PIN in the prompt to confirm, then come back here.'
-            : 'We send a prompt to your phone. You confirm it there with your PIN.'}
+            : isByHand
+              ? 'M-PESA prompts do not work right now. Your order is saved.'
+              : 'We send a prompt to your phone. You confirm it there with your PIN.'}
         </p>
       </header>
       <div className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
-        {problem ? <Notice tone="danger" title={problem} /> : null}
+        {problem && !isByHand ? (
+          <Notice tone="danger" title={problem}>
+            {advice}
+          </Notice>
+        ) : null}
         <Amount order={order} charge={charge} />
         {isWaiting ? (
           <>
@@ -147,6 +165,12 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
               </Button>
             </Form>
           </>
+        ) : isByHand ? (
+          hasTill ? (
+            <PayByTill order={order} />
+          ) : (
+            <ContactShop trackingNumber={order.trackingNumber} />
+          )
         ) : (
           <Form method="post" className="grid grid-cols-1 gap-5">
             <TextField
@@ -170,7 +194,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
           Track your order
         </a>
       </div>
-      {hasTill && !isWaiting ? (
+      {hasTill && !isWaiting && !isByHand ? (
         <div className="grid grid-cols-1 gap-3">
           <h2 className="text-2xl">Or pay without the prompt</h2>
           <PayByTill order={order} />

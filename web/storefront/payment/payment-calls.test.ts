@@ -36,6 +36,16 @@ test('initiating sends phone, total, tracking number and order, and returns the 
   expect(requests).toEqual([{ action: 'initiate', ...request }]);
 });
 
+test.each([
+  [{ success: false, error: 'Prompts do not work', code: '404.001.03', endedBy: 'owner' }, true],
+  [{ success: false, error: 'Busy', code: '500.001.1001', endedBy: 'customer' }, false],
+  [{ success: false, error: 'New', code: '999', endedBy: 'unknown' }, false],
+  [{ success: false, error: 'No such order', code: 'order_not_found' }, false],
+])('%j is a problem of the shop: %s', async (answer, isShopProblem) => {
+  const { functions } = answering(() => Response.json(answer));
+  await expect(initiatePayment(functions, request)).rejects.toMatchObject({ isShopProblem });
+});
+
 test('gives up on a server without an answer after a minute, even with retries left', async () => {
   vi.useFakeTimers();
   const requests: number[] = [];

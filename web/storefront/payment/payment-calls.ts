@@ -1,13 +1,17 @@
 // The two calls of the payment function (specification §7, Storefront 4 and 5), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
+import type { Store } from '../../lib/store.ts';
 
 /** A payment that was not initiated, with a message for the customer and the function's error code, if any. */
 export class PaymentRefusal extends Error {
   override name = 'PaymentRefusal';
   readonly code: string | null;
-  constructor(message: string, code: string | null = null) {
+  /** Whether no customer can pay by a prompt until the shop is corrected: trying again can only fail. */
+  readonly isShopProblem: boolean;
+  constructor(message: string, code: string | null = null, isShopProblem = false) {
     super(message);
     this.code = code;
+    this.isShopProblem = isShopProblem;
   }
 }
 
@@ -96,10 +100,23 @@ export async function initiatePayment(
   if (error) throw new PaymentRefusal(reason ?? noAnswerText, reason ? text(answer.code) : noAnswer);
   const paymentReference = text(answer.checkoutRequestId);
   if (answer.success !== true || !paymentReference) {
-    throw new PaymentRefusal(text(answer.error) ?? 'Failed to initiate payment', text(answer.code));
+    throw new PaymentRefusal(
+      text(answer.error) ?? 'Failed to initiate payment',
+      text(answer.code),
+      answer.endedBy === 'owner',
+    );
   }
   const promptedPhone = text(answer.promptedPhone);
   return { paymentReference, ...(promptedPhone ? { promptedPhone } : {}) };
+}
+
+/**
+ * Whether the shop sends no prompts at the moment, so that customers pay without one. Without an answer it is assumed to send them:
+ * the request for a prompt reports it then.
+ */
+export async function arePromptsPaused(tables: Store['tables']): Promise<boolean> {
+  const { data } = await tables.rpc('are_prompts_paused');
+  return data === true;
 }
 
 /**

@@ -42,6 +42,7 @@ test('a refused initiation fails with its message', () =>
     phase: 'failed',
     paymentReference: null,
     error: 'No network',
+    advice: null,
     isUnreached: true,
     isUnanswered: true,
     retryAfterSeconds: 0,
@@ -69,9 +70,10 @@ test('distinguishes an unreachable phone from a declined prompt', () => {
 test('blocks a retry only for results that M-PESA would repeat, and for as long', () => {
   expect(after(waiting, reported('failed', '17'))).toMatchObject({
     retryAfterSeconds: 120,
-    error: expect.stringContaining('do not pay again'),
+    error: 'Payment failed. Please try again. ❌',
+    advice: expect.stringContaining('do not pay again'),
   });
-  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ retryAfterSeconds: 0 });
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ retryAfterSeconds: 0, advice: null });
 });
 
 test('any other status counts as pending', () => {
@@ -100,6 +102,15 @@ test('ignores an answer about an earlier prompt', () => {
     paymentReference: 'ws_CO_2',
   });
   expect(after(second, reported('completed'))).toBe(second);
+});
+
+test('a shop without prompts offers no retry, whether it is known before or after asking for one', () => {
+  const paused: PaymentEvent = { type: 'paused' };
+  for (const state of [after(beginPayment(null), paused), after(beginPayment(null), pay, paused)]) {
+    expect(state).toEqual({ phase: 'paused' });
+    expect(after(state, { type: 'retry' }, pay, initiated)).toEqual({ phase: 'paused' });
+  }
+  expect(after(waiting, paused)).toBe(waiting);
 });
 
 test('ignores events that do not belong to the state', () => {

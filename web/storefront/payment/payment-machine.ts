@@ -1,5 +1,9 @@
 // State machine of one payment in the dialog. `PaymentState` lists its states.
-import { describePaymentFailure, retryDelayAfter } from '../../../domain/payment-result.ts';
+import {
+  adviseAfterFailure,
+  describePaymentFailure,
+  retryDelayAfter,
+} from '../../../domain/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
 type OpenStatus = 'pending' | 'review' | 'unresolved';
@@ -26,10 +30,14 @@ export type PaymentState =
   | { phase: 'in_review' }
   /** The order was cancelled in the meantime: only a new one can be paid. */
   | { phase: 'cancelled' }
+  /** The shop cannot send prompts until its owner has corrected something: the customer pays without one. */
+  | { phase: 'paused' }
   | {
       phase: 'failed';
       paymentReference: string | null;
       error: string;
+      /** What to do, beside the error. */
+      advice: string | null;
       /** The prompt did not reach the phone; the customer can pay without one. */
       isUnreached: boolean;
       /** The request for the prompt had no answer, so a prompt may still arrive. */
@@ -44,6 +52,7 @@ export type PaymentEvent =
   | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean }
   | { type: 'in_review' }
   | { type: 'cancelled' }
+  | { type: 'paused' }
   | { type: 'unanswered' }
   | { type: 'reported'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
@@ -81,6 +90,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             phase: 'failed',
             paymentReference: null,
             error: event.error,
+            advice: null,
             isUnreached: event.isUnreached,
             isUnanswered: event.isUnanswered,
             retryAfterSeconds: 0,
@@ -89,6 +99,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
     case 'in_review':
     case 'cancelled':
       return state.phase === 'initiating' ? { phase: event.type } : state;
+    case 'paused':
+      return state.phase === 'initiating' || state.phase === 'idle' ? { phase: 'paused' } : state;
     case 'unanswered':
       return state.phase === 'processing' ? { ...state, missedAnswers: state.missedAnswers + 1 } : state;
     case 'reported':
@@ -100,7 +112,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const error = describePaymentFailure(event.resultCode);
         const retryAfterSeconds = retryDelayAfter(event.resultCode);
         const isUnreached = event.resultCode === unreachable;
-        return { ...end(state), error, isUnreached, isUnanswered: false, retryAfterSeconds };
+        const advice = adviseAfterFailure(event.resultCode);
+        return { ...end(state), error, advice, isUnreached, isUnanswered: false, retryAfterSeconds };
       }
       return {
         ...state,

@@ -13,6 +13,7 @@ import {
   PaidByHand,
   PaymentFailed,
   PaymentReceived,
+  PromptsPaused,
   ReadyToPay,
   WaitingForMpesa,
 } from './payment-states.tsx';
@@ -47,25 +48,25 @@ export function PaymentPanel({
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
   const headingRef = useHeadingFocus(final ? final.kind : isByHand ? 'by hand' : state.phase);
-  useFrequentPolling(state.phase === 'idle' || state.phase === 'failed');
+  useFrequentPolling(['idle', 'failed', 'paused'].includes(state.phase));
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };
 
-  function track() {
+  function track(paidByHand = isByHand) {
     leave();
     onClose();
     // Lets the page show at first that staff will find a payment made by hand.
-    void navigate(trackingPageOf(order), { replace, state: isByHand ? { isPaidByHand: true } : null });
+    void navigate(trackingPageOf(order), { replace, state: paidByHand ? { isPaidByHand: true } : null });
   }
 
-  if (final && final.tone === 'done') return <PaymentReceived {...common} onTrack={track} />;
+  if (final && final.tone === 'done') return <PaymentReceived {...common} onTrack={() => track()} />;
   if (final) {
     return (
       <OrderClosed
         {...common}
         meaning={final}
-        onTrack={track}
+        onTrack={() => track()}
         onClose={onClose}
         onOrderAgain={final.canOrderAgain ? onOrderAgain : undefined}
       />
@@ -73,7 +74,7 @@ export function PaymentPanel({
   }
   const payByHand = hasTill ? () => setByHand(true) : undefined;
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
-    return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={track} />;
+    return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={() => track()} />;
   }
   switch (state.phase) {
     case 'idle':
@@ -98,6 +99,7 @@ export function PaymentPanel({
         <PaymentFailed
           {...common}
           error={state.error}
+          advice={state.advice}
           isUnreached={state.isUnreached}
           isUnanswered={state.isUnanswered}
           retryAfterSeconds={state.retryAfterSeconds}
@@ -106,6 +108,8 @@ export function PaymentPanel({
           onPayByHand={payByHand}
         />
       );
+    case 'paused':
+      return <PromptsPaused {...common} hasTill={hasTill} onTrack={() => track(hasTill)} onClose={onClose} />;
     // Shown above, as `final`.
     case 'completed':
     case 'in_review':
@@ -131,6 +135,7 @@ function findFinalMeaning(state: PaymentState, meaning: OrderMeaning | null): Or
       return null;
     case 'idle':
     case 'failed':
+    case 'paused':
       return meaning && !meaning.canPay ? meaning : null;
   }
 }

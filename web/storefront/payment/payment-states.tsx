@@ -12,7 +12,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
-import { PayByTill } from './pay-by-till.tsx';
+import { ContactShop, PayByTill } from './pay-by-till.tsx';
 import { isConnectionLost, type PaymentState, takesLong } from './payment-machine.ts';
 import {
   Amount,
@@ -331,6 +331,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
 
 interface FailedProps extends StateProps {
   error: string;
+  advice: string | null;
   /** The prompt did not arrive: shows how to pay without one. */
   isUnreached: boolean;
   /** A prompt may still arrive. */
@@ -347,6 +348,7 @@ export function PaymentFailed({
   order,
   headingRef,
   error,
+  advice,
   isUnreached,
   isUnanswered,
   retryAfterSeconds,
@@ -364,12 +366,13 @@ export function PaymentFailed({
       />
       <DialogBody>
         <div className={`${endedBody} content-start`}>
-          <p
+          <div
             role="alert"
             className="rounded-lg border border-danger/40 bg-danger-soft px-5 py-4 font-semibold text-danger"
           >
-            {error}
-          </p>
+            <p>{error}</p>
+            {advice ? <p className="mt-1 text-sm font-normal">{advice}</p> : null}
+          </div>
           {isUnanswered ? (
             <p>If a prompt comes to your phone after all, you can answer it. You won't pay twice.</p>
           ) : null}
@@ -451,6 +454,45 @@ export function PaidByHand({
           </Button>
           <Button tone="quiet" size="large" onClick={onBack} className="md:mr-auto">
             Back to the prompt
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+/** The shop cannot send prompts: how to pay without one. Trying again would fail. */
+export function PromptsPaused({
+  order,
+  headingRef,
+  hasTill,
+  onTrack,
+  onClose,
+}: StateProps & { hasTill: boolean; onTrack(): void; onClose(): void }) {
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title={hasTill ? 'Pay in your M-PESA menu' : 'M-PESA prompts do not work right now'}
+        description={
+          hasTill
+            ? 'M-PESA prompts do not work right now, so pay by hand. Your order is saved.'
+            : 'Your order is saved, and our team is on it.'
+        }
+      />
+      <DialogBody>
+        <div className="grid grid-cols-1 gap-5">
+          {hasTill ? <PayByTill order={order} /> : <ContactShop trackingNumber={order.trackingNumber} />}
+          {hasTill ? null : <TrackingNumber number={order.trackingNumber} />}
+        </div>
+      </DialogBody>
+      <DialogFooter>
+        <div className="grid gap-2 md:grid-cols-[1fr_auto]">
+          <Button size="large" onClick={onTrack} className="md:order-2">
+            {hasTill ? 'I have paid: track my order' : 'Track Your Order'}
+          </Button>
+          <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">
+            Close
           </Button>
         </div>
       </DialogFooter>

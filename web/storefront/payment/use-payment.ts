@@ -5,6 +5,7 @@ import { createStore } from '../../lib/store.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { announcedPayments, shownPayments } from '../own-orders/announced-payments.ts';
 import {
+  arePromptsPaused,
   checkPayment,
   initiatePayment,
   isCancelled,
@@ -62,6 +63,7 @@ export function usePayment(order: PayableOrder): {
       } catch (error) {
         if (error instanceof PaymentRefusal && isInReview(error)) return dispatch({ type: 'in_review' });
         if (error instanceof PaymentRefusal && isCancelled(error)) return dispatch({ type: 'cancelled' });
+        if (error instanceof PaymentRefusal && error.isShopProblem) return dispatch({ type: 'paused' });
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
           : 'You are offline. Please try again when you are back. 📵';
@@ -77,6 +79,20 @@ export function usePayment(order: PayableOrder): {
     },
     [config, order.orderId, order.total, order.trackingNumber],
   );
+
+  // While the shop sends no prompts, the customer pays without one instead of asking for one that can only fail.
+  const asksForPrompt = state.phase === 'idle';
+  useEffect(() => {
+    if (!asksForPrompt) return;
+    let isStopped = false;
+    arePromptsPaused(createStore(config).tables).then(
+      (isPaused) => isPaused && !isStopped && dispatch({ type: 'paused' }),
+      (error: unknown) => console.warn('The state of prompts could not be fetched', error),
+    );
+    return () => {
+      isStopped = true;
+    };
+  }, [config, asksForPrompt]);
 
   const openRequest = state.phase === 'processing' ? state.paymentReference : null;
   const isResumed = openRequest !== null && openRequest === order.paymentReference;

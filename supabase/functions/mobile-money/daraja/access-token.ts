@@ -1,5 +1,6 @@
 // The access token: requested by one process at a time, renewed early, and again if M-PESA rejects it.
 
+import { readLifetime } from '../../../../domain/retry-after.ts';
 import type { AccessToken, TokenStore } from '../database/access-tokens.ts';
 import { parseObject, readText } from '../request-body.ts';
 import type { DarajaSettings } from '../settings.ts';
@@ -11,8 +12,8 @@ const MAX_REQUEST_MS = 8_000;
 const POLL_INTERVAL_MS = 150;
 /** A token is renewed this long before it expires. */
 const RENEWAL_MARGIN_MS = 60_000;
-/** The documented lifetime, if the answer has none. */
-const DEFAULT_LIFETIME_MS = 3_599_000;
+/** The documented lifetime, which no token outlives. */
+const LONGEST_LIFETIME_MS = 3_599_000;
 
 export interface AccessTokens {
   /**
@@ -54,7 +55,7 @@ export function createAccessTokens(
       throw new Error(`no access token: ${isPage ? 'a web page, ' : ''}HTTP ${response.status}`);
     }
     // Documented as a number, sent as a string.
-    const lifetimeMs = Number(answer?.expires_in) * 1000 || DEFAULT_LIFETIME_MS;
+    const lifetimeMs = readLifetime(answer?.expires_in, LONGEST_LIFETIME_MS);
     return { value, freshForMs: Math.round(Math.max(lifetimeMs - RENEWAL_MARGIN_MS, lifetimeMs / 2)) };
   }
 

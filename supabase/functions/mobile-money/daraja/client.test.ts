@@ -109,11 +109,20 @@ test.each<[string, unknown, number]>([
   },
 );
 
+test('an app that lacks an API keeps its token, as another one would lack it too', async () => {
+  const body = { errorCode: '401.003.01', errorMessage: 'Invalid API call as no apiproduct match found' };
+  answers = [json(401, body)];
+  expect(await daraja.post('/x', {})).toMatchObject({ status: 401 });
+  expect(bearers).toHaveLength(1);
+});
+
 test.each([
   ['7', 7000],
   ['0', 0],
   ['Sat, 21 Nov 2026 07:01:00 GMT', 60_000],
   ['Sat, 21 Nov 2026 06:00:00 GMT', 0],
+  ['999999999', 3_600_000],
+  ['-7', undefined],
   ['soon', undefined],
 ])('Retry-After %s is %s ms', async (text, ms) => {
   answers = [json(429, {}, { 'retry-after': text })];

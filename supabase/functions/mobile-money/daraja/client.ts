@@ -1,5 +1,6 @@
 // The HTTP client of Daraja, with one retry if the access token has become invalid.
 
+import { readRetryAfter } from '../../../../domain/retry-after.ts';
 import type { TokenStore } from '../database/access-tokens.ts';
 import { type JsonObject, parseObject, readText } from '../request-body.ts';
 import type { DarajaSettings } from '../settings.ts';
@@ -19,7 +20,7 @@ export type DarajaReply =
       status: number;
       body: string;
       fields: JsonObject | null;
-      /** Requested delay in milliseconds; absent without one. */
+      /** Requested delay in milliseconds, within bounds; absent without one. */
       retryAfterMs?: number;
     }
   | { kind: 'not sent'; reason: string }
@@ -85,12 +86,13 @@ export function connectDaraja(
         signal: AbortSignal.timeout(timeoutMs),
       });
       const { text } = await readText(response, MAX_RESPONSE_BYTES);
+      const retryAfterMs = readRetryAfter(response.headers.get('retry-after'), now());
       return {
         kind: 'answered',
         status: response.status,
         body: text,
         fields: parseObject(text),
-        ...readRetryAfter(response, now()),
+        ...(retryAfterMs === null ? {} : { retryAfterMs }),
         usedToken,
       };
     } catch (problem) {
@@ -111,15 +113,14 @@ export function connectDaraja(
 
 /** Daraja answers with its own error code, its gateway with HTTP 401. */
 function callsTokenInvalid({ status, fields }: { status: number; fields: JsonObject | null }): boolean {
+  // The app lacks the API: another token would not help, and would invalidate this one.
+  if (lacksProduct(fields)) return false;
   return status === 401 || invalidTokenCodes.has(String(fields?.errorCode));
 }
 
-/** Retry-After contains seconds or a date. */
-function readRetryAfter(response: Response, now: Date): { retryAfterMs?: number } {
-  const text = response.headers.get('retry-after')?.trim();
-  if (!text) return {};
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now.getTime();
-  return Number.isFinite(ms) ? { retryAfterMs: Math.max(ms, 0) } : {};
+/** Whether Daraja refused a request because the app has no such API ("no apiproduct match found"). */
+export function lacksProduct(fields: JsonObject | null): boolean {
+  return /no api ?product match/i.test(String(fields?.errorMessage));
 }
 
 function wasNeverSent(problem: unknown): boolean {

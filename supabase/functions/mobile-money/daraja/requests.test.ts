@@ -10,6 +10,7 @@ import {
 } from '../../../../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
 import type { DarajaSettings } from '../settings.ts';
+import { readTillPayment } from './c2b-payment.ts';
 import { registerTillUrls } from './c2b-registration.ts';
 import { connectDaraja, type DarajaClient } from './client.ts';
 import { readReversalResult, reverse } from './reversal.ts';
@@ -144,6 +145,29 @@ describe('URLs for payments without a prompt (C2B)', () => {
     context = await openWorld({ registersUrlsOnce: true });
     expect((await registerTillUrls(context.daraja, urls())).kind).toBe('registered');
     expect((await registerTillUrls(context.daraja, urls())).kind).toBe('already registered');
+  });
+
+  test('are registered by the other version where the app lacks one, and by the known one at once', async () => {
+    await context.close();
+    context = await openWorld({ c2bVersion: 'v1' });
+    expect(await registerTillUrls(context.daraja, urls())).toMatchObject({
+      kind: 'registered',
+      version: 'v1',
+      lacks: 'v2',
+    });
+    expect(await registerTillUrls(context.daraja, urls(), 'v1')).toMatchObject({
+      version: 'v1',
+      lacks: null,
+    });
+    // A refusal for the lack of an API burns no access token.
+    expect((await context.ledger()).tokensMade).toBe(1);
+    const { receipt } = await context.pay(951);
+    const { text } = await context.receive('/confirmation');
+    expect(readTillPayment(text)).toMatchObject({
+      receipt,
+      receivedCents: 95_100,
+      payerPhone: expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
   });
 
   test('are refused when they contain a word that Daraja forbids', async () => {

@@ -1,6 +1,7 @@
 // The STK push: requests a prompt on a phone and classifies the answer.
 import { describePaymentFailure } from '../../../../domain/payment-result.ts';
 import { msisdn } from '../../../../domain/phone.ts';
+import { adviseOnResult, type EndedBy } from '../../../../domain/result-advice.ts';
 import { accountReference } from '../../../../domain/tracking-number.ts';
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './client.ts';
@@ -26,7 +27,15 @@ export interface PushRequest {
  */
 export type PushOutcome =
   | { kind: 'accepted'; body: string; checkoutRequestId: string; merchantRequestId: string | null }
-  | { kind: 'refused'; body: string; code: string; description: string; sentence: string }
+  | {
+      kind: 'refused';
+      body: string;
+      code: string;
+      description: string;
+      /** For the customer. */
+      sentence: string;
+      endedBy: EndedBy;
+    }
   | { kind: 'unknown'; body: string; reason: string };
 
 /** Sends one push. Never throws, never retries. */
@@ -56,7 +65,8 @@ export function readPushReply(reply: DarajaReply): PushOutcome {
   switch (outcome.kind) {
     case 'refused': {
       const { kind, body, code, description } = outcome;
-      return { kind, body, code, description, sentence: sentenceFor(outcome) };
+      const { endedBy } = adviseOnResult(code, description, 'request');
+      return { kind, body, code, description, sentence: sentenceFor(outcome, endedBy), endedBy };
     }
     case 'unknown':
       return outcome;
@@ -75,7 +85,11 @@ export function readPushReply(reply: DarajaReply): PushOutcome {
 }
 
 /** The customer's message. If M-PESA was only unavailable: that no prompt was sent, and when to try again. */
-function sentenceFor({ code, description, retryAfterMs = 60_000 }: Refused): string {
+function sentenceFor({ code, description, retryAfterMs = 60_000 }: Refused, endedBy: EndedBy): string {
+  // Without "try again", which fails until the owner has corrected the cause.
+  if (endedBy === 'owner') {
+    return 'M-PESA did not accept the payment request, so no prompt was sent. Your order is saved.';
+  }
   if (code === 'mpesa_unreachable') {
     return 'M-PESA cannot be reached right now, so no prompt was sent. Please try again in a minute.';
   }

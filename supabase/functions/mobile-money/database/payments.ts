@@ -11,11 +11,15 @@ export interface PaymentStore {
     callbackSecret: string;
     /** Cents. */
     expectedCents: number;
+    /** How long M-PESA refuses the same amount from one phone; 0: it does not. */
+    sameAmountSeconds: number;
     /** IP address of the customer, for the limits; null if unknown. */
     address: string | null;
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
   /** Begins a KSh 1 test of a staff member. */
   beginTest(test: { phone: string; callbackSecret: string; requestedBy: string }): Promise<Payment>;
+  /** Ends a pause of prompts if the settings with this digest are not those of the last call. */
+  noteSettings(digest: string): Promise<void>;
   recordPush(push: Procedures['record_push']['Args']): Promise<Payment>;
   settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
   /** Stores the body of a callback that could not be settled. */
@@ -40,13 +44,22 @@ export interface PaymentStore {
 /** Creates the procedures. They throw as `DatabaseClient.call`. */
 export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
   return {
-    async begin({ orderId, trackingNumber, phone, callbackSecret, expectedCents, address }) {
+    async begin({
+      orderId,
+      trackingNumber,
+      phone,
+      callbackSecret,
+      expectedCents,
+      sameAmountSeconds,
+      address,
+    }) {
       const parameters = {
         order_id: orderId,
         tracking_number: trackingNumber,
         phone,
         callback_secret: callbackSecret,
         expected_cents: expectedCents,
+        same_amount_seconds: sameAmountSeconds,
       };
       const begun = (await call('begin_payment', parameters, address)) as {
         is_new: boolean;
@@ -57,6 +70,9 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
     },
     beginTest: ({ phone, callbackSecret, requestedBy }) =>
       call('begin_payment_test', { phone, callback_secret: callbackSecret, requested_by: requestedBy }),
+    async noteSettings(digest) {
+      await call('note_mpesa_settings', { digest });
+    },
     recordPush: (push) => call('record_push', push),
     settle: (settlement) => call('settle_payment', settlement),
     async storeFailedCallback(paymentId, body, sourceAddress) {

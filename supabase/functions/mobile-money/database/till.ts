@@ -1,4 +1,5 @@
 // The database's procedures for payments without a prompt (C2B) and for M-PESA's statement.
+import type { C2bVersion } from '../daraja/c2b-registration.ts';
 import type { DatabaseClient, Procedures } from './client.ts';
 
 /** A leased period of M-PESA's statement. */
@@ -21,7 +22,9 @@ export interface TillStore {
   ): Promise<{ outcome: string; paymentId: string | null }>;
   /** Checks a payment before it is made: `accepted`, or the problem. */
   validate(reference: string, offeredCents: number | null): Promise<'accepted' | 'reference' | 'amount'>;
-  recordRegistration(kind: 'till' | 'statement'): Promise<void>;
+  recordRegistration(kind: 'till' | 'statement', version?: C2bVersion): Promise<void>;
+  /** The registration of the till's addresses, whose version is null if it was not recorded; null without one. */
+  readRegistration(): Promise<{ registeredAt: Date; version: C2bVersion | null } | null>;
   leasePull(everyMinutes: number): Promise<StatementPull | null>;
   /** Extends the lease. Returns false if another process has taken it. */
   extendPull(id: number): Promise<boolean>;
@@ -52,8 +55,13 @@ export function openTillStore({ call }: DatabaseClient): TillStore {
         | 'accepted'
         | 'reference'
         | 'amount',
-    async recordRegistration(kind) {
-      await call('record_mpesa_registration', { kind });
+    async recordRegistration(kind, version) {
+      await call('record_mpesa_registration', { kind, ...(version ? { api_version: version } : {}) });
+    },
+    async readRegistration() {
+      const [known] = await call('till_registration', {});
+      if (!known) return null;
+      return { registeredAt: new Date(known.registered_at), version: known.api_version as C2bVersion | null };
     },
     async leasePull(everyMinutes) {
       const [leased] = await call('lease_statement_pull', { every: `${everyMinutes} minutes` });

@@ -6,6 +6,7 @@ import { type PushOutcome, sendPush } from '../daraja/stk-push.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';
 import type { JsonObject } from '../request-body.ts';
 import { createCallbackSecret } from '../secrets.ts';
+import { sameAmountSeconds } from '../settings.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Without M-PESA's id the prompt cannot be queried: an unavailable database is retried for 16 seconds. */
@@ -20,7 +21,13 @@ export type InitiateAnswer =
       /** Masked phone of a prompt that is open on another phone than the requested one, such as `0712 ••• •••`. */
       promptedPhone?: string;
     }
-  | { success: false; error: string; code: string };
+  | {
+      success: false;
+      error: string;
+      code: string;
+      /** Set if no customer can pay by a prompt: trying again does not help until the owner has corrected the cause. */
+      endedBy?: 'owner';
+    };
 
 /**
  * Prompts the customer's phone. If a prompt is open or the order is paid, returns that payment instead.
@@ -39,10 +46,22 @@ export async function initiatePayment(
   const callbackSecret = createCallbackSecret();
   let begun: Awaited<ReturnType<typeof context.payments.begin>>;
   try {
-    begun = await context.payments.begin({ ...requested, callbackSecret, address });
+    await context.noteSettings();
+    begun = await context.payments.begin({
+      ...requested,
+      callbackSecret,
+      sameAmountSeconds: sameAmountSeconds(context.daraja.settings),
+      address,
+    });
   } catch (error) {
     if (error instanceof ProcedureError) {
-      return { success: false, error: error.message, code: error.code };
+      const { message, code } = error;
+      return {
+        success: false,
+        error: message,
+        code,
+        ...(code === 'prompts_paused' ? { endedBy: 'owner' } : {}),
+      };
     }
     context.log({ level: 'error', event: 'payment could not be begun', detail: String(error) });
     return {
@@ -73,7 +92,10 @@ export async function initiatePayment(
     callbackUrl: `${context.callbackBaseUrl()}/${callbackSecret}`,
   });
   await recordPush(context, payment, outcome);
-  if (outcome.kind === 'refused') return { success: false, error: outcome.sentence, code: outcome.code };
+  if (outcome.kind === 'refused') {
+    const { sentence, code, endedBy } = outcome;
+    return { success: false, error: sentence, code, ...(endedBy === 'owner' ? { endedBy } : {}) };
+  }
   return answerWith(payment, outcome.kind === 'accepted' ? outcome.checkoutRequestId : null);
 }
 
@@ -135,7 +157,11 @@ export async function recordPush(
       ? { merchant_request_id: outcome.merchantRequestId, checkout_request_id: outcome.checkoutRequestId }
       : {}),
     ...(outcome.kind === 'refused'
-      ? { refusal_code: outcome.code, refusal_description: outcome.description }
+      ? {
+          refusal_code: outcome.code,
+          refusal_description: outcome.description,
+          refusal_ended_by: outcome.endedBy,
+        }
       : {}),
   };
   for (const delayMs of [...RECORDING_RETRY_DELAYS_MS, null]) {

@@ -10,6 +10,7 @@ import { asRole } from '../../../../backend/database/as-role.ts';
 import type { Database } from '../../../../backend/database/database.ts';
 import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { merchantRefusals } from '../../../../simulators/daraja/daraja-errors.ts';
 import { defaultCredentials } from '../../../../simulators/daraja/settings.ts';
 import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
 import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from '../handler.ts';
@@ -437,6 +438,36 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await shop.books(order)).toMatchObject({ money: 'unpaid', payments: ['failed'] });
       const again = await shop.initiate(order, shop.phone());
       await statusBecomes(again.body.checkoutRequestId, 'completed');
+    });
+  });
+
+  describe('a refusal that only the owner can end', () => {
+    const owners = Object.keys(merchantRefusals).filter(
+      (cause) => cause !== 'payload' && cause !== 'undocumented',
+    );
+    const refuse = (refusal: string) =>
+      shop.control('faults', { script: [{ target: 'pushes', kind: 'refuse', refusal, share: 1 }] });
+    const heal = async () => {
+      await shop.control('faults', { script: [] });
+      await shop.database.execute('delete from private.prompt_pause; delete from private.failed_prompts');
+    };
+    afterEach(heal);
+
+    test.each(owners)('(%s) reaches one customer, and the next ones get no prompt', async (cause) => {
+      await refuse(cause);
+      const first = (await shop.initiate(order, shop.phone())).body;
+      expect(first).toMatchObject({ success: false, endedBy: 'owner' });
+      expect(first.error).not.toMatch(/try again/i);
+      const second = (await shop.initiate(await shop.order(), shop.phone())).body;
+      expect(second).toMatchObject({ success: false, code: 'prompts_paused', endedBy: 'owner' });
+    });
+
+    test.each(['payload', 'undocumented'])('(%s) is recognised by the third customer', async (cause) => {
+      await refuse(cause);
+      for (const code of [/^400/, /^400/, /^400/, /^prompts_paused$/]) {
+        const { body } = await shop.initiate(await shop.order(), shop.phone());
+        expect(body).toMatchObject({ success: false, code: expect.stringMatching(code) });
+      }
     });
   });
 

@@ -1,4 +1,5 @@
 // Queries M-PESA for the state of open payments whose callback has not arrived.
+import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { queryPush } from '../daraja/stk-query.ts';
 import type { Payment } from '../database/client.ts';
@@ -45,6 +46,9 @@ async function query(context: MobileMoneyContext, payment: Payment): Promise<boo
     ...(answer.receivedCents === null ? {} : { received_cents: answer.receivedCents }),
     ...(answer.receipt === null ? {} : { receipt: answer.receipt }),
     unreadable: answer.unreadable,
+    ...(answer.result === 'failed'
+      ? { ended_by: adviseOnResult(answer.resultCode, answer.resultDescription).endedBy }
+      : {}),
     merchant_request_id: answer.merchantRequestId,
     checkout_request_id: answer.checkoutRequestId,
   });

@@ -1,5 +1,6 @@
 // STK callbacks: each is stored as received, then settled.
 
+import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
@@ -92,6 +93,9 @@ function settlementOf(paymentId: string, text: string, body: string, address: st
     result: callback.result,
     result_code: callback.resultCode,
     result_description: callback.resultDescription,
+    ...(callback.result === 'failed'
+      ? { ended_by: adviseOnResult(callback.resultCode, callback.resultDescription).endedBy }
+      : {}),
     received_cents: callback.receivedCents,
     receipt: callback.receipt,
     unreadable: callback.unreadable,

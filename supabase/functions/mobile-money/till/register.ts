@@ -2,13 +2,15 @@
 
 import { callbackUrlFor } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
-import { registerTillUrls } from '../daraja/c2b-registration.ts';
+import { type C2bVersion, type Registration, registerTillUrls } from '../daraja/c2b-registration.ts';
 import { registerStatement } from '../daraja/statement.ts';
 
 /** The outcome of one registration. */
 export interface RegistrationOutcome {
   kind: 'registered' | 'already registered' | 'refused' | 'unknown' | 'not set up';
   detail?: string;
+  /** The version of C2B that was used, of the till's addresses. */
+  version?: C2bVersion;
 }
 
 /**
@@ -21,15 +23,20 @@ export async function registerTill(
   context: MobileMoneyContext,
 ): Promise<{ till: RegistrationOutcome; statement: RegistrationOutcome }> {
   const base = `${callbackUrlFor(context.callbackBaseUrl(), 'till')}/${await context.till.readSecret(null)}`;
-  const till = await registerTillUrls(context.daraja, {
-    confirmationUrl: `${base}/confirmation`,
-    validationUrl: `${base}/validation`,
-  });
-  if (isDone(till.kind)) await context.till.recordRegistration('till');
+  const urls = { confirmationUrl: `${base}/confirmation`, validationUrl: `${base}/validation` };
+  const earlier = await context.till.readRegistration();
+  const registered = await registerTillUrls(context.daraja, urls, earlier?.version ?? null);
+  const { version, lacks } = registered;
+  if (isDone(registered.kind)) await context.till.recordRegistration('till', version);
+  const till: RegistrationOutcome = { ...described(registered), version };
+  if (lacks) {
+    const why = `The app lacks C2B ${lacks}, so ${version} was used.`;
+    till.detail = till.detail ? `${why} ${till.detail}` : why;
+  }
   const { nominatedNumber } = context.daraja.settings;
   if (!nominatedNumber) {
     return {
-      till: described(till),
+      till,
       statement: { kind: 'not set up', detail: 'MPESA_NOMINATED_NUMBER is not set' },
     };
   }
@@ -38,12 +45,10 @@ export async function registerTill(
     callbackUrl: `${base}/confirmation`,
   });
   if (isDone(statement.kind)) await context.till.recordRegistration('statement');
-  return { till: described(till), statement: described(statement) };
+  return { till, statement: described(statement) };
 }
 
 const isDone = (kind: string): boolean => kind === 'registered' || kind === 'already registered';
-
-type Registration = Awaited<ReturnType<typeof registerTillUrls>>;
 
 function described(outcome: Registration): RegistrationOutcome {
   if (outcome.kind === 'refused') {

@@ -1,0 +1,115 @@
+-- Messages to staff: who gets them, and their values (docs/decisions/messages-to-staff.md). They leave by the outbox, as messages to
+-- customers do, with their templates and the daily budget.
+
+create function private.is_staff_message(kind text) returns boolean
+language sql immutable
+return kind in ('prompts_paused', 'prompts_resumed', 'refund_to_approve');
+
+create function private.staff_emails(except_member uuid default null) returns table (user_id uuid, email text)
+language sql stable set search_path = '' as $$
+  select profile.user_id, account.email::text
+  from public.admin_profiles as profile
+  join auth.users as account on account.id = profile.user_id
+  where profile.is_active and account.deleted_at is null
+    and (account.banned_until is null or account.banned_until <= now())
+    and profile.user_id is distinct from staff_emails.except_member and account.email <> ''
+  order by profile.created_at, profile.user_id
+  limit 50;
+$$;
+comment on function private.staff_emails is 'Active staff with an email address, without except_member.';
+
+create function private.queue_staff_message(kind text, event_key text, except_member uuid default null) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Against an incident that begins and ends again and again, or refunds requested in bulk.
+  if private.count_hit('staff_messages', queue_staff_message.kind, interval '1 hour') > 20 then
+    return;
+  end if;
+  with queued as (
+    insert into public.outbox_messages (
+      order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, has_priority
+    )
+    select null, template.kind, queue_staff_message.event_key, template.channel, staff.email, '', '', '', true
+    from private.staff_emails(queue_staff_message.except_member) as staff
+    join public.message_templates as template
+      on template.kind = queue_staff_message.kind and template.channel = 'mail' and template.is_on
+    returning id, channel
+  )
+  insert into private.outbox_queue (message_id, channel, due_at) select queued.id, queued.channel, now() from queued;
+exception when others then
+  -- Its cause stays valid without the message.
+  raise warning 'no message % to staff could be put into the outbox: %', queue_staff_message.kind, sqlerrm;
+end
+$$;
+comment on function private.queue_staff_message is
+  'Mails all active staff except except_member, at most 20 times an hour per kind. Callers call it once per event. Never fails.';
+
+create function private.announce_end_of_incident(incident_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- A message that was not sent yet needs no second one.
+  delete from public.outbox_messages as m
+  where m.order_id is null and m.kind = 'prompts_paused' and m.event_key = announce_end_of_incident.incident_id::text
+    and m.status = 'waiting' and m.attempts = 0;
+  if exists (
+    select from public.outbox_messages as m
+    where m.order_id is null and m.kind = 'prompts_paused' and m.event_key = announce_end_of_incident.incident_id::text
+  ) then
+    perform private.queue_staff_message('prompts_resumed', announce_end_of_incident.incident_id::text);
+  end if;
+end
+$$;
+
+create function private.is_staff_message_true(kind text, event_key text) returns boolean
+language sql stable set search_path = '' as $$
+  select case is_staff_message_true.kind
+    when 'prompts_paused' then exists (
+      select from private.prompt_incidents as i where i.id::text = is_staff_message_true.event_key and i.ended_at is null
+    )
+    when 'refund_to_approve' then exists (
+      select from public.refunds as r where r.id::text = is_staff_message_true.event_key and r.status = 'requested'
+    )
+    else true
+  end;
+$$;
+comment on function private.is_staff_message_true is
+  'Whether a message to staff still reports what is so: the incident lasts, the refund waits. True for other messages.';
+
+create function private.staff_message_facts(kind text, event_key text) returns jsonb
+language sql stable set search_path = '' as $$
+  select case staff_message_facts.kind
+    when 'refund_to_approve' then jsonb_build_object('refund', (
+      select jsonb_build_object(
+        'refund_cents', r.refund_cents, 'requested_by', r.requested_by_email, 'reason', r.reason, 'receipt', r.receipt,
+        'order_number', o.order_number
+      )
+      from public.refunds as r
+      left join public.payments as p on p.id = r.payment_id
+      left join public.orders as o on o.id = p.order_id
+      where r.id::text = staff_message_facts.event_key
+    ))
+    else jsonb_build_object('incident', (
+      select jsonb_build_object(
+        'code', i.code, 'description', i.description, 'is_refused', i.is_refused, 'began_at', i.began_at,
+        'has_till', s.till_number <> '' or s.paybill_number <> ''
+      )
+      from private.prompt_incidents as i cross join public.store_settings as s
+      where i.id::text = staff_message_facts.event_key
+    ))
+  end;
+$$;
+comment on function private.staff_message_facts is
+  'Values of the placeholders of a message to staff: refund, or incident.';
+
+create function public.refund_approvers() returns table (email text)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query select staff.email from private.staff_emails((select auth.uid())) as staff;
+end
+$$;
+comment on function public.refund_approvers is
+  'For staff: the email addresses of the other active staff, who can approve a refund that the caller requested.';
+
+-- Execution rights
+grant execute on function public.refund_approvers to authenticated;
