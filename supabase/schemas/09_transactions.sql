@@ -238,6 +238,7 @@ begin
   select * into strict by_hand from public.payments as p where p.id = merge_payments.own_id;
   select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
+  update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,
