@@ -102,7 +102,8 @@ begin
     perform private.refuse(409, 'paid_meanwhile', 'This order has just been paid with another receipt');
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
-  if not coalesce(confirm_till_payment.although_not_reported, false) and private.should_be_reported(confirmed_order.id)
+  if known.id is null and not coalesce(confirm_till_payment.although_not_reported, false)
+    and private.should_be_reported(confirmed_order.id)
     and not exists (
       select from public.mpesa_transactions as t
       where t.receipt = code and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)

@@ -322,7 +322,7 @@ declare
 begin
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'refund') then
+  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
   perform from public.orders as o where o.id = resolve_review.order_id for update;
@@ -346,11 +346,11 @@ begin
     perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
   elsif received <> resolve_review.seen_cents then
     perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
-  elsif (surplus > 0) <> (resolve_review.decision in ('deliver_with_credit', 'deliver_and_return')) and resolve_review.decision <> 'refund' then
+  elsif (surplus > 0) <> (resolve_review.decision in ('deliver_with_credit', 'deliver_and_return')) and resolve_review.decision <> 'cancel_and_refund' then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
 
-  if resolve_review.decision = 'refund' then
+  if resolve_review.decision = 'cancel_and_refund' then
     -- Each refund records its own event.
     perform public.request_refund(coalesce(reason, 'Another amount than the charge'), p.id)
     from public.payments as p
@@ -372,7 +372,7 @@ begin
 end
 $$;
 comment on function public.resolve_review is
-  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
+  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
 
 -- Change: money of a payment that is owed to its customer, or went back in part outside the shop
 

@@ -414,9 +414,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await changes(payment_id)).toEqual(noted);
     });
 
-    test('refund sends all of it back, and ends the order with it', async () => {
+    test('cancel_and_refund sends all of it back, and ends the order with it', async () => {
       const { code, payment_id } = await come(charge + 20_000);
-      await decide('refund', charge + 20_000, { note: 'Not in stock' });
+      await decide('cancel_and_refund', charge + 20_000, { note: 'Not in stock' });
       expect(await rowOf(code)).toMatchObject({ is_open: false, refund_status: expect.any(String) });
       expect(await stateOf()).toMatchObject({ money: 'needs_review' });
       await expectRefusal(decide('deliver_with_credit', charge + 20_000), 409, 'nothing_to_resolve');
@@ -656,7 +656,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const one = any(orders) ?? order;
         await staff('resolve_review', {
           order_id: one.id,
-          decision: any(['deliver', 'deliver_with_credit', 'deliver_and_return', 'refund']),
+          decision: any(['deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund']),
           seen_cents: await came(one.id),
         });
       },

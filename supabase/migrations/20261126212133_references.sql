@@ -438,7 +438,8 @@ begin
     perform private.refuse(409, 'paid_meanwhile', 'This order has just been paid with another receipt');
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
-  if not coalesce(confirm_till_payment.although_not_reported, false) and private.should_be_reported(confirmed_order.id)
+  if known.id is null and not coalesce(confirm_till_payment.although_not_reported, false)
+    and private.should_be_reported(confirmed_order.id)
     and not exists (
       select from public.mpesa_transactions as t
       where t.receipt = code and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
@@ -1096,7 +1097,7 @@ declare
 begin
   if char_length(reason) not between 3 and 200 then
     perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'refund') then
+  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
   perform from public.orders as o where o.id = resolve_review.order_id for update;
@@ -1120,11 +1121,11 @@ begin
     perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
   elsif received <> resolve_review.seen_cents then
     perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
-  elsif (surplus > 0) <> (resolve_review.decision in ('deliver_with_credit', 'deliver_and_return')) and resolve_review.decision <> 'refund' then
+  elsif (surplus > 0) <> (resolve_review.decision in ('deliver_with_credit', 'deliver_and_return')) and resolve_review.decision <> 'cancel_and_refund' then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
 
-  if resolve_review.decision = 'refund' then
+  if resolve_review.decision = 'cancel_and_refund' then
     -- Each refund records its own event.
     perform public.request_refund(coalesce(reason, 'Another amount than the charge'), p.id)
     from public.payments as p
@@ -1147,7 +1148,7 @@ end
 $$;
 
 comment on function public.resolve_review is
-  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
+  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
 
 -- Change: money of a payment that is owed to its customer, or went back in part outside the shop
 
@@ -1525,7 +1526,7 @@ insert into public.message_templates (kind, channel, subject, body, default_subj
 select kind, channel, subject, body, subject, body
 from (values
   ('order_payment_corrected', 'text', null,
-    '{shop}: sorry, we noted a payment for {tracking} by mistake. It is not paid yet: {total}. Pay: {link}'),
+    '{shop}: sorry, a payment noted for {tracking} was not yours. To pay {total}: {link}'),
   ('order_payment_corrected', 'mail', 'Your order {tracking} is not paid yet',
     E'Habari {name},\n\nWe are sorry: we noted another customer''s payment for your order {tracking} by mistake. Your order is not paid yet, and its total is {total}.\n\nYou can pay for it here:\n{link}\n\nIf you have paid, please reply or call us, and we will look for your payment.\n\n{shop}\n{shop_phone}\n{shop_email}')
 ) as starting (kind, channel, subject, body);
