@@ -13,6 +13,7 @@ export const messageKinds: Record<string, string> = {
   order_received: 'Order received',
   order_paid: 'Payment received',
   order_payment_held: 'Payment received, order on hold',
+  order_payment_corrected: 'Payment taken back',
   order_on_its_way: 'On its way',
   order_delivered: 'Delivered',
   order_refunded: 'Money sent back',

@@ -1,5 +1,23 @@
 import { expect, test } from 'vitest';
-import { accountReference, describeOtherNumber, normaliseTrackingNumber } from './tracking-number.ts';
+import { orderNumberExamples } from './order-number-examples.ts';
+import {
+  accountReference,
+  describeOtherNumber,
+  normaliseTrackingNumber,
+  readOrderNumbers,
+} from './tracking-number.ts';
+
+test.each(orderNumberExamples)('reads the numbers of orders in %j', (text, numbers) =>
+  expect(readOrderNumbers(text)).toEqual(numbers),
+);
+
+test('reads a text of a megabyte in a moment, however it is written', () => {
+  const begun = performance.now();
+  for (const piece of ['J', 'JJ', 'JJ-2026', 'ORD', 'ORD - ', '20261126', '- ', 'OIL1', 'ORDER NO ']) {
+    readOrderNumbers(piece.repeat(1_000_000 / piece.length));
+  }
+  expect(performance.now() - begun).toBeLessThan(500);
+});
 
 test('trims a typed number and converts it to upper case', () => {
   expect(normaliseTrackingNumber(' jj-20261121-1234\n')).toBe('JJ-20261121-1234');
@@ -19,8 +37,13 @@ test.each([
   'https://jani.example/t/20261121-1234-AAECAwQFBgcICQoLDA0ODw',
   'Your order JJ-20261121-1234 is on its way.',
   'JJ2611211234',
+  'ORD-1060, JJ2611211234',
 ])('reads JJ-20261121-1234 from %j', (typed) =>
   expect(normaliseTrackingNumber(typed)).toBe('JJ-20261121-1234'),
+);
+
+test.each([' ord 1060', 'Order no. 1060', 'about ORD-1060.'])('reads ORD-1060 from %j', (typed) =>
+  expect(normaliseTrackingNumber(typed)).toBe('ORD-1060'),
 );
 
 test.each(['JJ-2026112-1234', 'JJ-20261121-123', 'XJJ-20261121-1234567', '0123456789abcdef0123456789abcdef'])(

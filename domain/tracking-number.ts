@@ -1,24 +1,67 @@
-// Tracking numbers: JJ-YYYYMMDD-NNNN.
+// Numbers of orders: the customer's tracking number JJ-YYYYMMDD-NNNN, and the staff's order number ORD-NNNN. The only reader of
+// both; its counterpart in SQL is `private.order_numbers_in`, and order-number-examples.ts tests the two together.
 import { normalisePhone } from './phone.ts';
 
-// Also within a link or a sentence; with or without hyphens and JJ; never as part of a longer number.
-const written = /(?<![A-Z0-9])(?:JJ[\W_]{0,3})?(\d{8})[\W_]{0,3}(\d{4,6})(?![0-9])/;
-/** The form of `accountReference`, which customers may copy from M-PESA's message. */
-const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
+/** Longer texts are cut before a pattern reads them. */
+const longestText = 300;
+const invisible = /[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]/g;
+
+// Every repetition is bounded, so that reading takes linear time, and nothing looks behind (Safari before 16.4).
+const mark = '[^A-Z0-9]';
+/** People write O for 0, and I or l for 1. */
+const digit = '[0-9OIL]';
+/** 20261121 or 261121, also with one mark between its parts. Years begin at 2020, so no phone number is one. */
+const date = `((?:2[0O])?[2-9]${digit})${mark}?([0O][1-9IL]|[1IL][0-2OIL])${mark}?([0O][1-9IL]|[12IL]${digit}|3[01OIL])`;
+const patterns = {
+  /** With JJ: a word may be attached to either end. */
+  tracking: `J${mark}?J${mark}{0,3}${date}${mark}{0,3}(${digit}{4,6}(?![A-Z0-9])|[0-9]{4,6}(?=[A-Z]))`,
+  /** Without JJ: never a part of a longer number or word. */
+  bare: `(?:^|${mark})${date}${mark}{0,3}(${digit}{4,6})(?![A-Z0-9])`,
+  /** ORD-1060, ord1060, "order no. 1060"; not the amount in "order 1500/=" or "order 1500.00". */
+  order: `(?:^|${mark})[0O]RD(?:ER)?${mark}{0,3}(?:N(?:O|R|UMBER)${mark}{0,3})?(?=[OIL]{0,8}[0-9])([1-9IL]${digit}{3,8}(?![A-Z0-9]|[.,][0-9]|/[=-])|[1-9][0-9]{3,8}(?=[A-Z])(?!KES|KSH|SH|BOB|ML))`,
+};
+const tracking = new RegExp(patterns.tracking, 'g');
+const bare = new RegExp(patterns.bare, 'g');
+const order = new RegExp(patterns.order, 'g');
+
+/** Only ASCII letters change, as in SQL: `toUpperCase` makes two letters of some others. */
+const inCapitals = (text: string): string =>
+  text.replace(invisible, '').replace(/[a-z]+/g, (letters) => letters.toUpperCase());
+const inDigits = (text: string): string => text.replaceAll('O', '0').replace(/[IL]/g, '1');
 
 /**
- * A tracking number as it is stored, from typed or pasted text.
- * @returns `JJ-YYYYMMDD-NNNN` if the text contains one, else the text, trimmed and in upper case; '' when blank
+ * The numbers of orders that a short text names, such as a payer's reference, a pasted link or a search.
+ * @param text any text; only its first 300 characters are read
+ * @returns distinct numbers as they are stored: tracking numbers (`JJ-YYYYMMDD-NNNN`, four to six digits at the end), then order
+ * numbers (`ORD-NNNN`). Several numbers may name one order; whether an order has them is not known here.
+ */
+export function readOrderNumbers(text: string): string[] {
+  const written = inCapitals(text.slice(0, longestText));
+  const numbers = new Set<string>();
+  for (const pattern of [tracking, bare]) {
+    for (const [, year = '', month = '', day = '', ending = ''] of written.matchAll(pattern)) {
+      numbers.add(
+        `JJ-${inDigits(year.length === 2 ? `20${year}${month}${day}` : year + month + day)}-${inDigits(ending)}`,
+      );
+    }
+  }
+  for (const [, number = ''] of written.matchAll(order)) numbers.add(`ORD-${inDigits(number)}`);
+  return [...numbers];
+}
+
+/**
+ * The number of an order as it is stored, from typed or pasted text.
+ * @returns `JJ-YYYYMMDD-NNNN`, else `ORD-NNNN` if the text contains one, else the text, trimmed and in upper case; '' when blank
  */
 export function normaliseTrackingNumber(input: string): string {
-  const typed = input
-    .replace(/\p{Cf}/gu, '')
-    .trim()
-    .toUpperCase();
-  const [, day, number] = written.exec(typed) ?? [];
-  if (day) return `JJ-${day}-${number}`;
-  const [, shortDay, shortNumber] = asReference.exec(typed) ?? [];
-  return shortDay ? `JJ-20${shortDay}-${shortNumber}` : typed;
+  return (
+    readOrderNumbers(input)[0] ??
+    input
+      .slice(0, longestText)
+      .replace(/\p{Cf}/gu, '')
+      .trim()
+      .toUpperCase()
+  );
 }
 
 /**
@@ -35,6 +78,9 @@ export function describeOtherNumber(text: string): string | null {
 
 /** Whether a text is a tracking number as it is stored. Call it with text of bounded length. */
 export const isTrackingNumber = (text: string): boolean => /^JJ-\d{8}-\d{4,6}$/.test(text);
+
+/** Whether a text is an order number as it is stored. Call it with text of bounded length. */
+export const isOrderNumber = (text: string): boolean => /^ORD-\d{4,9}$/.test(text);
 
 /**
  * Shortens it for M-PESA's AccountReference of at most 12 characters (Daraja, STK push).

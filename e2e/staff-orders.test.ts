@@ -455,7 +455,7 @@ describe.each(
     await dialog.getByText('Paid, needs review').first().waitFor();
     await isStill(page);
     await expectAccessible(page, 'a decision');
-    await dialog.getByRole('button', { name: 'Deliver it' }).click();
+    await dialog.getByRole('button', { name: 'Deliver as paid' }).click();
     await toast(page, 'The order will be delivered').waitFor();
     expect(await orderNow(order.id)).toMatchObject({ status: 'processing', payment_status: 'paid' });
 

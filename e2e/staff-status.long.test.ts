@@ -81,7 +81,10 @@ describe.each([
     await dialog.getByRole('button', { name: 'Confirm till payment' }).click();
     await dialog.getByLabel(/^M-PESA receipt/).fill(`UKL${numbers}`.slice(0, 10));
     await dialog.getByLabel(/^Amount that came/).fill('1');
+    await dialog.getByText('M-PESA has not reported this receipt (yet).').waitFor();
     await dialog.getByRole('button', { name: 'Confirm payment' }).click();
+    await expectAccessible(page, 'the question about a receipt that M-PESA has not reported');
+    await dialog.getByRole('button', { name: 'Confirm it all the same' }).click();
     await dialog.getByText(/less than the order's charge/).waitFor();
     await isStill(page);
     await expectAccessible(page, 'the question about another amount');
@@ -121,7 +124,9 @@ describe('after 15 seconds', () => {
       const charge =
         (await dialog.getByText("The order's charge is").textContent())?.replace(/\D/g, '') ?? '';
       await dialog.getByLabel(/^M-PESA receipt/).fill('UKL7110302');
+      await dialog.getByText('M-PESA has not reported this receipt (yet).').waitFor();
       await confirm('Confirm payment', '1');
+      await dialog.getByRole('button', { name: 'Confirm it all the same' }).click();
       await dialog.getByRole('button', { name: 'Save KES 1' }).click();
       await dialog.getByRole('button', { name: 'Correct till payment' }).click();
       await confirm('Save correction', charge);

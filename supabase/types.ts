@@ -26,6 +26,14 @@ export type Database = {
         Relationships: [
         ];
       };
+      change_notes: {
+        Row: { amount_cents: number; id: string; kind: string; note: string | null; noted_at: string; noted_by: string | null; noted_by_email: string | null; payment_id: string; receipt: string | null; };
+        Insert: { amount_cents: number; id?: string; kind: string; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id: string; receipt?: string | null; };
+        Update: { amount_cents?: number; id?: string; kind?: string; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; };
+        Relationships: [
+          { foreignKeyName: "change_notes_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+        ];
+      };
       deliveries: {
         Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: string; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; updated_at: string; };
         Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: string; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; updated_at?: string; };
@@ -197,10 +205,11 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
-      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; only_if_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
+      confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; only_if_unpaid?: boolean | null; although_not_reported?: boolean | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       correct_search: { Args: { search: string; }; Returns: string };
       correct_till_payment: { Args: { payment_id: string; seen_receipt: string; seen_cents: number; receipt: string; received_cents: number; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
@@ -259,6 +268,7 @@ export type Database = {
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
       resolve_paid_order: { Args: { order_id: string; resolution: string; }; Returns: undefined };
+      resolve_review: { Args: { order_id: string; decision: string; seen_cents: number; receipt?: string | null; note?: string | null; }; Returns: string };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
@@ -300,13 +310,15 @@ export type Database = {
       postponed_order: { id: string; order_number: string; reason: string; is_own: boolean; };
       received_message: { received_at: string; outcome: string; source_address: string; };
       reconciliation_day: { day: string; rows: Database['public']['CompositeTypes']['reconciliation_row'][]; is_covered: boolean; missed: Database['public']['CompositeTypes']['period'][]; };
-      reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: string; method: string; needs_refund: boolean; refunded_at: string; refund_status: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: string; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: string; };
+      reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: string; method: string; needs_refund: boolean; refunded_at: string; refund_status: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: string; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: string; order_status: string; order_booked_cents: number; order_waiting_cents: number; owed_cents: number; returned_cents: number; confirmed_by: string; };
       refund_limit_raise: { raised_by_email: string; raised_at: string; raised_from: number; raised_to: number; applies_from: string; current_limit: number; };
       resolved_difference: { decision: string; outcome: string; payment_id: string; };
       settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
       settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };
       statement_status: { checked_at: string; till_registered_at: string; statement_registered_at: string; last_confirmation_at: string; last_complete_at: string; covered_until: string; problem: string; missed: Database['public']['CompositeTypes']['period'][]; unsettled_messages: number; unmatched: number; to_check: number; };
       status_change: { change_id: string; undo_seconds: number; notifies_customer: boolean; };
+      suggested_order: { id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; items: string; total_amount: number; charge_cents: number; payment_status: string; status: string; created_at: string; lacks_receipt: boolean; is_named: boolean; fits_amount: boolean; phone_match: string; shares_name: boolean; is_certain: boolean; };
+      typed_receipt: { receipt: string; state: string; reported_cents: number; order_number: string; };
     };
   };
 };

@@ -19,11 +19,14 @@ begin
   if (opened.found_order).id is null then
     return null;
   end if;
+  if opened.is_by_order_number and not opened.is_open then
+    return private.describe_by_order_number(opened.found_order);
+  end if;
   return private.describe_order(opened.found_order, opened.is_open);
 end
 $$;
 comment on function public.track_order is
-  'An order by its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. Null: no such order.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -41,7 +44,9 @@ begin
   if receipt_of.id is null then
     return null;
   end if;
-  if not opened.is_open then
+  if opened.is_by_order_number and not opened.is_open then
+    return private.describe_by_order_number(receipt_of);
+  elsif not opened.is_open then
     return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
   end if;
   return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
@@ -126,17 +131,21 @@ comment on function private.refuse_lookup is 'The response to a lookup without p
 
 create function private.open_order(
   tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
-  out refusal jsonb
+  out is_by_order_number boolean, out refusal jsonb
 )
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
+  numbers text[] := private.order_numbers_in(open_order.tracking_number);
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
   needs_whole_phone boolean;
   networks text[];
 begin
-  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
+  is_by_order_number := found and found_order.tracking_number <> all (numbers);
+  -- Each spelling of a number counts for the same limits.
+  wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
   is_open := exists (
     select from private.order_keys as k
     where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
@@ -192,7 +201,16 @@ begin
 end
 $$;
 comment on function private.open_order is
-  'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. refusal: the response when the caller is over a limit.';
+  'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. is_by_order_number: only its order number was given. refusal: the response when the caller is over a limit.';
+
+create function private.describe_by_order_number(described public.orders) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'order_number', described.order_number, 'status', private.shown_status(described.status), 'is_masked', true, 'needs_digits', true
+  );
+$$;
+comment on function private.describe_by_order_number is
+  'The order as a caller may see it who gave only its order number. Order numbers are consecutive, so neither payment nor tracking number is shown.';
 
 create function private.describe_order(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$

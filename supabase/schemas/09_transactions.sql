@@ -57,25 +57,64 @@ comment on column private.mpesa_registrations.api_version is
   'Version of the C2B API that the app has. Null: of the statement, or not known.';
 alter table private.mpesa_registrations enable row level security;
 
-create function private.order_of_reference(reference text) returns uuid
-language sql stable set search_path = '' as $$
-  -- JJ-20261121-1234, JJ2611211234 and 26112112345 (five digits). Case, spaces and hyphens are ignored.
-  with written as (
-    select regexp_replace(regexp_replace(upper(order_of_reference.reference), '[^A-Z0-9]', '', 'g'), '^JJ', '') as digits
-  ),
-  readings as (
-    select 'JJ-' || left(digits, 8) || '-' || substr(digits, 9) as number from written where digits ~ '^20\d{10,12}$'
-    union
-    select 'JJ-20' || left(digits, 6) || '-' || substr(digits, 7) from written where digits ~ '^\d{10,12}$'
+create function private.order_numbers_in(written text) returns text[]
+language sql immutable set search_path = '' as $$
+  -- The patterns of domain/tracking-number.ts.
+  with spelled as (
+    select translate(
+      regexp_replace(left(order_numbers_in.written, 300), '[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]', '', 'g'),
+      'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+    ) as text
   ),
   found as (
-    select o.id from public.orders as o where o.tracking_number in (select r.number from readings as r)
+    select 1 as kind, m.place, m.parts
+    from spelled as s
+    cross join regexp_matches(s.text,
+      'J[^A-Z0-9]?J[^A-Z0-9]{0,3}((?:2[0O])?[2-9][0-9OIL])[^A-Z0-9]?([0O][1-9IL]|[1IL][0-2OIL])[^A-Z0-9]?([0O][1-9IL]|[12IL][0-9OIL]|3[01OIL])[^A-Z0-9]{0,3}([0-9OIL]{4,6}(?![A-Z0-9])|[0-9]{4,6}(?=[A-Z]))',
+      'g') with ordinality as m (parts, place)
+    union all
+    select 2, m.place, m.parts
+    from spelled as s
+    cross join regexp_matches(s.text,
+      '(?:^|[^A-Z0-9])((?:2[0O])?[2-9][0-9OIL])[^A-Z0-9]?([0O][1-9IL]|[1IL][0-2OIL])[^A-Z0-9]?([0O][1-9IL]|[12IL][0-9OIL]|3[01OIL])[^A-Z0-9]{0,3}([0-9OIL]{4,6})(?![A-Z0-9])',
+      'g') with ordinality as m (parts, place)
+    union all
+    select 3, m.place, m.parts
+    from spelled as s
+    cross join regexp_matches(s.text,
+      '(?:^|[^A-Z0-9])[0O]RD(?:ER)?[^A-Z0-9]{0,3}(?:N(?:O|R|UMBER)[^A-Z0-9]{0,3})?(?=[OIL]{0,8}[0-9])([1-9IL][0-9OIL]{3,8}(?![A-Z0-9]|[.,][0-9]|/[=-])|[1-9][0-9]{3,8}(?=[A-Z])(?!KES|KSH|SH|BOB|ML))',
+      'g') with ordinality as m (parts, place)
+  ),
+  numbers as (
+    select f.kind, f.place, translate(
+      case
+        when f.kind = 3 then '#' || f.parts[1]
+        else 'JJ-' || case when char_length(f.parts[1]) = 2 then '20' else '' end || f.parts[1] || f.parts[2] || f.parts[3] || '-' || f.parts[4]
+      end, 'OIL', '011') as number
+    from found as f
   )
-  -- If both readings name an order, staff decide.
-  select f.id from found as f where (select count(*) from found) = 1;
+  select coalesce(array_agg(replace(n.number, '#', 'ORD-') order by n.kind, n.place), '{}')
+  from (select distinct on (k.number) k.number, k.kind, k.place from numbers as k order by k.number, k.kind, k.place) as n;
+$$;
+comment on function private.order_numbers_in is
+  'The tracking numbers and order numbers that a short text names, as they are stored, the tracking numbers first. The same as readOrderNumbers in domain/tracking-number.ts.';
+
+create function private.orders_named(numbers text[]) returns setof uuid
+language sql stable set search_path = '' as $$
+  select o.id from public.orders as o where o.tracking_number = any (orders_named.numbers)
+  union
+  select o.id from public.orders as o where o.order_number = any (orders_named.numbers);
+$$;
+comment on function private.orders_named is 'The orders with these tracking numbers or order numbers.';
+
+create function private.order_of_reference(reference text) returns uuid
+language sql stable set search_path = '' as $$
+  -- If the text names several orders, staff decide.
+  select case when count(*) = 1 then min(named.id::text)::uuid end
+  from private.orders_named(private.order_numbers_in(order_of_reference.reference)) as named (id);
 $$;
 comment on function private.order_of_reference is
-  'The order that a payer''s reference names, in either spelling of its tracking number. Null for none or several.';
+  'The order that a payer''s reference names, by its tracking number or its order number in any spelling. Null for none or several.';
 
 create function private.link_transaction() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -204,6 +243,7 @@ begin
   select * into strict by_hand from public.payments as p where p.id = merge_payments.own_id;
   select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
+  update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,

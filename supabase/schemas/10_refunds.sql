@@ -142,7 +142,7 @@ begin
   insert into public.refunds (
     payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
   )
-  select s.id, s.receipt, s.charge_cents, 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
+  select s.id, s.receipt, s.charge_cents - (select c.returned_cents from private.change_of(s.id) as c), 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
   from sent_back as s;
 end
 $$;
@@ -327,6 +327,10 @@ begin
   if paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
+  end if;
+  if exists (select from public.change_notes as c where c.payment_id = paid.id and c.kind = 'returned') then
+    perform private.refuse(409, 'partly_returned',
+      'Part of this money went back outside the shop, and M-PESA reverses whole payments only. Send the rest back by hand and note it');
   end if;
   -- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
   select * into reported from public.mpesa_transactions as t where t.receipt = paid.receipt;

@@ -63,7 +63,9 @@ begin
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
   if exists (select from public.payments as p where p.receipt = code) then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
-  elsif exists (select from public.refunds as r where r.refund_receipt = code) then
+  elsif exists (select from public.refunds as r where r.refund_receipt = code)
+    or exists (select from public.change_notes as c where c.receipt = code)
+  then
     perform private.refuse(409, 'refund_receipt_used', 'This receipt belongs to another refund already');
   end if;
   return code;
@@ -95,7 +97,8 @@ begin
   end if;
   paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
   noted := private.open_refund(
-    paid.id, null, paid.receipt, paid.charge_cents, note_refund_by_hand.reason, member,
+    paid.id, null, paid.receipt, (paid.charge_cents - (select c.returned_cents from private.change_of(paid.id) as c))::integer,
+    note_refund_by_hand.reason, member,
     coalesce(note_refund_by_hand.refund_receipt, '')
   );
   return private.complete_refund(noted.id, noted.refund_receipt);

@@ -68,7 +68,8 @@ comment on table private.till_secret is 'Secret part of the URL for confirmation
 alter table private.till_secret enable row level security;
 
 create function public.confirm_till_payment(
-  order_id uuid, receipt text, received_cents integer, only_if_unpaid boolean default false
+  order_id uuid, receipt text, received_cents integer, only_if_unpaid boolean default false,
+  although_not_reported boolean default false
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -101,6 +102,16 @@ begin
     perform private.refuse(409, 'paid_meanwhile', 'This order has just been paid with another receipt');
   end if;
   perform private.check_receipt_is_free(code, known.id is null);
+  if known.id is null and not coalesce(confirm_till_payment.although_not_reported, false)
+    and private.should_be_reported(confirmed_order.id)
+    and not exists (
+      select from public.mpesa_transactions as t
+      where t.receipt = code and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+    )
+  then
+    perform private.refuse(409, 'receipt_not_reported',
+      'M-PESA has not reported this receipt yet. Check it in the till''s own messages before you confirm it');
+  end if;
   received := private.reported_amount(code, received);
   insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
   -- Not an open attempt: the result of a prompt may still be expected.
@@ -126,7 +137,7 @@ begin
 end
 $$;
 comment on function public.confirm_till_payment is
-  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid.';
+  'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid. although_not_reported: consent to a receipt that M-PESA should have reported and has not (receipt_not_reported otherwise).';
 
 create function public.store_confirmation(body text, source_address text default null) returns bigint
 language sql volatile security definer set search_path = '' as $$

@@ -10,11 +10,14 @@ create table public.reconciliation_events (
   actor_id uuid,
   actor_email text,
   happened_at timestamptz not null default clock_timestamp(),
-  constraint "a decision is known" check (kind in ('given', 'not_an_order', 'refund', 'accepted', 'reopened')),
+  constraint "a decision is known" check (kind in (
+    'given', 'not_an_order', 'refund', 'accepted', 'reopened', 'taken_back', 'delivered',
+    'change_credit', 'change_to_return', 'change_returned'
+  )),
   constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
 );
 comment on table public.reconciliation_events is
-  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference. actor_email: the email address at that time.';
+  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference, resolve_review, take_back_payment and note_change. actor_email: the email address at that time.';
 alter table public.reconciliation_events enable row level security;
 revoke all on public.reconciliation_events from anon, authenticated, service_role;
 grant select on public.reconciliation_events to authenticated, service_role;
@@ -29,10 +32,11 @@ create type public.reconciliation_row as (
   payment_id uuid, payment_status text, method text, needs_refund boolean, refunded_at timestamptz, refund_status text,
   order_id uuid, order_number text, tracking_number text, customer_name text, charge_cents integer,
   order_payment_status text, reference text, payer_name text, payer_phone text,
-  reported_by_confirmation_at timestamptz, reported_by_statement_at timestamptz, resolution text
+  reported_by_confirmation_at timestamptz, reported_by_statement_at timestamptz, resolution text,
+  order_status text, order_booked_cents bigint, order_waiting_cents bigint, owed_cents bigint, returned_cents bigint, confirmed_by uuid
 );
 comment on type public.reconciliation_row is
-  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); double; wrong_amount.';
+  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); typed (staff typed a receipt that M-PESA should have reported); double; wrong_amount. order_booked_cents: what counts for its order; order_waiting_cents: unassigned money under the order''s number.';
 
 create function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
 language plpgsql stable
@@ -54,7 +58,7 @@ begin
     select null, ours.id, (
       -- For payments that only the shop knows, the last event is the decision.
       select nullif(e.kind, 'reopened') from public.reconciliation_events as e
-      where e.payment_id = ours.id order by e.id desc limit 1
+      where e.payment_id = ours.id and e.kind not like 'change\_%' order by e.id desc limit 1
     )
     from (
       select p.id
@@ -87,14 +91,25 @@ begin
           then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
         when p.status in ('review', 'failed') then 'wrong_amount'
         when p.needs_refund then 'double'
-        when (e.t).received_cents <> p.charge_cents or p.charge_cents <> o.charge_cents then 'wrong_amount'
+        -- Parts that add up to the charge are right.
+        when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'
         when (e.t).receipt is not null then 'matched'
         when coverage @> tstzrange(p.created_at, p.completed_at + interval '10 minutes') then 'missing_there'
+        when p.method = 'till' and p.confirmed_by is not null and private.should_be_reported(o.id) then 'typed'
         else 'not_compared'
-      end as kind
+      end as kind,
+      money.booked_cents, money.waiting_cents, change.owed_cents, change.returned_cents
     from entries as e
     left join public.payments as p on p.id = e.payment_id
     left join public.orders as o on o.id = coalesce(p.order_id, (e.t).order_id)
+    left join lateral (
+      select
+        (select sum(own.charge_cents) from public.payments as own
+         where own.order_id = o.id and own.status = 'completed' and not own.needs_refund) as booked_cents,
+        (select sum(part.received_cents) from public.mpesa_transactions as part
+         where part.order_id = o.id and part.payment_id is null and part.resolution is null) as waiting_cents
+    ) as money on o.id is not null
+    left join lateral private.change_of(p.id) as change on p.status = 'completed'
     left join lateral (
       select r.status from public.refunds as r
       where r.payment_id = p.id or r.receipt = coalesce((e.t).receipt, p.receipt)
@@ -120,7 +135,8 @@ begin
     (c.p).id, (c.p).status, (c.p).method, coalesce((c.p).needs_refund, false), (c.p).refunded_at, c.refund_status,
     (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
     (c.t).reference, (c.t).payer_name, (c.t).payer_phone, (c.t).reported_by_confirmation_at, (c.t).reported_by_statement_at,
-    c.resolution
+    c.resolution,
+    (c.o).status, c.booked_cents, c.waiting_cents, c.owed_cents, c.returned_cents, (c.p).confirmed_by
   from compared as c;
 end
 $$;
@@ -179,7 +195,7 @@ begin
     count(*) filter (where r.kind = 'matched'),
     count(*) filter (where r.kind = 'missing_here'),
     count(*) filter (where r.kind = 'missing_there'),
-    count(*) filter (where r.kind = 'not_compared'),
+    count(*) filter (where r.kind in ('not_compared', 'typed')),
     count(*) filter (where r.kind = 'double'),
     count(*) filter (where r.kind = 'wrong_amount'),
     count(*) filter (where r.is_open)
@@ -194,39 +210,6 @@ end
 $$;
 comment on function public.reconciliation_days is
   'For staff: days of a range in Nairobi, newest first, with the sums of both books in cents and the number of differences by kind, and open ones.';
-
-create function public.suggest_orders(receipt text) returns table (
-  id uuid, order_number text, tracking_number text, customer_name text, total_amount integer, payment_status text, status text,
-  created_at timestamptz, lacks_receipt boolean
-)
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  reported public.mpesa_transactions;
-  -- Possibly paid by this money, whose receipt was lost.
-  missing_receipt uuid[];
-  referenced uuid;
-begin
-  perform private.expect_staff();
-  select * into reported from public.mpesa_transactions as t where t.receipt = private.normalised_receipt(suggest_orders.receipt);
-  missing_receipt := array(select private.orders_missing_receipt(reported.receipt));
-  referenced := private.order_of_reference(reported.reference);
-  return query
-  select o.id, o.order_number, o.tracking_number, o.customer_name, o.total_amount, o.payment_status, o.status, o.created_at,
-    o.id = any (missing_receipt)
-  from public.orders as o
-  where o.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
-    and (
-      (o.payment_status = 'unpaid' and o.charge_cents = reported.received_cents)
-      or o.id = referenced
-      or o.id = (select p.order_id from public.payments as p where p.id = reported.attempt_id)
-      or o.id = any (missing_receipt)
-    )
-  order by o.id = any (missing_receipt) desc, o.id is not distinct from referenced desc, o.created_at desc
-  limit 5;
-end
-$$;
-comment on function public.suggest_orders is
-  'For staff: orders that money may be for. First those with a prompt of this amount and time without a receipt (lacks_receipt), then unpaid ones of the same amount from the days before.';
 
 create type public.resolved_difference as (decision text, outcome text, payment_id uuid);
 comment on type public.resolved_difference is
@@ -247,6 +230,7 @@ declare
   settled public.settled_payment;
   outcome text;
   event_kind text;
+  kept_cents integer;
   of_order uuid;
   code text := coalesce(private.normalised_receipt(resolve_difference.receipt), resolve_difference.receipt);
 begin
@@ -297,7 +281,11 @@ begin
     perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
   end if;
 
-  if event_kind = 'given' and money.purpose = 'test' then
+  if event_kind = 'accepted' and money.status = 'completed' and not money.needs_refund
+    and exists (select from public.orders as o where o.id = money.order_id and o.payment_status = 'needs_review')
+  then
+    perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
+  elsif event_kind = 'given' and money.purpose = 'test' then
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
   elsif (case event_kind
     when 'given' then reported.receipt is null or reported.payment_id is not null or reported.resolution is not null
@@ -318,11 +306,14 @@ begin
     insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
     values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
     returning * into money;
+    -- Staff can take it back before the customer is notified.
+    perform set_config('private.is_typed_by_staff', 'yes', true);
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
       result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
+    perform set_config('private.is_typed_by_staff', '', true);
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
@@ -331,6 +322,16 @@ begin
       coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
       money.id, reported.receipt, resolve_difference.is_sure
     );
+  end if;
+
+  -- Money that the shop keeps beyond the charge is owed to its customer.
+  kept_cents := case
+    when event_kind <> 'accepted' or money.status is distinct from 'completed' then 0
+    when money.needs_refund then money.charge_cents
+    else greatest(reported.received_cents - money.charge_cents, 0)
+  end;
+  if kept_cents >= 100 and not exists (select from public.change_notes as c where c.payment_id = money.id) then
+    perform private.add_change_note(money, 'credit', kept_cents / 100 * 100, null, reason, member);
   end if;
 
   if reported.receipt is not null then
@@ -350,11 +351,11 @@ begin
 end
 $$;
 comment on function public.resolve_difference is
-  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept; reopen. Recorded in reconciliation_events.';
+  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept: leave it as it is, what is kept beyond the charge becomes credit; reopen. Money of an order that needs review is decided by resolve_review. Recorded in reconciliation_events.';
 
 create trigger reconciliation_events_before_change before update or delete on public.reconciliation_events
   for each row execute function private.refuse_change('The history of the reconciliation is only added to');
 
 -- Execution rights
-grant execute on function public.reconciliation_day, public.reconciliation_days, public.suggest_orders,
+grant execute on function public.reconciliation_day, public.reconciliation_days,
   public.resolve_difference to authenticated, service_role;

@@ -15,7 +15,7 @@ create table public.order_events (
   constraint "a kind of event is known" check (kind in (
     'order_placed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
     'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
-    'payment_receipt_known', 'payment_corrected',
+    'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed',
     'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
     'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
@@ -232,10 +232,7 @@ begin
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif resolve_paid_order.resolution = 'deliver' and decided.payment_status = 'needs_review' then
-    if private.mark_order_paid(decided.id) <> 'paid' then
-      perform private.refuse(409, 'units_sold',
-        'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
-    end if;
+    perform private.deliver_reviewed_order(decided.id);
   elsif resolve_paid_order.resolution = 'refunded' and (
     decided.payment_status = 'needs_review' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
   ) then

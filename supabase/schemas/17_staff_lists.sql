@@ -25,7 +25,7 @@ begin
   end if;
   order_ids := array(
     select found.id from (
-      select private.order_of_reference(written) as id
+      select named.id from private.orders_named(private.order_numbers_in(written)) as named (id)
       union
       select p.order_id from public.payments as p where p.receipt = typed_receipt
       union
@@ -58,7 +58,7 @@ begin
 end
 $$;
 comment on function private.read_list_search is
-  'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, reference or M-PESA receipt was typed completely; then only these match.';
+  'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, order number or M-PESA receipt was typed completely; then only these match.';
 
 create function private.is_in_item_names(pattern text) returns boolean
 language sql stable

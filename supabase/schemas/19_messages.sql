@@ -33,7 +33,7 @@ create table public.outbox_messages (
   constraint "a message is about an order, the newsletter or the shop"
     check ((order_id is null) = (kind in ('newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
   constraint "a kind of message is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delivered', 'order_refunded',
     'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
@@ -94,7 +94,7 @@ create table public.message_templates (
   constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_on_its_way', 'order_delivered', 'order_refunded',
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delivered', 'order_refunded',
     'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
@@ -120,6 +120,14 @@ comment on table private.messages_sent is
   'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
 alter table private.messages_sent enable row level security;
 
+create function private.payment_event_key(order_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select coalesce(nullif(count(*), 0)::text, '')
+  from public.order_events as e where e.order_id = payment_event_key.order_id and e.kind = 'payment_taken_back';
+$$;
+comment on function private.payment_event_key is
+  'Key of messages about an order''s payment: blank, then the number of payments that were taken back, so that the next payment is reported again.';
+
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -133,9 +141,9 @@ begin
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      perform private.queue_order_messages(new.id, 'order_paid', due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id), due_at => due_at);
     elsif new.payment_status = 'needs_review' then
-      perform private.queue_order_messages(new.id, 'order_payment_held', due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id), due_at => due_at);
     elsif new.payment_status = 'refunded' then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;

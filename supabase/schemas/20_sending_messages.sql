@@ -409,6 +409,7 @@ language sql stable set search_path = '' as $$
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
     when 'order_paid' then o.payment_status in ('paid', 'refunded')
     when 'order_payment_held' then o.payment_status = 'needs_review'
+    when 'order_payment_corrected' then o.payment_status = 'unpaid' and o.status <> 'cancelled'
     else true
   end
   from public.orders as o where o.id = is_message_true.order_id;

@@ -99,6 +99,12 @@ return case
   then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents)::private.day_figures
 end;
 
+create function private.figures_of(counted public.change_notes) returns private.day_figures
+language sql immutable
+return case when counted.kind = 'returned' then
+  (private.nairobi_day(counted.noted_at), 0, 0, -counted.amount_cents)::private.day_figures
+end;
+
 create function private.count_change(old private.day_figures, new private.day_figures) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare

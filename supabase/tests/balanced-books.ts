@@ -15,6 +15,8 @@ export const wrongFigures = `
     union all
     select coalesce(private.nairobi_day(r.completed_at), '-infinity'), 0, 0, r.refund_cents
     from public.refunds as r join public.payments as p on p.id = r.payment_id and p.purpose = 'order' where r.status = 'completed'
+    union all
+    select private.nairobi_day(c.noted_at), 0, 0, c.amount_cents from public.change_notes as c where c.kind = 'returned'
   ) as difference
   group by day
   having sum(orders) <> 0 or sum(revenue_cents) <> 0 or sum(received_cents) <> 0`;
@@ -150,6 +152,16 @@ const violatedInvariants = `
   join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
   group by p.id
   having count(*) > 1 or sum(r.refund_cents) > p.charge_cents or p.status <> 'completed' or bool_or(r.receipt <> p.receipt)
+
+  union all
+  select 'what was refunded, went back as change and is owed never exceeds what came', p.id::text
+  from public.payments as p
+  cross join lateral private.change_of(p.id) as change
+  left join public.mpesa_transactions as t on t.receipt = p.receipt
+  where change.returned_cents + change.owed_cents > greatest(p.charge_cents, t.received_cents)
+    or change.returned_cents + (
+      select coalesce(sum(r.refund_cents), 0) from public.refunds as r where r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
+    ) > greatest(p.charge_cents, t.received_cents)
 
   union all
   select 'a payment is marked as refunded if and only if a refund of it is completed', p.id::text

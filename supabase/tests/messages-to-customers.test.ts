@@ -397,7 +397,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
-    expect(rows).toHaveLength(7);
+    expect(rows).toHaveLength(8);
     const payment = { charge_cents: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
     const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
     for (const template of rows) {

@@ -227,6 +227,17 @@ const matrix: MatrixRow[] = [
     deletes: 'no one',
   },
   {
+    table: 'change_notes',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `note = 'x'`,
+    insert: `(payment_id, kind, amount_cents) values ('${id(1)}', 'credit', 100)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'refunds',
     row: 'that waits for approval',
     where: `id = '${id(1)}'`,
@@ -456,6 +467,10 @@ const procedures: Record<string, Person[]> = {
   reconciliation_day: signedIn,
   reconciliation_days: signedIn,
   suggest_orders: signedIn,
+  take_back_payment: signedIn,
+  resolve_review: signedIn,
+  note_change: signedIn,
+  check_typed_receipt: signedIn,
   resolve_difference: signedIn,
   enter_message_to_check: signedIn,
   dismiss_message_to_check: signedIn,
@@ -594,6 +609,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
+      insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(1)}', '${id(1)}', 'credit', 100);
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
       insert into private.failed_prompts (phone, at) values ('+254712345678', now());

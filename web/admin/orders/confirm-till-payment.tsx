@@ -3,7 +3,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
-import { readAmountCents } from '../../../domain/mpesa-amount.ts';
 import { normaliseReceipt } from '../../../domain/mpesa-receipt.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -13,6 +12,7 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
+import { readAmount } from './read-amount.ts';
 import { receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { isRefundPending, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
 import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
@@ -27,12 +27,6 @@ const correctedOutcomes: Record<string, string> = {
   paid: 'The payment is corrected: the order is paid',
   needs_review: 'The payment is corrected, and the order needs your review',
   unchanged: 'Nothing was changed',
-};
-
-/** Whole shillings, as typed or as in M-PESA's message (`Ksh1,201.00`), in cents; null for anything else. */
-const readAmount = (text: string): number | null => {
-  const cents = readAmountCents(text);
-  return cents !== null && cents > 0 && cents % 100 === 0 ? cents : null;
 };
 
 /** The payment that staff typed and may correct, as far as the order shows it; the database decides. */
@@ -66,8 +60,13 @@ export function ConfirmTillPayment({ order }: { order: WholeOrder }) {
   const isOpenToDecision = order.payment_status === 'paid' || order.payment_status === 'needs_review';
   if (order.payment_status === 'unpaid' || isSecond)
     return <TillForm order={order} payment={null} onSecond={setSecond} />;
-  return typed && isOpenToDecision && isConfirmed === false ? (
-    <TillForm order={order} payment={typed} />
+  return typed && isConfirmed === false ? (
+    <>
+      <p className="mt-3 text-sm font-semibold text-danger">
+        Typed, not confirmed: M-PESA has not reported receipt {typed.receipt} yet.
+      </p>
+      {isOpenToDecision ? <TillForm order={order} payment={typed} /> : null}
+    </>
   ) : null;
 }
 
@@ -79,6 +78,24 @@ const fieldsOf = (payment: PaymentOfOrder | null) => ({
 /** The refusal of a receipt for an order that another receipt has just paid. */
 const competingReceiptOf = (error: Error): string | undefined =>
   error instanceof TableProblem && error.details === 'paid_meanwhile' ? error.message : undefined;
+
+const isNotReported = (error: Error): boolean =>
+  error instanceof TableProblem && error.details === 'receipt_not_reported';
+
+/** What M-PESA has reported about a typed receipt; undefined if it cannot be known. */
+export function describeKnown({
+  state,
+  reported_cents,
+  order_number,
+}: {
+  state: string | null;
+  reported_cents: number | null;
+  order_number: string | null;
+}): string | undefined {
+  if (order_number) return undefined;
+  if (state === 'reported') return `M-PESA reported it with ${formatKes(reported_cents ?? 0)}.`;
+  return state === 'not_reported' ? 'M-PESA has not reported this receipt (yet).' : undefined;
+}
 
 interface TillFormProps {
   order: WholeOrder;
@@ -96,14 +113,28 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
   const [shillings, setShillings] = useState('');
   const [problems, setProblems] = useState<{ receipt?: string; shillings?: string }>({});
   const [isConfirming, setConfirming] = useState(false);
+  // M-PESA should have reported the receipt: staff confirm it all the same.
+  const [unreported, setUnreported] = useState<'asked' | 'accepted' | null>(null);
   const [otherPayment, setOtherPayment] = useState<string>();
   const form = useRef<HTMLFormElement>(null);
   const initialFields = fieldsOf(seen);
   const unsaved = useUnsaved(
     isOpen && (receipt !== initialFields.receipt || shillings !== initialFields.shillings),
   );
-  const save = useSave<{ receipt: string; received_cents: number; isSecond: boolean }, string>({
-    async write({ isSecond, ...input }) {
+  const code = normaliseReceipt(receipt) ?? '';
+  const { data: known } = useQuery({
+    queryKey: ['reconciliation', 'typed receipt', order.id, code],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables.rpc('check_typed_receipt', { order_id: order.id, receipt: code }).abortSignal(signal),
+      ),
+    enabled: isOpen && code !== seen?.receipt && receiptProblem(code) === undefined,
+  });
+  const save = useSave<
+    { receipt: string; received_cents: number; isSecond: boolean; isSure: boolean },
+    string
+  >({
+    async write({ isSecond, isSure, ...input }) {
       const answer = payment
         ? await tables.rpc('correct_till_payment', {
             payment_id: payment.id,
@@ -115,6 +146,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
             order_id: order.id,
             ...input,
             only_if_unpaid: !isSecond,
+            although_not_reported: isSure,
           });
       return dataOf(answer).outcome;
     },
@@ -124,7 +156,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
     onSuccess: close,
     isShownElsewhere: (error) =>
-      receiptRefusal(error) !== undefined || competingReceiptOf(error) !== undefined,
+      receiptRefusal(error) !== undefined || competingReceiptOf(error) !== undefined || isNotReported(error),
   });
   useResolvedByOther({
     orderId: order.id,
@@ -137,14 +169,19 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     setOtherPayment(undefined);
     onSecond?.(false);
   }
-  function write(received_cents: number, isSecond = false) {
-    const code = normaliseReceipt(receipt) ?? '';
+  function write(received_cents: number, { isSecond = false, isSure = false } = {}) {
     // The form stays until its own response, also if the colleague's payment arrives earlier.
     onSecond?.(true);
     save.mutate(
-      { receipt: code, received_cents, isSecond },
+      { receipt: code, received_cents, isSecond, isSure: isSure || unreported === 'accepted' },
       {
         async onError(error) {
+          if (isNotReported(error)) {
+            setConfirming(false);
+            setUnreported('asked');
+            onSecond?.(false);
+            return;
+          }
           const other = competingReceiptOf(error);
           if (other) setOtherPayment(other);
           else onSecond?.(false);
@@ -184,20 +221,29 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
     setShillings(fields.shillings);
     setProblems({});
     setConfirming(false);
+    setUnreported(null);
     setOpen(true);
   }
   function submit(event: FormEvent) {
     event.preventDefault();
     const found: typeof problems = {};
-    const receiptFault = receiptProblem(receipt);
-    if (receiptFault) found.receipt = receiptFault;
+    const wrongReceipt = receiptProblem(receipt);
+    if (wrongReceipt) found.receipt = wrongReceipt;
+    else if (known?.order_number && known.order_number !== order.order_number) {
+      found.receipt = `This receipt has paid order ${known.order_number} already`;
+    }
     if (cents === null) found.shillings = 'Please enter the amount in whole shillings';
+    else if (known?.reported_cents != null && known.reported_cents !== cents) {
+      found.shillings = `M-PESA reported ${formatKes(known.reported_cents)} under this receipt`;
+    }
     setProblems(found);
     const [first] = Object.keys(found);
     const field = first && form.current?.elements.namedItem(first);
     if (field instanceof HTMLElement) field.focus();
     if (first || cents === null) return;
-    if (differs) setConfirming(true);
+    // The order of the questions: first whether the money came at all.
+    if (known?.state === 'not_reported' && !payment && unreported === null) setUnreported('asked');
+    else if (differs) setConfirming(true);
     else write(cents);
   }
 
@@ -231,9 +277,13 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
         spellCheck={false}
         maxLength={20}
         value={receipt}
-        onChange={(event) => setReceipt(event.target.value)}
-        disabled={save.isPending || isConfirming || otherPayment !== undefined}
+        onChange={(event) => {
+          setReceipt(event.target.value);
+          setUnreported(null);
+        }}
+        disabled={save.isPending || isConfirming || unreported === 'asked' || otherPayment !== undefined}
         problem={problems.receipt}
+        hint={known ? describeKnown(known) : undefined}
       />
       <TextField
         label="Amount that came (KES)"
@@ -244,7 +294,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
         maxLength={16}
         value={shillings}
         onChange={(event) => setShillings(event.target.value)}
-        disabled={save.isPending || isConfirming || otherPayment !== undefined}
+        disabled={save.isPending || isConfirming || unreported === 'asked' || otherPayment !== undefined}
         problem={problems.shillings}
         hint={`The order's charge is ${formatKes(charge)}.`}
       />
@@ -255,7 +305,7 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
           title={otherPayment}
           receipt={normaliseReceipt(receipt) ?? ''}
           isBusy={save.isPending}
-          onSave={() => write(cents, true)}
+          onSave={() => write(cents, { isSecond: true })}
           onDrop={close}
         />
       ) : isConfirming && cents !== null ? (
@@ -267,6 +317,24 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
           onBack={() => {
             setConfirming(false);
             focusSoon('shillings');
+          }}
+        />
+      ) : unreported === 'asked' && cents !== null ? (
+        <SaveQuestion
+          label="Not reported"
+          title={`M-PESA has not reported ${code} yet`}
+          text="It reports your payments within a minute. Confirm it only if you see this money in the till's own messages: it stays marked as typed, not confirmed, until M-PESA reports it."
+          no="Check the receipt"
+          yes="Confirm it all the same"
+          isBusy={save.isPending}
+          onNo={() => {
+            setUnreported(null);
+            focusSoon('receipt');
+          }}
+          onYes={() => {
+            setUnreported('accepted');
+            if (differs) setConfirming(true);
+            else write(cents, { isSure: true });
           }}
         />
       ) : (

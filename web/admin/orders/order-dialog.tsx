@@ -1,7 +1,8 @@
 // The details of an order, above the list. Open while the URL names an order.
 import { type ReactNode, useCallback, useId } from 'react';
 import { Link, useLocation, useNavigate } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { describeMoneyOfOrder } from '../../../domain/order-difference.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -21,6 +22,7 @@ import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
 import { useDialogUrlClose } from '../use-dialog-url-close.ts';
 import { useLastValue } from '../use-last-value.ts';
+import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { describeReview, plainFailure } from './order-event-texts.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
@@ -30,6 +32,7 @@ import { describePayment } from './payment-badge.tsx';
 import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
+import { TakeBack } from './take-back.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
 export function OrderDialog({ id }: { id: string | null }) {
@@ -242,8 +245,15 @@ function Parts({ order }: { order: WholeOrder }) {
     <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
       {open.map(({ receipt, received_cents, transacted_at }) => (
         <li key={receipt}>
-          <span className="font-semibold tabular-nums">{formatKes(received_cents)}</span> came under this
-          order's number, less than its charge, and pays nothing by itself.{' '}
+          {describeMoneyOfOrder({
+            cents: received_cents,
+            isAssigned: false,
+            chargeCents: chargeCents(order.total_amount),
+            paymentStatus: order.payment_status,
+            status: order.status,
+            bookedCents: moneyOf(order).came,
+            waitingCents: open.reduce((cents, part) => cents + part.received_cents, 0),
+          })}{' '}
           <Link
             to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
             className="tap font-semibold underline"
@@ -327,6 +337,8 @@ function Payments({ order }: { order: WholeOrder }) {
                   {formatDateTime(payment.completed_at ?? payment.created_at)}
                 </p>
                 <RefundOf order={order} payment={payment} />
+                <TakeBack order={order} payment={payment} />
+                <ChangeNotes payment={payment} />
               </li>
             );
           })}

@@ -35,6 +35,7 @@ interface Details {
   although_unpaid?: boolean;
   charge_cents_before?: number;
   receipt_before?: string;
+  note?: string;
 }
 
 const reasons: Record<string, string> = {
@@ -111,6 +112,12 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
             `Before: ${formatKes(facts.charge_cents_before)}, ${facts.receipt_before ?? ''}`,
         ),
         tone: 'plain',
+      };
+    case 'payment_taken_back':
+      return {
+        what: 'Payment taken back: it was not for this order',
+        more: between(money, facts.receipt && `Receipt ${facts.receipt}`, facts.note && `“${facts.note}”`),
+        tone: 'bad',
       };
     case 'payment_receipt_known':
       return { what: 'Receipt arrived', more: facts.receipt ?? '', tone: 'plain' };

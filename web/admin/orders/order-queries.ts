@@ -121,7 +121,7 @@ async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
     tables
       .from('orders')
       .select(
-        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url)), payments(*, refunds(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
+        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
       )
       .eq('id', id)
       .order('created_at', { referencedTable: 'order_items' })

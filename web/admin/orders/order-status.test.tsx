@@ -208,13 +208,19 @@ test('a till payment in another amount is confirmed, and corrected later', async
   const charge = (await till.findByText(/The order's charge is/)).textContent?.replace(/\D/g, '') ?? '';
   const wrong = Number(charge) - 90;
   await fill(opened, await till.findByLabelText(/^Amount that came/), String(wrong));
+  // The shop registers its confirmations, and M-PESA has not reported this receipt.
+  await till.findByText('M-PESA has not reported this receipt (yet).');
   await pressInDialog(opened, 'Confirm payment');
+  await till.findByText(`M-PESA has not reported ${receipt} yet`);
+  expect((await readOrder(shop, order.id)).payment_status).toBe('unpaid');
+  await pressInDialog(opened, 'Confirm it all the same');
   await till.findByText(/is KES 90 less than the order's charge/);
   expect((await readOrder(shop, order.id)).payment_status).toBe('unpaid');
   await pressInDialog(opened, 'Change the amount');
   await pressInDialog(opened, 'Confirm payment');
   await pressInDialog(opened, `Save KES ${wrong.toLocaleString('en-KE')}`);
   await isSaved(order.id, { payment_status: 'needs_review' });
+  await till.findByText(/^Typed, not confirmed: M-PESA has not reported receipt/);
 
   await pressInDialog(opened, 'Correct till payment');
   const typed = await till.findByLabelText<HTMLInputElement>(/^M-PESA receipt/);

@@ -1,6 +1,12 @@
 // Resolution of a payment that needs review: deliver the order after all, or refund it.
 import { useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import {
+  explainReviewDecision,
+  labelReviewDecision,
+  type ReviewDecision,
+  reviewDecisionsFor,
+} from '../../../domain/order-difference.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -13,11 +19,22 @@ import { RefundState } from './refund-state.tsx';
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
   const save = useSave({
-    write: async (decision: 'deliver' | 'refunded') => {
-      dataOf(await tables.rpc('resolve_paid_order', { order_id: order.id, resolution: decision }));
+    /** `seenCents`: what came for the order, as seen; null for an order without a recorded payment. */
+    write: async ({
+      decision,
+      seenCents,
+    }: {
+      decision: ReviewDecision | 'refunded';
+      seenCents: number | null;
+    }) => {
+      dataOf(
+        decision === 'refunded' || seenCents === null
+          ? await tables.rpc('resolve_paid_order', { order_id: order.id, resolution: decision })
+          : await tables.rpc('resolve_review', { order_id: order.id, decision, seen_cents: seenCents }),
+      );
     },
-    success: (_, decision) =>
-      decision === 'deliver' ? 'The order will be delivered' : 'The refund is noted with the order',
+    success: (_, { decision }) =>
+      decision === 'refunded' ? 'The refund is noted with the order' : 'The order will be delivered',
     failure: 'Failed to save your decision',
     isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
@@ -27,7 +44,9 @@ export function useOrderDecision(order: { id: string }) {
     decide: save.mutate,
     /** The order's status after the decision that is being saved. */
     savingStatus: save.isPending
-      ? { deliver: 'processing', refunded: 'cancelled' }[save.variables]
+      ? save.variables.decision === 'refunded'
+        ? 'cancelled'
+        : 'processing'
       : undefined,
   };
 }
@@ -79,11 +98,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
         isGoingBack ? null : (
           <div className="grid gap-3">
             {decision === 'units are gone' && !isPartlyRefunded ? (
-              <div>
-                <Button isBusy={save.isPending} onClick={() => save.decide('deliver')}>
-                  Deliver it
-                </Button>
-              </div>
+              <DeliveryDecisions
+                order={order}
+                amounts={{ receivedCents: came, chargeCents: charge }}
+                save={save}
+              />
             ) : null}
             {isRefundable(order, paid) ? <RefundForm order={order} payment={paid} /> : null}
           </div>
@@ -96,7 +115,12 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
           <Button
             tone="danger"
             isBusy={save.isPending}
-            onClick={() => save.decide('refunded', { onSuccess: () => setConfirming(false) })}
+            onClick={() =>
+              save.decide(
+                { decision: 'refunded', seenCents: null },
+                { onSuccess: () => setConfirming(false) },
+              )
+            }
           >
             Yes, it was sent back
           </Button>
@@ -107,8 +131,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
       ) : (
         <div className="flex flex-wrap gap-3">
           {decision === 'units are gone' ? (
-            <Button isBusy={save.isPending} onClick={() => save.decide('deliver')}>
-              Deliver it
+            <Button
+              isBusy={save.isPending}
+              onClick={() => save.decide({ decision: 'deliver', seenCents: null })}
+            >
+              Deliver as paid
             </Button>
           ) : null}
           <Button tone="quiet" onClick={() => setConfirming(true)}>
@@ -117,5 +144,52 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
         </div>
       )}
     </section>
+  );
+}
+
+interface DeliveryDecisionsProps {
+  order: WholeOrder;
+  amounts: { receivedCents: number; chargeCents: number };
+  save: PaidOrderDecisionProps['save'];
+}
+
+/** The decisions that deliver the order, each named by what happens to what is left over or missing. */
+function DeliveryDecisions({ order, amounts, save }: DeliveryDecisionsProps) {
+  const [confirming, setConfirming] = useState<ReviewDecision | null>(null);
+  const decisions = reviewDecisionsFor(amounts).filter((decision) => decision !== 'cancel_and_refund');
+  const facts = { ...amounts, orderNumber: order.order_number, customerName: order.customer_name };
+  return (
+    <div className="grid gap-3">
+      {confirming ? (
+        <p role="alert" className="text-sm font-semibold">
+          {explainReviewDecision(confirming, facts)}
+        </p>
+      ) : null}
+      <div className="flex flex-wrap gap-3">
+        {decisions
+          .filter((decision) => confirming === null || decision === confirming)
+          .map((decision) => (
+            <Button
+              key={decision}
+              isBusy={save.isPending}
+              onClick={() =>
+                confirming
+                  ? save.decide(
+                      { decision, seenCents: amounts.receivedCents },
+                      { onSettled: () => setConfirming(null) },
+                    )
+                  : setConfirming(decision)
+              }
+            >
+              {labelReviewDecision(decision, amounts)}
+            </Button>
+          ))}
+        {confirming ? (
+          <Button tone="quiet" disabled={save.isPending} onClick={() => setConfirming(null)}>
+            Not now
+          </Button>
+        ) : null}
+      </div>
+    </div>
   );
 }

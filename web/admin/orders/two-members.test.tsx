@@ -46,7 +46,9 @@ test('a payment whose response is lost is reported neither as a failure nor as a
     await send();
     throw new TypeError('Failed to fetch');
   });
+  await form.findByText('M-PESA has not reported this receipt (yet).');
   await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
+  await opened.press(form.getByRole('button', { name: 'Confirm it all the same' }));
   await (await messages()).findByText(/may have been saved. Check before you try again/);
   await waitFor(() => expect(screen.queryByRole('form')).toBeNull());
   expect((await messages()).queryByText(taken)).toBeNull();
@@ -67,10 +69,13 @@ test('asks before a second receipt is saved for an order that a colleague has ju
       order_id: order.id,
       receipt,
       received_cents,
+      although_not_reported: true,
     });
     return send();
   });
+  await form.findByText('M-PESA has not reported this receipt (yet).');
   await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
+  await opened.press(form.getByRole('button', { name: 'Confirm it all the same' }));
   await form.findByText('This order has just been paid with another receipt');
   await screen.findByText(new RegExp(`Receipt ${receipt}`));
   const drop = form.getByRole('button', { name: "Don't save it" });

@@ -11,12 +11,13 @@ import type { BookRow } from './difference-texts.ts';
 import {
   bookedCents,
   type Decision,
-  decisionLabels,
   decisionsFor,
   describeState,
+  explainDecision,
   isOtherCharge,
   kindOf,
   kinds,
+  labelDecision,
 } from './difference-texts.ts';
 import type { Resolve } from './reconciliation-queries.ts';
 
@@ -162,17 +163,17 @@ type ActionProps = ColumnsOptions & { row: BookRow };
 /** The likeliest decision, if there is one. */
 function DecisionButton({ row, resolve, onAsk }: ActionProps) {
   const [first] = decisionsFor(row);
-  if (!first || first === 'reopen') return null;
+  if (!first || !row.is_open) return null;
   return (
     <Button
-      tone={first === 'refund' ? 'danger' : 'leaf'}
+      tone={first === 'refund' || first === 'cancel_and_refund' ? 'danger' : 'leaf'}
       isBusy={resolve.deciding(row) === first}
       disabled={resolve.isPending && resolve.deciding(row) !== first}
       onClick={() => onAsk(row, first)}
-      aria-haspopup={first === 'accept' || first === 'not_an_order' ? undefined : 'dialog'}
+      aria-haspopup={first === 'give' || explainDecision(first, row) ? 'dialog' : undefined}
       className="rows:px-4"
     >
-      {decisionLabels[first]}
+      {labelDecision(first, row)}
       <span className="sr-only"> {nameOf(row)}</span>
     </Button>
   );
@@ -219,6 +220,14 @@ export const exportColumns: CsvColumn<BookRow>[] = [
   },
   { title: 'M-PESA (KES)', value: ({ their_cents }) => (their_cents === null ? null : their_cents / 100) },
   { title: 'Order #', value: ({ order_number }) => order_number },
+  {
+    title: 'Owed to the customer (KES)',
+    value: ({ owed_cents }) => (owed_cents ? owed_cents / 100 : null),
+  },
+  {
+    title: 'Change sent back (KES)',
+    value: ({ returned_cents }) => (returned_cents ? returned_cents / 100 : null),
+  },
   {
     title: 'Charge of the order (KES)',
     value: ({ charge_cents }) => (charge_cents === null ? null : charge_cents / 100),

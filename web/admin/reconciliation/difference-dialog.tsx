@@ -1,7 +1,7 @@
 // The details of a reconciliation row: both sides, its history and all actions. Open while the URL has
 // `?view=<receipt or payment>`.
 import { type ReactNode, useId, useState } from 'react';
-import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -15,19 +15,20 @@ import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
 import {
   type BookRow,
   type Decision,
-  decisionLabels,
   decisionsFor,
   describeDecision,
+  describeMoney,
   describeState,
-  isPart,
+  explainDecision,
   isUnknown,
   kindOf,
   kinds,
+  labelDecision,
 } from './difference-texts.ts';
 import { ManualRefund, useRecordManualRefund } from './manual-refund.tsx';
+import { OrderCandidate } from './order-candidate.tsx';
 import {
   type BookDay,
-  type Candidate,
   type Resolve,
   useCandidates,
   useHistory,
@@ -68,12 +69,13 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
 
 function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   const [note, setNote] = useState('');
-  const [isConfirming, setConfirming] = useState(false);
+  const [confirming, setConfirming] = useState<Decision | null>(null);
+  const isConfirming = confirming !== null;
   const [isByHand, setByHand] = useState(false);
   const handForm = useId();
   const resolve = useResolve(() => {
     setNote('');
-    setConfirming(false);
+    setConfirming(null);
   });
   const byHand = useRecordManualRefund(() => setByHand(false));
   const decisions = decisionsFor(row);
@@ -82,8 +84,8 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   const { data: candidates } = useCandidates(row.receipt ?? '', '', isUnknown(row));
   const mayHavePaid = isUnknown(row) ? candidates?.find((order) => order.lacks_receipt) : undefined;
   const decide = (decision: Decision) =>
-    decision === 'refund' && !isConfirming
-      ? setConfirming(true)
+    explainDecision(decision, row) && !isConfirming
+      ? setConfirming(decision)
       : resolve.resolve({ row, decision, note, isSure: mayHavePaid !== undefined });
   const state = describeState(row);
   return (
@@ -130,9 +132,8 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
       <DialogFooter>
         {isConfirming ? (
           <p className="mb-3 text-sm font-semibold text-danger">
-            Send {formatKes(row.their_cents ?? row.our_cents ?? 0)} back to who paid? What M-PESA has sent
-            back cannot be undone. Larger amounts need a colleague's approval.
-            {mayHavePaid
+            {explainDecision(confirming, row)}
+            {mayHavePaid && confirming === 'refund'
               ? ` It may be the payment of order ${mayHavePaid.order_number}: then that order would be delivered unpaid.`
               : ''}
           </p>
@@ -148,7 +149,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             tone="quiet"
             onClick={() => {
               if (!isConfirming && !isByHand) onClose();
-              setConfirming(false);
+              setConfirming(null);
               setByHand(false);
             }}
             // On a phone the cross above closes it; the space is needed for the actions.
@@ -167,15 +168,15 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             </Button>
           ) : null}
           {(isByHand ? [] : others)
-            .filter((decision) => !isConfirming || decision === 'refund')
+            .filter((decision) => !isConfirming || decision === confirming)
             .map((decision) => (
               <Button
                 key={decision}
-                tone={decision === 'refund' ? 'danger' : decision === 'accept' ? 'leaf' : 'dusk'}
+                tone={toneOf(decision)}
                 isBusy={resolve.deciding(row) === decision}
                 onClick={() => decide(decision)}
               >
-                {isConfirming ? 'Yes, send it back' : decisionLabels[decision]}
+                {decision === 'refund' && isConfirming ? 'Yes, send it back' : labelDecision(decision, row)}
               </Button>
             ))}
         </div>
@@ -184,13 +185,19 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
   );
 }
 
+const toneOf = (decision: Decision) =>
+  decision === 'refund' || decision === 'cancel_and_refund'
+    ? 'danger'
+    : decision === 'accept' || decision.startsWith('deliver')
+      ? 'leaf'
+      : 'dusk';
+
 /** Describes the difference in a sentence. */
 const describeKind = (row: BookRow): string =>
-  isPart(row)
-    ? 'It came under this order’s number and is less than its charge. It pays nothing by itself: assign it to the order, where parts add up, or send it back.'
-    : kindOf(row) === 'not_compared' && row.method === 'till'
-      ? 'Only your staff have entered it. The statement of that time has not been read yet.'
-      : kinds[kindOf(row)].meaning;
+  describeMoney(row) ||
+  (kindOf(row) === 'not_compared' && row.method === 'till'
+    ? 'Only your staff have entered it. The statement of that time has not been read yet.'
+    : kinds[kindOf(row)].meaning);
 
 function Sides({ row }: { row: BookRow }) {
   const sources = [
@@ -212,6 +219,8 @@ function Sides({ row }: { row: BookRow }) {
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
             <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
+            {row.owed_cents ? <Fact term="Owed to the customer">{formatKes(row.owed_cents)}</Fact> : null}
+            {row.returned_cents ? <Fact term="Change sent back">{formatKes(row.returned_cents)}</Fact> : null}
           </Facts>
         ) : row.order_id ? (
           <Facts>
@@ -277,13 +286,12 @@ function Fact({ term, children }: { term: string; children: ReactNode }) {
 function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resolve: Resolve }) {
   const id = useId();
   const [search, setSearch] = useState('');
-  const [chosen, setChosen] = useState<Candidate | null>(null);
+  const [chosen, setChosen] = useState<string | null>(null);
   const { data: orders, error, isPending, refetch } = useCandidates(row.receipt ?? '', search);
-  const amount = row.their_cents ?? 0;
   return (
     <section aria-labelledby={id} className="grid gap-3">
       <h3 id={id} className="text-base">
-        {decisionLabels.give}
+        {labelDecision('give', row)}
       </h3>
       <SearchBox placeholder="Search orders..." searched={search} onSearch={setSearch} />
       {error ? (
@@ -304,59 +312,21 @@ function GiveToOrder({ row, note, resolve }: { row: BookRow; note: string; resol
       ) : (
         <ul aria-label={search ? 'Found orders' : 'Likely orders'} className="grid gap-2">
           {orders.map((order) => (
-            <li
+            <OrderCandidate
               key={order.id}
-              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 rounded-md border border-line bg-card px-4 py-2.5"
-            >
-              <p className="min-w-0 text-sm break-words">
-                <span className="font-semibold">{order.order_number}</span> <bdi>{order.customer_name}</bdi>
-                <span className="block text-ink-soft">
-                  {formatKes(chargeCents(order.total_amount))}, {statusLabel(order.payment_status)},{' '}
-                  {formatDateTime(order.created_at)}
-                </span>
-              </p>
-              {chosen?.id === order.id ? null : (
-                <Button tone="quiet" disabled={resolve.isPending} onClick={() => setChosen(order)}>
-                  Choose<span className="sr-only"> {order.order_number}</span>
-                </Button>
-              )}
-              {chosen?.id === order.id ? (
-                <div className="grid basis-full gap-3 border-t border-line pt-3">
-                  <p className="text-sm font-semibold">{consequence(order, amount)} This cannot be undone.</p>
-                  <div className="flex flex-wrap gap-3">
-                    <Button
-                      isBusy={resolve.deciding(row) === 'give'}
-                      onClick={() => resolve.resolve({ row, decision: 'give', orderId: order.id, note })}
-                    >
-                      Assign {formatKes(amount)} to {order.order_number}
-                    </Button>
-                    <Button tone="quiet" disabled={resolve.isPending} onClick={() => setChosen(null)}>
-                      Not this one
-                    </Button>
-                  </div>
-                </div>
-              ) : null}
-            </li>
+              order={order}
+              row={row}
+              isChosen={chosen === order.id}
+              isBusy={resolve.deciding(row) === 'give'}
+              isDisabled={resolve.isPending}
+              onChoose={(isChosen) => setChosen(isChosen ? order.id : null)}
+              onAssign={() => resolve.resolve({ row, decision: 'give', orderId: order.id, note })}
+            />
           ))}
         </ul>
       )}
     </section>
   );
-}
-
-function consequence({ total_amount, payment_status, lacks_receipt }: Candidate, amount: number): string {
-  if (lacks_receipt && payment_status !== 'unpaid') {
-    return 'This order was paid by a prompt without a receipt: this becomes its receipt, and nothing is sent back.';
-  }
-  if (payment_status === 'needs_review' && amount < chargeCents(total_amount)) {
-    return 'The order is paid once its payments add up to its charge; any surplus is flagged for a refund.';
-  }
-  if (payment_status !== 'unpaid') {
-    return 'This order is paid already: more money is flagged for a refund.';
-  }
-  return amount === chargeCents(total_amount)
-    ? 'The order becomes paid, and the customer gets a message.'
-    : "The amount differs from the order's charge: the order will need your review.";
 }
 
 function History({ row }: { row: BookRow }) {

@@ -2,7 +2,6 @@
 
 import { useState } from 'react';
 import { Link } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { ExportButton } from '../list/export-button.tsx';
@@ -19,7 +18,7 @@ import { DaySummary, describeSums } from './day-summary.tsx';
 import { DifferenceRow, differenceColumns, exportColumns, printColumns } from './difference-columns.tsx';
 import { DifferenceDialog } from './difference-dialog.tsx';
 import type { BookRow } from './difference-texts.ts';
-import { type Decision, type Kind, kinds } from './difference-texts.ts';
+import { type Decision, explainDecision, type Kind, kinds, labelDecision } from './difference-texts.ts';
 import { MessagesToCheck } from './messages-to-check.tsx';
 import { dayOf, nameDay, readDay } from './nairobi-day.ts';
 import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
@@ -37,7 +36,7 @@ export default function ReconciliationPage() {
   const book = useBookDay(day);
   const status = useStatementStatus();
   const open = useDialogOpener('view');
-  const [confirming, setConfirming] = useState<BookRow | null>(null);
+  const [confirming, setConfirming] = useState<{ row: BookRow; decision: Decision } | null>(null);
   const resolve = useResolve(() => setConfirming(null));
   const [shownOf, setShown] = useState({ day, count: rowsAtOnce });
   const count = shownOf.day === day ? shownOf.count : rowsAtOnce;
@@ -48,7 +47,7 @@ export default function ReconciliationPage() {
   const filtered = rows.filter((row) => !show || (show === 'open' ? row.is_open : row.kind === show));
   const startDecision = (row: BookRow, decision: Decision) => {
     if (decision === 'give') open(row.id);
-    else if (decision === 'refund') setConfirming(row);
+    else if (explainDecision(decision, row)) setConfirming({ row, decision });
     else resolve.resolve({ row, decision });
   };
   const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: startDecision };
@@ -138,15 +137,28 @@ export default function ReconciliationPage() {
       <DifferenceDialog book={book} />
       <ConfirmDialog
         open={confirming !== null}
-        title="Send this money back?"
-        text={
-          confirming
-            ? `${formatKes(confirming.their_cents ?? confirming.our_cents ?? 0)} of ${confirming.receipt} go back to the payer. A refund by M-PESA cannot be undone; larger amounts need a colleague's approval.`
-            : ''
+        title={
+          confirming?.decision === 'refund'
+            ? 'Send this money back?'
+            : confirming
+              ? `${labelDecision(confirming.decision, confirming.row)}?`
+              : ''
         }
-        confirm="Send it back"
+        text={confirming ? explainDecision(confirming.decision, confirming.row) : ''}
+        confirm={
+          confirming?.decision === 'refund'
+            ? 'Send it back'
+            : confirming
+              ? labelDecision(confirming.decision, confirming.row)
+              : ''
+        }
+        tone={
+          confirming?.decision === 'refund' || confirming?.decision === 'cancel_and_refund'
+            ? 'danger'
+            : 'leaf'
+        }
         isBusy={resolve.isPending}
-        onConfirm={() => confirming && resolve.resolve({ row: confirming, decision: 'refund' })}
+        onConfirm={() => confirming && resolve.resolve(confirming)}
         onCancel={() => setConfirming(null)}
       />
     </>

@@ -1,9 +1,10 @@
 // Queries and changes of the reconciliation, with their keys.
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { isReviewDecision } from '../../../domain/order-difference.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
-import { type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
+import { amountsOf, type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
 
 /** A period that no statement covers. */
 export interface Missed {
@@ -68,19 +69,30 @@ export function useStatementStatus() {
   });
 }
 
-/** An order that a payment can be assigned to. */
+/** An order that a payment can be assigned to, with what speaks for it. */
 export interface Candidate {
   id: string;
   order_number: string;
+  tracking_number: string;
   customer_name: string;
-  total_amount: number;
+  customer_phone: string;
+  /** Such as "2 × Ginger Lemon 500 ml". */
+  items: string | null;
+  charge_cents: number;
   payment_status: string;
   status: string;
   created_at: string;
   /** Whether a prompt of the order for this amount and time has no receipt, so that this may be its payment. */
-  lacks_receipt?: boolean;
+  lacks_receipt: boolean;
+  /** Whether the payer's reference names it. */
+  is_named: boolean;
+  fits_amount: boolean;
+  /** The payer's phone beside the customer's; null if nothing can be compared. */
+  phone_match: string | null;
+  shares_name: boolean | null;
+  /** Amount and digits fit this order alone. */
+  is_certain: boolean;
 }
-const candidate = 'id, order_number, customer_name, total_amount, payment_status, status, created_at';
 
 /** The orders that a payment most likely belongs to, or the results of a search. */
 export function useCandidates(receipt: string, search: string, isEnabled = true) {
@@ -89,15 +101,7 @@ export function useCandidates(receipt: string, search: string, isEnabled = true)
     enabled: isEnabled,
     queryKey: ['reconciliation', 'candidates', receipt, search],
     queryFn: async ({ signal }): Promise<Candidate[]> =>
-      search === ''
-        ? dataOf(await tables.rpc('suggest_orders', { receipt }).abortSignal(signal))
-        : dataOf(
-            await tables
-              .rpc('search_orders', { search, page_size: 8 })
-              .select(candidate)
-              .order('created_at', { ascending: false })
-              .abortSignal(signal),
-          ),
+      dataOf(await tables.rpc('suggest_orders', { receipt, search }).abortSignal(signal)),
     placeholderData: keepPreviousData,
   });
 }
@@ -138,6 +142,25 @@ export function useResolve(onSaved?: () => void) {
   const { tables } = useMember().staff;
   const save = useSave<Resolution, string | null>({
     async write({ row, decision, orderId, note, isSure = false }) {
+      if (decision === 'take_back') {
+        return dataOf(
+          await tables.rpc('take_back_payment', {
+            payment_id: row.payment_id ?? '',
+            note: note?.trim() || null,
+          }),
+        );
+      }
+      if (isReviewDecision(decision)) {
+        return dataOf(
+          await tables.rpc('resolve_review', {
+            order_id: row.order_id ?? '',
+            decision,
+            seen_cents: amountsOf(row).receivedCents,
+            receipt: row.payment_id === null ? row.receipt : null,
+            note: note?.trim() || null,
+          }),
+        );
+      }
       const { outcome }: { outcome: string | null } = dataOf(
         await tables.rpc('resolve_difference', {
           decision,

@@ -48,7 +48,7 @@ export type ReceiptLookup =
   | { kind: 'found'; receipt: OrderReceipt }
   /** The order exists, but nothing proves that it is the caller's. */
   | { kind: 'closed' }
-  | Exclude<OrderLookup, { kind: 'found' }>;
+  | Exclude<OrderLookup, { kind: 'found' | 'needs digits' }>;
 
 /**
  * Looks up a receipt; does not throw.

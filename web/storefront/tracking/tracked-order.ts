@@ -48,6 +48,8 @@ export interface OrderDetails {
 export type OrderLookup =
   | { kind: 'found'; order: TrackedOrder }
   | { kind: 'missing' }
+  /** Looked up by its order number, which can be guessed: the last digits of its phone show the order. */
+  | { kind: 'needs digits'; orderNumber: string; status: string }
   /** `isLimited`: too many lookups from this network; a lookup with proof still succeeds. */
   | { kind: 'failed'; message: string; isLimited: boolean };
 
@@ -84,6 +86,13 @@ export async function lookUpOrder(
   });
   if (error) return failedLookup(error);
   if (data === null) return { kind: 'missing' };
+  if (isRecord(data) && data.needs_digits === true) {
+    return {
+      kind: 'needs digits',
+      orderNumber: text(data.order_number) ?? '',
+      status: text(data.status) ?? '',
+    };
+  }
   const order = readTrackedOrder(data);
   return order ? { kind: 'found', order } : failedToFetch;
 }

@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
+import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
@@ -74,7 +75,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   const trackingNumber = trackingNumberOf(url, params.trackingNumber);
   const lookup = await lookUpOrder(tables, trackingNumber, { phoneLastFour });
   if (lookup.kind === 'found' && lookup.order.accessKey) {
-    throw redirect(orderLink('', trackingNumber, lookup.order.accessKey));
+    throw redirect(orderLink('', lookup.order.trackingNumber, lookup.order.accessKey));
   }
   return {
     problem:
@@ -111,6 +112,19 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           <h2 className="text-2xl">No Order Found</h2>
           <p className="text-ink-soft">Please check your tracking number and try again</p>
           <NumberHint trackingNumber={trackingNumber} />
+        </TrackingCard>
+      ) : null}
+      {lookup.kind === 'needs digits' ? (
+        <TrackingCard>
+          <h2 className="text-2xl">
+            {lookup.orderNumber}: {describeOrderStatus(lookup.status).label}
+          </h2>
+          <RevealForm
+            problem={problem}
+            label="Show my order"
+            hint="Is it your order? Enter the last four digits of your phone to see it."
+            className="text-left"
+          />
         </TrackingCard>
       ) : null}
       {lookup.kind === 'failed' && !order ? (
