@@ -6,9 +6,13 @@ import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
 import { AddressTaken } from '../backend/listen.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
+import { UnreadableLedger } from '../simulators/daraja/ledger-file.ts';
 
 /** Connection lost or refused, authentication failed, unknown database: errors that our SQL cannot cause. */
 const unreachable = /^(08|28|3D|57P)/;
+
+/** Errors whose message is a sentence with the next step. */
+const ownSentences = [WrongSetting, AddressTaken, UnusableKeysFile, UnreadableLedger];
 
 const backToBackup = 'restore a backup: npm run restore -- --replace FILE';
 
@@ -24,8 +28,7 @@ for (const code of ['XX001', 'XX002', '58P01', '58030']) {
 
 /** @returns a sentence; with its stack for internal errors */
 export function describeStartFailure(error: unknown): string {
-  if (error instanceof WrongSetting || error instanceof AddressTaken || error instanceof UnusableKeysFile)
-    return error.message;
+  if (ownSentences.some((kind) => error instanceof kind)) return (error as Error).message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;

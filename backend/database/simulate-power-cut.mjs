@@ -15,7 +15,11 @@ const maxUnsynced = 20_000;
 function count() {
   operations += 1;
   if (operations !== cutAt) return;
-  for (const { path, position, bytes, size } of unsynced.reverse()) {
+  // Node's own functions call each other through the replaced ones.
+  const lost = unsynced.reverse();
+  unsynced = [];
+  paths.clear();
+  for (const { path, position, bytes, size } of lost) {
     try {
       if (bytes.length > 0) {
         const file = original.openSync(path, 'r+');
@@ -50,7 +54,7 @@ fs.openSync = (path, flags, ...more) => {
   const isNew = isInside(path) && !original.existsSync(path);
   if (isNew) count();
   const file = original.openSync(path, flags, ...more);
-  if (isInside(path)) paths.set(file, path);
+  if (isInside(path) && operations !== cutAt) paths.set(file, path);
   else paths.delete(file);
   return file;
 };
