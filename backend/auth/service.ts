@@ -151,6 +151,11 @@ const routes: readonly CompiledRoute[] = [
   ...externalRoutes,
 ].map(compile);
 
+/** Paths that answer GET; `:name` stands for one part. */
+export const readableAuthPaths: readonly string[] = routes
+  .filter(({ route }) => route.method === 'GET')
+  .map(({ route }) => route.pattern);
+
 /** The queue of routes other than `work`. Identity providers are requested over the network. */
 const queues: ReadonlyMap<Route, SharedQueue> = new Map([
   ...externalRoutes.map((route) => [route, 'outbound'] as const),
