@@ -1,8 +1,9 @@
 // The keys of the built-in services: two API keys and the key that signs access tokens. Created once, stored on disk.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, importJWK, type JWK } from 'jose';
+import { writeDurably } from './durable-file.ts';
 
 export interface ApiKeys {
   /** `sb_publishable_…`: for the role `anon`; public. */
@@ -60,9 +61,7 @@ export async function rotateSigningKey(folder: string): Promise<string> {
   const stored = (await readKeys(path)) ?? (await makeKeys(path));
   const key = await makeSigningKey();
   const keys: ApiKeys = { ...stored, signingKeys: [key, ...stored.signingKeys.slice(0, 2)] };
-  const draft = `${path}.${randomBytes(6).toString('hex')}`;
-  await writeFile(draft, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
-  await rename(draft, path);
+  await writeDurably(path, `${JSON.stringify(keys, null, 2)}\n`);
   return key.kid;
 }
 
@@ -114,19 +113,14 @@ async function makeKeys(path: string): Promise<ApiKeys> {
     secret: `sb_secret_${randomBytes(24).toString('base64url')}`,
     signingKeys: [await makeSigningKey()],
   };
-  // A hard link is atomic, and only one process can create it.
-  const draft = `${path}.${randomBytes(6).toString('hex')}`;
-  await writeFile(draft, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
   try {
-    await link(draft, path);
+    await writeDurably(path, `${JSON.stringify(keys, null, 2)}\n`, { isNew: true });
     return keys;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     const first = await readKeys(path);
     if (!first) throw error;
     return first;
-  } finally {
-    await unlink(draft);
   }
 }
 

@@ -50,3 +50,30 @@ export const post = (
     headers: { 'content-type': 'application/json', ...headers },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
+
+/** The fields of a page's form. */
+export const formFieldsOf = (html: string): Record<string, string> =>
+  Object.fromEntries(
+    [...html.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)">/g)].map(
+      ([, name = '', value = '']) => [
+        name,
+        value
+          .replaceAll('&quot;', '"')
+          .replaceAll('&lt;', '<')
+          .replaceAll('&#39;', "'")
+          .replaceAll('&amp;', '&'),
+      ],
+    ),
+  );
+
+/** Opens the page of an email's link and presses its button. The answer is not redirected. */
+export async function pressLink(link: string, headers: Record<string, string> = {}): Promise<Response> {
+  const page = await fetch(link, { headers });
+  const fields = formFieldsOf(await page.text());
+  return fetch(new URL('confirm', link), {
+    method: 'POST',
+    redirect: 'manual',
+    headers,
+    body: new URLSearchParams(fields),
+  });
+}

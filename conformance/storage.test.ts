@@ -496,8 +496,8 @@ describe.each(testDatabases())('storage on %s', (kind) => {
 
       const disposition = async (query: string) => (await get({}, query)).headers.get('content-disposition');
       expect(await disposition('')).toBeNull();
-      expect(await disposition('?download')).toBe('attachment;');
-      expect(await disposition('?download=')).toBe('attachment;');
+      expect(await disposition('?download')).toBe('attachment');
+      expect(await disposition('?download=')).toBe('attachment');
       expect(await disposition(`?download=${encodeURIComponent(`Menü "1".txt`)}`)).toBe(
         `attachment; filename=Men%C3%BC%20%221%22.txt; filename*=UTF-8''Men%C3%BC%20%221%22.txt`,
       );

@@ -29,7 +29,7 @@ export async function textsTo(outbox: string, phone: string): Promise<{ kind: st
 /** Waits for the email after the first `known` ones and returns the link in it. */
 export async function linkInMail(outbox: string, address: string, known = 0): Promise<string> {
   const mail = await nextMail(outbox, address, known);
-  const link = /https?:\/\/[^\s"<>]+\/verify\?[^\s"<>]+/.exec(mail)?.[0];
+  const link = /https?:\/\/[^\s"<>]+\/verify\/confirm\?[^\s"<>]+/.exec(mail)?.[0];
   if (!link) throw new Error(`no link in: ${mail}`);
   return link.replaceAll('&amp;', '&');
 }

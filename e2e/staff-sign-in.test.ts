@@ -7,7 +7,7 @@ import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone, visit } from './browser.ts';
 import { linkInMail, mailsTo, nextMail } from './mailbox.ts';
 import { inLongRun } from './selection.ts';
-import { fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
+import { asOwner, fillSignIn, makeAccount, signIn, signInButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -313,6 +313,9 @@ inLongRun(describe)('the password', () => {
 
     const { page: other } = await newVisitor({ viewport: phone });
     await other.goto(link);
+    await other.getByRole('heading', { name: 'Reset your password' }).waitFor();
+    await expectAccessible(other);
+    await other.getByRole('button', { name: 'Continue' }).dblclick();
     await other.getByLabel(/^New password \*/).fill('a better horse');
     await other.getByLabel(/^New password, again/).fill('another horse');
     await other.getByRole('button', { name: 'Set password' }).click();
@@ -322,8 +325,11 @@ inLongRun(describe)('the password', () => {
     await other.waitForURL('**/admin/dashboard');
     await signIn(shop, page, { ...account, password: 'a better horse' });
 
-    const { page: third } = await newVisitor();
+    const { page: third } = await newVisitor({ expectedFailures: /403 .*\/verify\/confirm/ });
     await third.goto(link);
+    await third.getByRole('button', { name: 'Continue' }).click();
+    await third.getByRole('heading', { name: 'This link does not work any more' }).waitFor();
+    await third.getByRole('link', { name: 'Continue' }).click();
     await third.getByText('Email link is invalid or has expired').waitFor();
     await third.getByRole('button', { name: 'Send the link' }).waitFor();
   });
@@ -354,7 +360,78 @@ inLongRun(describe)('the password', () => {
     await page.getByRole('button', { name: 'Send the link' }).click();
     await page.getByText('We already sent an email').waitFor();
     await page.goto(await linkInMail(shop.outbox, account.email));
+    await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByLabel(/^New password \*/).waitFor();
+  });
+
+  story('browsers that only open the link leave it and its code valid', async ({ newVisitor }) => {
+    const account = await makeAccount(shop, 'staff');
+    const { page } = await newVisitor();
+    await askForLink(page, account.email);
+    const link = await linkInMail(shop.outbox, account.email);
+    for (const visits of [1, 2]) {
+      const { page: scanner } = await newVisitor();
+      for (let visit = 0; visit < visits; visit += 1) await scanner.goto(link, { waitUntil: 'networkidle' });
+      expect(scanner.url()).toBe(link);
+    }
+    const code = /enter the code (\d+)/.exec(await nextMail(shop.outbox, account.email))?.[1] ?? '';
+    await page.getByLabel(/^Code from the mail/).fill(code);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByLabel(/^New password \*/).waitFor();
+  });
+
+  story(
+    'the page of the link works without scripts and reports no token to others',
+    async ({ newVisitor }) => {
+      const account = await makeAccount(shop, 'staff');
+      const { page } = await newVisitor();
+      await askForLink(page, account.email);
+      const link = await linkInMail(shop.outbox, account.email);
+      const context = await browser.newContext({ javaScriptEnabled: false });
+      const plain = await context.newPage();
+      await plain.goto(link);
+      const [posted] = await Promise.all([
+        plain.waitForRequest((request) => request.method() === 'POST'),
+        plain.getByRole('button', { name: 'Continue' }).click(),
+      ]);
+      await plain.waitForURL('**/admin/reset-password*');
+      expect(await posted.headerValue('origin')).toBe(shop.url);
+      expect((await posted.headerValue('referer')) ?? '').not.toContain('token');
+      expect(plain.url()).toContain('#access_token=');
+      await context.close();
+    },
+  );
+
+  story("a hosted project's link asks for a press, too", async ({ newVisitor }) => {
+    const account = await makeAccount(shop, 'staff');
+    const made = await asOwner(shop, '/auth/v1/admin/generate_link', 'POST', {
+      type: 'recovery',
+      email: account.email,
+    });
+    const { hashed_token: hash } = (await made.json()) as { hashed_token: string };
+    const link = `${shop.url}/admin/confirm?token_hash=${hash}&type=recovery`;
+    for (let visit = 0; visit < 2; visit += 1) {
+      const { page: scanner } = await newVisitor();
+      await scanner.goto(link, { waitUntil: 'networkidle' });
+      await scanner.getByRole('button', { name: 'Continue' }).waitFor();
+    }
+    const { page } = await newVisitor({ viewport: phone });
+    const answer = await page.goto(link);
+    expect(await answer?.headerValue('referrer-policy')).toBe('no-referrer');
+    expect(await answer?.headerValue('cache-control')).toContain('no-store');
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.waitForURL('**/admin/reset-password');
+    await page.getByLabel(/^New password \*/).waitFor();
+
+    const { page: late } = await newVisitor({ expectedFailures: /403 .*\/auth\/v1\/verify/ });
+    await late.goto(link);
+    await late.getByRole('button', { name: 'Continue' }).click();
+    await late.getByText('That code or link is not right, was already used, or has expired.').waitFor();
+    await late.getByRole('link', { name: 'Ask for a new link' }).click();
+    await late.getByRole('button', { name: 'Send the link' }).waitFor();
+    await late.goto(`${shop.url}/admin/confirm?token_hash=${hash}`);
+    await late.getByRole('heading', { name: 'This link is incomplete' }).waitFor();
   });
 
   story('the response does not reveal whether an email has an account', async ({ newVisitor }) => {

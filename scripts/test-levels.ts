@@ -10,6 +10,7 @@ export const longTests = [
   'torture/pooled.test.ts',
   'backend/database/kill.test.ts',
   'backend/database/pglite.test.ts',
+  'backend/database/power-cut.test.ts',
   'backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
   'server/shop.test.ts',

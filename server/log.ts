@@ -82,7 +82,7 @@ export function formatLine(line: string): string {
 export function maskPath(path: string): string {
   return path
     .replace(/(\/(?:notice|till|reversal|reach)\/)[^/?]+/g, '$1•••')
-    .replace(/([?&](?:key|apikey|token|access_token|tracking)=)[^&]*/g, '$1•••')
+    .replace(/([?&](?:key|apikey|(?:\w+_)?token|token_hash|code|tracking)=)[^&]*/g, '$1•••')
     .replace(/(\/track-order\/)[^/?]+/g, '$1•••')
     .replace(/^(\/t\/)[^/?]+/, '$1•••');
 }

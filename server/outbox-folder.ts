@@ -1,11 +1,12 @@
 // The folder for emails and texts without a mail server or gateway. Files contain personal data and codes, so they are deleted soon.
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeDurably } from '../backend/durable-file.ts';
 
 /** Times in file names sort chronologically. */
 const stampOf = (moment: Date): string => moment.toISOString().replaceAll(':', '-');
-const outboxFileName = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)$/;
+const outboxFileName = /^\d{4}-\d\d-\d\dT[\d.-]+Z-[0-9a-f]{6}\.(?:eml|json)(?:\.[0-9a-f]{12}\.draft)?$/;
 
 /**
  * Writes a file that only its owner may read: its codes and links open accounts.
@@ -19,7 +20,7 @@ export async function writeToOutboxFolder(
 ): Promise<string> {
   const file = join(folder, `${stampOf(new Date())}-${randomBytes(3).toString('hex')}.${extension}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeFile(file, content, { mode: 0o600, flag: 'wx' });
+  await writeDurably(file, content, { isNew: true });
   return file;
 }
 

@@ -3,8 +3,16 @@ import type { OutgoingMail } from './messages.ts';
 import { convertInvitations, writeInvitation } from './staff-invitation.ts';
 
 const publicUrl = 'https://juice.example';
+const pageLink = `${publicUrl}/auth/v1/verify/confirm?token_hash=abc&type=invite`;
 const link = `${publicUrl}/auth/v1/verify?token=abc&type=invite`;
-const invitation = { to: 'njeri@mail.example', subject: 'Your invitation', text: 'x', kind: 'invite', link };
+const invitation = {
+  to: 'njeri@mail.example',
+  subject: 'Your invitation',
+  text: 'x',
+  kind: 'invite',
+  pageLink,
+  link,
+};
 
 test('names the inviter and the shop, and contains the link', () => {
   const mail = writeInvitation(
@@ -14,7 +22,8 @@ test('names the inviter and the shop, and contains the link', () => {
   );
   expect(mail.subject).toBe("Amina Otieno invited you to Jani Juice's staff panel");
   expect(mail.text).toContain(`${mail.subject}.`);
-  expect(mail.text).toContain(`\n${link}\n`);
+  expect(mail.text).toContain(`\n${pageLink}\n`);
+  expect(`${mail.text} ${mail.html}`, 'a link that opening uses up').not.toContain('/verify?');
   expect(mail.text).toContain(`${publicUrl}/admin/reset-password`);
   expect(mail.html).toContain('>Set your password</a>');
   expect(mail).not.toHaveProperty('data');

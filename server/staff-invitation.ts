@@ -14,15 +14,15 @@ export function convertInvitations(messages: OutgoingMessages, shop: InvitingSho
     ...messages,
     async sendMail(mail: OutgoingMail & Pick<Mail, 'data'>) {
       await messages.sendMail(
-        mail.kind === 'invite' && mail.link
-          ? writeInvitation({ ...mail, link: mail.link }, await shop.readName(), shop.publicUrl)
+        mail.kind === 'invite' && mail.pageLink
+          ? writeInvitation({ ...mail, pageLink: mail.pageLink }, await shop.readName(), shop.publicUrl)
           : mail,
       );
     },
   };
 }
 
-type Invitation = OutgoingMail & Pick<Mail, 'data'> & { link: string };
+type Invitation = OutgoingMail & Pick<Mail, 'data'> & { pageLink: string };
 
 /** @param mail of the auth service. `data.invited_by` is the inviter's name. */
 export function writeInvitation(mail: Invitation, shopName: string, publicUrl: string): OutgoingMail {
@@ -37,13 +37,13 @@ ${subject}. There you work on its products, orders, deliveries and payments.
 
 Open this link to set your password:
 
-${mail.link}
+${mail.pageLink}
 
 The link works once, within an hour. Later you get a new one at ${publicUrl}/admin/reset-password with this email address.
 
 If you do not know ${inviter ?? shopName}, you need not do anything.
 `;
-  const buttons = new Map([[mail.link, 'Set your password']]);
+  const buttons = new Map([[mail.pageLink, 'Set your password']]);
   return { ...rest, subject, text, html: mailHtml(text, shopName, new URL(publicUrl).origin, buttons) };
 }
 

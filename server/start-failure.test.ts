@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DatabaseError, OtherVersion } from '../backend/database/database.ts';
 import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { startShop } from './shop.ts';
@@ -65,12 +66,59 @@ test('describes an unknown log level', async () => {
   );
 });
 
-test('describes an embedded database with unusable files', async () => {
-  await mkdir(join(folder, 'halved/database'), { recursive: true });
-  await writeFile(join(folder, 'halved/database/PG_VERSION'), '18\n');
-  expect(await failureOf({ DATA_DIR: join(folder, 'halved') })).toMatch(
-    /^The embedded database in \S+halved\/database could not be opened \(.*room on its disk[^\n]*npm run restore\.$/,
+const restore = 'restore a backup: npm run restore -- --replace FILE';
+
+test.each([
+  ['damaged', '18\n', `damaged (\\S+pg_control is missing); ${restore} (the damaged files are moved aside).`],
+  [
+    'without its version',
+    '',
+    `damaged (its file PG_VERSION does not contain a version); ${restore} (the damaged files are moved aside).`,
+  ],
+  [
+    'of a newer PostgreSQL',
+    '19\n',
+    `written by PostgreSQL 19, but this version contains PostgreSQL 18; start the newer version again, or ${restore}.`,
+  ],
+  [
+    'of an older PostgreSQL',
+    '17\n',
+    'written by PostgreSQL 17, but this version contains PostgreSQL 18; start the version that wrote it.',
+  ],
+])('describes an embedded database that is %s, with the next step', async (name, version, sentence) => {
+  await mkdir(join(folder, name, 'database'), { recursive: true });
+  await writeFile(join(folder, name, 'database/PG_VERSION'), version);
+  const failure = (await failureOf({ DATA_DIR: join(folder, name) })).replace(
+    /\(\S+pg_control/,
+    '(\\S+pg_control',
   );
+  expect(failure).toBe(
+    `The database in ${join(folder, name)}/database ${sentence.startsWith('damaged') ? 'is' : 'was'} ${sentence}`,
+  );
+});
+
+test('describes errors of the database by who can end them', () => {
+  for (const [error, sentence] of [
+    [
+      new DatabaseError('could not extend file: No space left on device', { code: '53100' }),
+      /; free some space on its disk\.$/,
+    ],
+    [
+      new DatabaseError('could not read blocks 0..0', { code: 'XX001' }),
+      /; restore a backup: npm run restore/,
+    ],
+    [
+      new DatabaseError('could not open file "base/5/1"', { code: '58P01' }),
+      /; restore a backup: npm run restore/,
+    ],
+    [new DatabaseError('There is not enough memory', { code: '53200' }), /; close other programs/],
+    [
+      new OtherVersion('migration shop/9 was applied', true),
+      /applied; start the newer version again, or restore/,
+    ],
+  ] as const) {
+    expect(describeStartFailure(error)).toMatch(sentence);
+  }
 });
 
 test('describes a folder in use, and a changed migration history', async () => {

@@ -1,28 +1,45 @@
 // Describes why the shop could not start: one sentence where the operator can fix the cause.
 
 import { UnusableKeysFile } from '../backend/api-keys.ts';
-import { DatabaseError } from '../backend/database/database.ts';
+import { DatabaseError, OtherVersion } from '../backend/database/database.ts';
 import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
 import { AddressTaken } from '../backend/listen.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
+import { UnreadableLedger } from '../simulators/daraja/ledger-file.ts';
 
 /** Connection lost or refused, authentication failed, unknown database: errors that our SQL cannot cause. */
 const unreachable = /^(08|28|3D|57P)/;
 
-/** The embedded database could not be opened (`io_error`). */
-const unopened = '58030';
+/** Errors whose message is a sentence with the next step. */
+const ownSentences = [WrongSetting, AddressTaken, UnusableKeysFile, UnreadableLedger];
+
+const backToBackup = 'restore a backup: npm run restore -- --replace FILE';
+
+/** The next step after errors of the embedded database itself, by SQLSTATE. */
+const nextSteps: Record<string, string> = {
+  53100: 'free some space on its disk',
+  53200: 'close other programs, or use a machine with more memory',
+};
+// Damaged file contents: data or index corrupted, undefined file, input/output error.
+for (const code of ['XX001', 'XX002', '58P01', '58030']) {
+  nextSteps[code] = `${backToBackup} (the damaged files are moved aside)`;
+}
 
 /** @returns a sentence; with its stack for internal errors */
 export function describeStartFailure(error: unknown): string {
-  if (error instanceof WrongSetting || error instanceof AddressTaken || error instanceof UnusableKeysFile)
-    return error.message;
+  if (ownSentences.some((kind) => error instanceof kind)) return (error as Error).message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
   }
-  if (error instanceof DatabaseError && error.code === unopened) {
-    return `${error.message}; is there room on its disk? Otherwise restore a backup: npm run restore.`;
+  if (error instanceof OtherVersion) {
+    return error.isNewer
+      ? `${error.message}; start the newer version again, or ${backToBackup}.`
+      : `${error.message}; start the version that wrote it.`;
+  }
+  if (error instanceof DatabaseError && Object.hasOwn(nextSteps, error.code)) {
+    return `${error.message}; ${nextSteps[error.code]}.`;
   }
   const { code, path, message } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
   if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC'].includes(code)) {

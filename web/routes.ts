@@ -23,6 +23,7 @@ export default [
   route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),
   route('admin/login', 'admin/sign-in/sign-in-page.tsx'),
   route('admin/reset-password', 'admin/sign-in/reset-password-page.tsx'),
+  route('admin/confirm', 'admin/sign-in/confirm-link-page.tsx'),
   route('admin', 'admin/layout/staff-layout.tsx', [
     index('admin/layout/to-dashboard.ts'),
     route('dashboard', 'admin/dashboard/dashboard-page.tsx'),

@@ -56,7 +56,7 @@ export interface UserRequest extends AuthRequest {
 }
 
 interface RouteBase {
-  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path below /auth/v1; `:name` stands for one part of it. */
   pattern: string;
   /** Maximum bytes of a body. Default: 64 KiB. */

@@ -7,7 +7,10 @@ import type { Json } from './rows.ts';
 /** The `type` of a link: the effect of opening it. */
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 
-/** A link that has the effect of a code. */
+/**
+ * GoTrue's link: opening it uses the token, also when a mail scanner or a chat preview opens it. For callers that ask for a link
+ * (generate_link) and applications with their own templates.
+ */
 export function actionLink(
   context: Pick<AuthContext, 'settings'>,
   hash: string,
@@ -16,6 +19,17 @@ export function actionLink(
 ): string {
   const query = new URLSearchParams({ token: hash, type, redirect_to: redirectTo });
   return `${context.settings.externalUrl}/verify?${query}`;
+}
+
+/** The link of our emails: a page whose button uses the token (confirm-page.ts). */
+function confirmPageLink(
+  { settings }: Pick<AuthContext, 'settings'>,
+  hash: string,
+  type: LinkType,
+  redirectTo: string,
+): string {
+  const query = new URLSearchParams({ token_hash: hash, type, redirect_to: redirectTo });
+  return `${settings.externalUrl}/verify/confirm?${query}`;
 }
 
 const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: string }> = {
@@ -30,16 +44,20 @@ const wording: Record<Exclude<MailKind, 'notice'>, { subject: string; purpose: s
   reauthentication: { subject: 'Confirm that it is you', purpose: 'confirm that it is you' },
 };
 
-/** Sends an email with a code and, if given, its link. It is handed over when this returns, not delivered. */
+/**
+ * Sends an email with a code and, if given, a link that has the same effect. It is handed over when this returns, not delivered.
+ * @param letter `link`: the effect of the link, and where it leads afterwards
+ */
 export async function sendEmail(
   context: AuthContext,
   kind: Exclude<MailKind, 'notice'>,
-  letter: { to: string; token: SentToken; link?: string; data?: Json },
+  letter: { to: string; token: SentToken; link?: { type: LinkType; redirectTo: string }; data?: Json },
 ): Promise<void> {
   const { subject, purpose } = wording[kind];
   const { token, link, data } = letter;
-  const byLink = link
-    ? `Open this link to ${purpose}:\n\n${link}\n\nOr enter the code`
+  const pageLink = link && confirmPageLink(context, token.hash, link.type, link.redirectTo);
+  const byLink = pageLink
+    ? `Open this link to ${purpose}:\n\n${pageLink}\n\nOr enter the code`
     : `To ${purpose}, enter the code`;
   await context.messages.sendMail({
     to: letter.to,
@@ -48,7 +66,9 @@ export async function sendEmail(
     text: `${byLink} ${token.code}.\n\nIf you did not ${kind === 'invite' ? 'expect' : 'ask for'} this, you need not do anything.\n`,
     kind,
     code: token.code,
-    ...(link ? { link } : {}),
+    ...(link && pageLink
+      ? { pageLink, link: actionLink(context, token.hash, link.type, link.redirectTo) }
+      : {}),
     ...(data ? { data } : {}),
   });
 }

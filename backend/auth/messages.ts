@@ -16,8 +16,11 @@ export interface Mail {
   text: string;
   html?: string;
   kind: MailKind;
-  /** The parts of the text, for applications with their own templates: code and link. */
+  /** The code in the text, for applications with their own templates. */
   code?: string;
+  /** The link in the text: a page whose button uses the token. Opening it changes nothing. */
+  pageLink?: string;
+  /** GoTrue's link (its `ConfirmationURL`): opening it uses the token, also when a mail scanner or a chat preview opens it. */
   link?: string;
   /** Metadata that was sent with an invitation. */
   data?: Json;

@@ -5,7 +5,7 @@ import { audit } from './audit.ts';
 import { AuthError, invalid } from './auth-error.ts';
 import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route, type UserRequest } from './context.ts';
-import { actionLink, type LinkType, sendCode, sendEmail } from './emails.ts';
+import { type LinkType, sendCode, sendEmail } from './emails.ts';
 import { checkMetadata, flag, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { enforceCooldown, limitNetwork } from './limits.ts';
@@ -84,7 +84,7 @@ async function sendOtp(
   } else if (prepared.kind === 'signup') {
     await sendConfirmation(context, address.email, prepared.token, request.redirectTo);
   } else {
-    const link = actionLink(context, prepared.token.hash, 'magiclink', request.redirectTo);
+    const link = { type: 'magiclink', redirectTo: request.redirectTo } as const;
     await sendEmail(context, 'magiclink', { to: address.email, token: prepared.token, link });
   }
   return done();
@@ -148,7 +148,7 @@ async function recover(request: AuthRequest, context: AuthContext): Promise<Resp
     return makeRecovery(tx, context, user, { email }, 'recovery', pkce);
   });
   if (token) {
-    const link = actionLink(context, token.hash, 'recovery', request.redirectTo);
+    const link = { type: 'recovery', redirectTo: request.redirectTo } as const;
     await sendEmail(context, 'recovery', { to: email, token, link });
   }
   return done();
@@ -233,7 +233,7 @@ async function askAddresses(
   for (const { type, to } of tokens) {
     if (agreedStatus[type] === user.email_change_confirm_status) continue;
     const token = await makeToken(tx, context, { userId: user.id, type, address: to, flowId });
-    const link = actionLink(context, token.hash, 'email_change', redirectTo);
+    const link = { type: 'email_change', redirectTo } as const;
     pendingMessages.push(() => sendEmail(context, 'email_change', { to, token, link }));
   }
   return pendingMessages;

@@ -28,7 +28,10 @@ export async function readRequest(
   route: Pick<Route, 'maxBodyBytes'>,
 ): Promise<AuthRequest> {
   const url = new URL(raw.url);
-  const body = raw.method === 'GET' ? {} : await readBody(raw, route.maxBodyBytes ?? maxBodyBytes);
+  const body =
+    raw.method === 'GET' || raw.method === 'HEAD'
+      ? {}
+      : await readBody(raw, route.maxBodyBytes ?? maxBodyBytes);
   const inBody = typeof body.redirect_to === 'string' ? body.redirect_to : null;
   return {
     raw,

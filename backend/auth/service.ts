@@ -8,6 +8,7 @@ import { isQueueRejection } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { AuthError, answerError, OAuthError } from './auth-error.ts';
+import { confirmPageRoutes } from './confirm-page.ts';
 import { waitUntilAnswerable } from './constant-time.ts';
 import type { AuthContext, AuthRequest, Route } from './context.ts';
 import { discoveryRoutes } from './discovery.ts';
@@ -82,7 +83,12 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     const handle = () => handleRequest(route, request);
     try {
       // A change may hash a password, the most expensive operation here.
-      return await inShareOf(caller, queues.get(route) ?? 'work', raw.method === 'GET' ? 2 : 10, handle);
+      return await inShareOf(
+        caller,
+        queues.get(route) ?? 'work',
+        ['GET', 'HEAD'].includes(raw.method) ? 2 : 10,
+        handle,
+      );
     } finally {
       await waitUntilAnswerable(request);
     }
@@ -103,7 +109,7 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     policy: {
       badToken: 'ignored',
       answersPreflight: true,
-      formPaths: ['/callback', '/sso/saml/acs'],
+      formPaths: ['/callback', '/sso/saml/acs', '/verify/confirm'],
     },
     async fetch(request, caller) {
       if (request.method === 'OPTIONS') return answerPreflight(request);
@@ -135,6 +141,7 @@ const routes: readonly CompiledRoute[] = [
   { method: 'POST', pattern: '/token', needs: 'nothing', handle: token } satisfies Route,
   ...passwordlessRoutes,
   ...verifyRoutes,
+  ...confirmPageRoutes,
   ...userRoutes,
   ...discoveryRoutes,
   ...adminUserRoutes,
@@ -143,6 +150,11 @@ const routes: readonly CompiledRoute[] = [
   ...passkeyRoutes,
   ...externalRoutes,
 ].map(compile);
+
+/** Paths that answer GET; `:name` stands for one part. */
+export const readableAuthPaths: readonly string[] = routes
+  .filter(({ route }) => route.method === 'GET')
+  .map(({ route }) => route.pattern);
 
 /** The queue of routes other than `work`. Identity providers are requested over the network. */
 const queues: ReadonlyMap<Route, SharedQueue> = new Map([

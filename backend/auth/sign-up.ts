@@ -6,7 +6,7 @@ import { audit } from './audit.ts';
 import { AuthError, invalid } from './auth-error.ts';
 import { delayAnswer } from './constant-time.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from './context.ts';
-import { actionLink, sendCode, sendEmail } from './emails.ts';
+import { sendCode, sendEmail } from './emails.ts';
 import { checkMetadata, object, text } from './fields.ts';
 import { type Pkce, readPkce, startFlow } from './flow-state.ts';
 import { enforceCooldown, limitNetwork } from './limits.ts';
@@ -173,8 +173,7 @@ export async function sendConfirmation(
   token: SentToken,
   redirectTo: string,
 ): Promise<void> {
-  const link = actionLink(context, token.hash, 'signup', redirectTo);
-  await sendEmail(context, 'confirmation', { to, token, link });
+  await sendEmail(context, 'confirmation', { to, token, link: { type: 'signup', redirectTo } });
 }
 
 /** Channel and recipient of messages to an address. */

@@ -1,4 +1,5 @@
-// GET and POST /verify: uses a typed code or an opened link (reference §3).
+// GET and POST /verify: uses a typed code or an opened link (reference §3). Links of the service's own emails lead to
+// confirm-page.ts instead.
 import type { Session } from '../database/database.ts';
 import { mailAddress, phoneNumber } from './addresses.ts';
 import { audit } from './audit.ts';
@@ -95,20 +96,37 @@ async function verifyGet(request: AuthRequest, context: AuthContext): Promise<Re
   const [hash, type] = [text(query, 'token', 128), text(query, 'type')];
   if (!hash) throw invalid('Verify requires a token or a token hash');
   if (!type) throw invalid('Verify requires a verification type');
-  const otpType = typeNamed(type);
+  typeNamed(type);
   try {
-    const outcome = await settle(request, context, type, otpType, { hash }, isPkceHash(hash));
-    if ('error' in outcome) throw await refusal(outcome.error, { hash }, request, context);
-    return goTo(request.redirectTo, ...whereTo(outcome, type, isPkceHash(hash)));
+    return goTo(whereTo(await useLink(request, context, { hash, type }), request.redirectTo));
   } catch (error) {
     if (!(error instanceof AuthError)) throw error;
-    const result = {
-      error: error.status >= 500 ? 'server_error' : 'access_denied',
-      error_code: error.code,
-      error_description: error.message,
-    };
-    return goTo(request.redirectTo, { ...result, sb: '' }, isPkceHash(hash) ? result : {});
+    return goTo(withLinkError(request.redirectTo, error, isPkceHash(hash)));
   }
+}
+
+/** The effect of a used link. */
+export type UsedLink =
+  | { type: string; tokens: TokenResponse }
+  /** A code that the client of a PKCE flow exchanges for tokens. */
+  | { code: string }
+  /** The first of two addresses has confirmed. */
+  | { isHalfWay: true; isPkce: boolean };
+
+/**
+ * Uses a link, once.
+ * @throws AuthError otp_expired for an unknown, used or expired link, and others for what the link cannot do
+ */
+export async function useLink(
+  request: AuthRequest,
+  context: AuthContext,
+  { hash, type }: { hash: string; type: string },
+): Promise<UsedLink> {
+  const isPkce = isPkceHash(hash);
+  const outcome = await settle(request, context, type, typeNamed(type), { hash }, isPkce);
+  if ('error' in outcome) throw await refusal(outcome.error, { hash }, request, context);
+  if ('tokens' in outcome) return { type, tokens: outcome.tokens };
+  return 'code' in outcome ? outcome : { isHalfWay: true, isPkce };
 }
 
 /**
@@ -125,44 +143,53 @@ async function refusal(
   return error;
 }
 
-function whereTo(
-  outcome: Exclude<Outcome, { error: AuthError }>,
-  type: string,
-  isPkce: boolean,
-): [fragment: Record<string, string>, query: Record<string, string>] {
-  if ('code' in outcome) return [{}, { code: outcome.code }];
-  if ('isHalfWay' in outcome) return [{ message: halfWay, sb: '' }, isPkce ? { message: halfWay } : {}];
-  const { tokens } = outcome;
-  return [
-    {
-      access_token: tokens.access_token,
-      expires_at: String(tokens.expires_at),
-      expires_in: String(tokens.expires_in),
-      refresh_token: tokens.refresh_token,
-      sb: '',
-      token_type: tokens.token_type,
-      type,
-    },
-    {},
-  ];
-}
-
-/** Redirects the browser, with the result in the fragment (not sent to servers) and in the query. */
-function goTo(
-  target: string,
-  fragment: Record<string, string>,
-  query: Record<string, string> = {},
-  status = 303,
-): Response {
-  const url = new URL(target);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-  if (Object.keys(fragment).length > 0) url.hash = new URLSearchParams(fragment).toString();
-  return new Response(null, {
-    status,
-    headers: { location: url.href, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+/** The redirect URL after a link, with its result in the fragment (not sent to servers) or, for a PKCE flow, in the query. */
+export function whereTo(used: UsedLink, target: string): string {
+  if ('code' in used) return withResult(target, {}, { code: used.code });
+  if ('isHalfWay' in used) {
+    return withResult(target, { message: halfWay, sb: '' }, used.isPkce ? { message: halfWay } : {});
+  }
+  const { tokens, type } = used;
+  return withResult(target, {
+    access_token: tokens.access_token,
+    expires_at: String(tokens.expires_at),
+    expires_in: String(tokens.expires_in),
+    refresh_token: tokens.refresh_token,
+    sb: '',
+    token_type: tokens.token_type,
+    type,
   });
 }
 
+/** The redirect URL after a link that could not be used. */
+export function withLinkError(target: string, error: AuthError, isPkce: boolean): string {
+  const result = {
+    error: error.status >= 500 ? 'server_error' : 'access_denied',
+    error_code: error.code,
+    error_description: error.message,
+  };
+  return withResult(target, { ...result, sb: '' }, isPkce ? result : {});
+}
+
+function withResult(
+  target: string,
+  fragment: Record<string, string>,
+  query: Record<string, string> = {},
+): string {
+  const url = new URL(target);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  if (Object.keys(fragment).length > 0) url.hash = new URLSearchParams(fragment).toString();
+  return url.href;
+}
+
+/** Redirects a browser with the result of a link. */
+export const goTo = (location: string): Response =>
+  new Response(null, {
+    status: 303,
+    headers: { location, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+  });
+
+/** @throws AuthError validation_failed for a type that does not exist */
 function typeNamed(type: string): { tokens: readonly TokenType[]; method: AuthenticationMethod } {
   const allTypes = { ...emailTypes, ...phoneTypes };
   const found = Object.hasOwn(allTypes, type) ? allTypes[type] : undefined;
@@ -184,18 +211,18 @@ async function settle(
     const user = token && (await findUser(tx, { id: token.user_id }, { lock: true }));
     if (!token || !user || user.deleted_at !== null) return { error: notFound(proof) };
     if (isBanned(user, context)) return { error: new AuthError(403, 'user_banned', 'User is banned') };
+    const flowId = forCode ? token.flow_state_id : null;
+    const flow = flowId && (await findFlow(tx, { id: flowId }));
+    // Before anything changes: the code of the same email still works.
+    if (forCode && (!flow || flow.used_at !== null)) {
+      return { error: new AuthError(404, 'flow_state_not_found', 'No valid flow state found for user.') };
+    }
     const changed = await apply(tx, context, type, user, token);
     if (changed === null) return { isHalfWay: true };
     if (changed instanceof AuthError) return { error: changed };
     await audit(tx, context, 'login', changed, request, { verification_type: type });
     await endSignInCooldown(tx, token.relates_to);
-    if (forCode) {
-      const flow = token.flow_state_id === null ? null : await findFlow(tx, { id: token.flow_state_id });
-      if (!flow || flow.used_at !== null) {
-        return { error: new AuthError(404, 'flow_state_not_found', 'No valid flow state found for user.') };
-      }
-      return { code: await issueAuthCode(tx, context, flow.id, { userId: user.id }) };
-    }
+    if (flow) return { code: await issueAuthCode(tx, context, flow.id, { userId: user.id }) };
     return { tokens: await startSession(tx, context, { user: changed, method, request }) };
   });
 }

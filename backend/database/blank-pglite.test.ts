@@ -1,40 +1,44 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { blankPglite } from './blank-pglite.ts';
+import { readBlankPglite, versionOfPglite } from './blank-pglite.ts';
+import { tarOf } from './tar-of.ts';
 
 let folder: string;
 let packed: string;
-
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-blank-'));
-  const description = new URL('../../node_modules/@electric-sql/pglite/package.json', import.meta.url);
-  const { version } = JSON.parse(await readFile(description, 'utf8'));
-  await mkdir(join(folder, 'blanks'));
-  await mkdir(join(folder, 'new'));
-  packed = join(folder, 'blanks', `${version}.tar.gz`);
+  packed = join(folder, `${await versionOfPglite()}.tar.gz`);
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a new database is copied from the blank one of its version', async () => {
-  await writeFile(packed, gzipSync('files'));
-  const blank = await blankPglite(join(folder, 'blanks'), join(folder, 'new'));
-  expect(await blank?.text()).toBe('files');
-  expect(await (await blankPglite(join(folder, 'blanks')))?.text()).toBe('files');
+const archive = () => tarOf({ '/base': null, '/base/1': 'x'.repeat(700), '/PG_VERSION': '18\n' });
+
+test('reads the files and folders of the blank database of its version', async () => {
+  await writeFile(packed, gzipSync(archive()));
+  const files = await readBlankPglite(folder);
+  expect(files?.map(({ name, content }) => [name, content?.toString() ?? null])).toEqual([
+    ['base', null],
+    ['base/1', 'x'.repeat(700)],
+    ['PG_VERSION', '18\n'],
+  ]);
 });
 
-test('a folder with any content never receives a blank database', async () => {
-  await writeFile(packed, gzipSync('files'));
-  // The folder of the blank databases is not empty.
-  expect(await blankPglite(join(folder, 'blanks'), join(folder, 'blanks'))).toBeNull();
+test.each([
+  ['is truncated', () => gzipSync(archive()).subarray(0, 60)],
+  ['ends within a file', () => gzipSync(archive().subarray(0, 1536))],
+  ['contains no database', () => gzipSync(tarOf({ '/other': 'x' }))],
+  ['is no archive', () => gzipSync('files')],
+  ['is empty', () => Buffer.alloc(0)],
+])('is not used when it %s', async (_, content) => {
+  await writeFile(packed, content());
+  expect(await readBlankPglite(folder)).toBeNull();
 });
 
-test('a database is created when the blank one of its version is missing or damaged', async () => {
-  await writeFile(packed, gzipSync('files').subarray(0, 15));
-  expect(await blankPglite(join(folder, 'blanks'), join(folder, 'new'))).toBeNull();
-  await rm(packed);
-  await writeFile(join(folder, 'blanks', '0.0.1.tar.gz'), gzipSync('files'));
-  expect(await blankPglite(join(folder, 'blanks'), join(folder, 'new'))).toBeNull();
+test('is not used when it is of another version', async () => {
+  await rm(packed, { force: true });
+  await writeFile(join(folder, '0.0.1.tar.gz'), gzipSync(archive()));
+  expect(await readBlankPglite(folder)).toBeNull();
 });

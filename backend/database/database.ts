@@ -123,6 +123,17 @@ export class DatabaseError extends Error {
   }
 }
 
+/** The database was written by another version of the software. The message is a sentence without its full stop. */
+export class OtherVersion extends Error {
+  override readonly name = 'OtherVersion';
+  readonly isNewer: boolean;
+
+  constructor(message: string, isNewer: boolean) {
+    super(message);
+    this.isNewer = isNewer;
+  }
+}
+
 /**
  * Converts a driver's error to a DatabaseError.
  * @param thrown the driver's error; a DatabaseError passes through

@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { FolderInUse, lockFolder } from './folder-lock.ts';
+import { FolderInUse, lockAddress, lockFolder } from './folder-lock.ts';
 
 let place: string;
 beforeAll(async () => {
@@ -26,4 +26,27 @@ test('a folder behind a symbolic link shares its lock, whether it exists or not'
     await expect(lockFolder(join(place, 'link/database'))).rejects.toThrow(FolderInUse);
     await unlock();
   }
+});
+
+test('anything that a power cut left in place of the socket is no lock', async () => {
+  const folder = join(place, 'data/database');
+  const address = lockAddress(join(await realpath(place), 'data/database'));
+  for (const leave of [
+    () => writeFile(address, ''),
+    () => writeFile(address, '4711'),
+    () => mkdir(address),
+  ]) {
+    await leave();
+    const unlock = await lockFolder(folder);
+    await expect(lockFolder(folder)).rejects.toThrow(FolderInUse);
+    await unlock();
+  }
+});
+
+test('names the setting when there is no temporary folder', async () => {
+  const { TMPDIR } = process.env;
+  process.env.TMPDIR = join(place, 'missing');
+  await expect(lockFolder(join(place, 'data/database'))).rejects.toThrow(/set TMPDIR to one in which/);
+  if (TMPDIR === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = TMPDIR;
 });

@@ -4,12 +4,13 @@ import { realpath, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { WrongSetting } from '../wrong-setting.ts';
 
 /** Another process (or this one) has the folder open. */
 export class FolderInUse extends Error {
   override readonly name = 'FolderInUse';
-  constructor(folder: string) {
-    super(`${folder} is in use by another running process; stop that one first`);
+  constructor(folder: string, reason = 'by another running process; stop that one first') {
+    super(`${folder} is in use ${reason}`);
   }
 }
 
@@ -17,7 +18,7 @@ export class FolderInUse extends Error {
  * Locks a folder. The lock is a listening socket, so it is released when its process ends in any way.
  * @param folder the folder to lock
  * @returns a function that releases the lock
- * @throws FolderInUse when a living process holds it
+ * @throws FolderInUse when a living process holds it, or a process of another user may; WrongSetting without a temporary folder
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   const address = lockAddress(await realFolder(folder));
@@ -25,9 +26,20 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   try {
     await listen(server, address);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRINUSE') {
+      throw new WrongSetting(
+        `The temporary folder ${dirname(address)} cannot be used (${code}); set TMPDIR to one in which this user may write.`,
+      );
+    }
     if (await isAlive(address)) throw new FolderInUse(folder);
-    await rm(address, { force: true });
+    // A process that was killed has left its socket; whatever else has its name is not a lock.
+    await rm(address, { force: true, recursive: true }).catch(() => {
+      throw new FolderInUse(
+        folder,
+        `by another user; run as that user, or delete ${address} if no process does`,
+      );
+    });
     await listen(server, address).catch(() => {
       throw new FolderInUse(folder);
     });
@@ -42,7 +54,8 @@ function realFolder(folder: string): Promise<string> {
   return realpath(path).catch(async () => join(await realpath(dirname(path)), basename(path)));
 }
 
-function lockAddress(folder: string): string {
+/** Name of the socket that locks a folder. */
+export function lockAddress(folder: string): string {
   // Socket paths are limited to about 100 characters, folders are not: hence the hash.
   const name = createHash('sha256').update(folder).digest('hex').slice(0, 32);
   return process.platform === 'win32' ? `\\\\.\\pipe\\jani-${name}` : join(tmpdir(), `jani-${name}.lock`);

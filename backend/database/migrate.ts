@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asDatabaseError, type Database, DatabaseError, type Session } from './database.ts';
+import { asDatabaseError, type Database, DatabaseError, OtherVersion, type Session } from './database.ts';
 
 /** A folder of `*.sql` files, applied in the order of their names. */
 export interface MigrationSource {
@@ -28,7 +28,7 @@ const maxAttempts = 20;
  * the cluster, so a collision with the migration of another database is retried.
  * @param sources applied in this order
  * @returns the names of the files applied now, as `source/file`
- * @throws MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
+ * @throws OtherVersion for a database of a newer version; MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
  */
 export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
   const migrations = (await Promise.all(sources.map(readSource))).flat();
@@ -82,11 +82,20 @@ async function applyMissing(
     }
     const sourceNames = new Set(sources.map(({ name }) => name));
     const missing = [...history.keys()].find((key) => sourceNames.has(key.slice(0, key.indexOf('/'))));
-    if (missing)
-      throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
+    if (missing) throw describeMissing(missing, wanted);
     if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);
   });
   return applied;
+}
+
+/** A migration that is later than all files belongs to a newer version; another one was deleted. */
+function describeMissing(missing: string, wanted: readonly Migration[]): Error {
+  const [source = ''] = missing.split('/');
+  const isNewer = wanted.every((file) => file.source !== source || missing > `${source}/${file.version}`);
+  const message = `migration ${missing} was applied to this database but its file is missing`;
+  return isNewer
+    ? new OtherVersion(`${message}: a newer version wrote it`, true)
+    : new MigrationChanged(message);
 }
 
 interface Migration {

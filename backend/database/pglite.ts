@@ -1,11 +1,11 @@
 // The embedded driver: PostgreSQL compiled to WebAssembly, on a folder of this machine, inside this process.
-import { chmod, mkdir } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { PGlite, type PGliteOptions, type Transaction } from '@electric-sql/pglite';
 import { fuzzystrmatch } from '@electric-sql/pglite/contrib/fuzzystrmatch';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
-import { blankPglite } from './blank-pglite.ts';
+import { NodeFS } from '@electric-sql/pglite/nodefs';
 import {
   asDatabaseError,
   type Database,
@@ -16,9 +16,11 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
+import { DurableNodeFs } from './durable-node-fs.ts';
 import { lockFolder } from './folder-lock.ts';
 import { isNestedTooDeeply } from './nesting.ts';
 import { detectBreak } from './pglite-break.ts';
+import { checkRelationFiles, describeOpenFailure, preparePgliteFolder } from './pglite-folder.ts';
 import { createRead } from './pglite-read.ts';
 
 const asText = (value: string) => value;
@@ -60,7 +62,7 @@ export interface PgliteOptions {
   isDurable?: boolean;
   /** PostgreSQL's `shared_buffers`, all of which this process holds from its start. Default: 32MB. */
   sharedBuffers?: string;
-  /** A folder that may contain a blank database (scripts/make-blank-database.mjs), to start new databases from. */
+  /** A folder that may contain a blank database (scripts/make-blank-database.mjs), to create new folders from. */
   blanks?: string;
   /** Bytes of the write-ahead log after which a checkpoint runs. Default: 64 MB. */
   maxLogBytes?: number;
@@ -81,11 +83,14 @@ const maxSilentChecks = 5;
  * Opens the embedded database.
  * @param folder of the database files; created when missing. Absent: in memory
  * @returns the database, which locks the folder until it is closed
- * @throws FolderInUse when another process has the folder open; DatabaseError when PostgreSQL does not start on its files
+ * @throws FolderInUse when another process has the folder open; OtherVersion, or DatabaseError with the cause, when PostgreSQL does not
+ * start on its files
  */
 export async function openPglite(folder?: string, options: PgliteOptions = {}): Promise<Database> {
   const isDurable = options.isDurable ?? true;
   const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F' || !isDurable);
+  // The default, fdatasync, does nothing in Emscripten.
+  startParams.push('-c', 'wal_sync_method=fsync');
   // WebAssembly has no just-in-time compiler for queries.
   startParams.push('-c', 'jit=off');
   startParams.push('-c', `shared_buffers=${options.sharedBuffers ?? '32MB'}`);
@@ -93,33 +98,14 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   if (folder) {
     await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
     unlock = await lockFolder(folder);
-    // PGlite creates world-writable files, so the folder itself is private, as on servers.
-    await mkdir(folder, { mode: 0o700 }).catch(unlessThere);
-    await chmod(folder, 0o700);
   }
   let lite: PGlite;
   try {
-    const blank = options.blanks ? await blankPglite(options.blanks, folder) : null;
-    const settings: PGliteOptions = {
-      ...(folder ? { dataDir: folder } : {}),
-      ...(blank ? { loadDataDir: blank } : {}),
-      startParams,
-      parsers,
-      // Only made available: a migration creates it, as on a server.
-      extensions: { fuzzystrmatch, pg_trgm },
-    };
-    lite = await PGlite.create(settings);
-    // PGlite retains its options. The unpacked archive would occupy 40 MB as long as the process runs.
-    delete settings.loadDataDir;
+    if (folder) await preparePgliteFolder(folder, { blanks: options.blanks, isDurable });
+    lite = await startPglite(folder, startParams, isDurable);
   } catch (error) {
     await unlock();
-    // Errors about the path itself pass unchanged.
-    if ((error as NodeJS.ErrnoException).path) throw error;
-    const where = folder ?? 'memory';
-    throw new DatabaseError(`The embedded database in ${where} could not be opened (${error})`, {
-      code: '58030',
-      cause: error,
-    });
+    throw error;
   }
 
   const { onBreak = () => {} } = options;
@@ -149,7 +135,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   }, logCheckIntervalMs);
   maintenance.unref();
 
-  return {
+  const database: Database = {
     kind: 'pglite',
     query: (sql, parameters) => send(lite, sql, parameters),
     read: <Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) =>
@@ -197,10 +183,35 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       await unlock();
     },
   };
+  if (!folder) return database;
+  try {
+    await checkRelationFiles(database, folder);
+  } catch (error) {
+    await database.close().catch(() => unlock());
+    throw error;
+  }
+  return database;
 }
 
-function unlessThere(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EEXIST') throw error;
+async function startPglite(
+  folder: string | undefined,
+  startParams: string[],
+  isDurable: boolean,
+): Promise<PGlite> {
+  const settings: PGliteOptions = {
+    ...(folder ? { fs: isDurable ? new DurableNodeFs(folder) : new NodeFS(folder) } : {}),
+    startParams,
+    parsers,
+    // Only made available: a migration creates it, as on a server.
+    extensions: { fuzzystrmatch, pg_trgm },
+  };
+  try {
+    return await PGlite.create(settings);
+  } catch (error) {
+    // Errors about the path itself pass unchanged.
+    if ((error as NodeJS.ErrnoException).path) throw error;
+    throw await describeOpenFailure(folder, error);
+  }
 }
 
 async function shortenLog(lite: PGlite, maxLogBytes: number): Promise<void> {

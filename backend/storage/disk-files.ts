@@ -2,6 +2,7 @@
 import { constants } from 'node:fs';
 import { copyFile, link, mkdir, open, opendir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
+import { syncFile } from '../durable-file.ts';
 import { type ByteRange, FileMissing, type FileStore } from './file-store.ts';
 
 /**
@@ -90,19 +91,6 @@ async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true });
   // A new folder is durable once its parent is synced.
   if (first) for (let at = folder; at.length >= first.length; at = dirname(at)) await syncFile(dirname(at));
-}
-
-async function syncFile(path: string): Promise<void> {
-  const file = await open(path, constants.O_RDONLY);
-  try {
-    await file.sync();
-  } catch (error) {
-    // Some systems cannot sync a folder.
-    if (!['EINVAL', 'EPERM', 'EISDIR', 'EBADF'].includes((error as NodeJS.ErrnoException).code ?? ''))
-      throw error;
-  } finally {
-    await file.close();
-  }
 }
 
 function isMissing(error: unknown): boolean {

@@ -103,13 +103,33 @@ function isInert(type: string): boolean {
   return /^(?:image|audio|video)\//.test(media) || media === 'application/pdf' || media === 'text/plain';
 }
 
-function dispositionOf(name: string): string {
-  if (name === '') return 'attachment;';
-  const encoded = encodeURIComponent(name).replace(
+const maxNameLength = 200;
+
+/**
+ * The `Content-Disposition` of a download (RFC 6266).
+ * @param name as the request writes it; without a usable character the browser takes the name from the URL
+ */
+export function dispositionOf(name: string): string {
+  const usable = [...name.normalize()]
+    // Control and formatting characters, which hide or reverse a part of the name; slashes would name a folder.
+    .filter((character) => !/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(character))
+    .map((character) => (/[\\/]/.test(character) ? '_' : character))
+    .join('')
+    .trim();
+  if (usable === '') return 'attachment';
+  const encoded = encodeURIComponent(shortened(usable)).replace(
     /['()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
   return `attachment; filename=${encoded}; filename*=UTF-8''${encoded}`;
+}
+
+/** Cuts a long name before its extension: clients refuse long headers. */
+function shortened(name: string): string {
+  const characters = [...name];
+  if (characters.length <= maxNameLength) return name;
+  const extension = [...(/\.\w{1,10}$/.exec(name)?.[0] ?? '')];
+  return [...characters.slice(0, maxNameLength - extension.length), ...extension].join('');
 }
 
 /** Whether the sender of a request has this content already (RFC 9110 §13). */

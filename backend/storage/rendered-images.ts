@@ -1,7 +1,8 @@
 // Cache of rendered images on this machine's disk: least recently used ones are deleted above a number of bytes.
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeDurably } from '../durable-file.ts';
 
 export interface RenderedImages {
   /**
@@ -63,9 +64,7 @@ export function createRenderedImages(folder: string, maxBytes: number): Rendered
   const store = async (name: string, image: Buffer): Promise<void> => {
     const entries = await index();
     if (image.length > maxBytes) return;
-    const draft = join(folder, `${name}.${crypto.randomUUID()}.draft`);
-    await writeFile(draft, image);
-    await rename(draft, join(folder, name));
+    await writeDurably(join(folder, name), image);
     total += image.length - (entries.get(name) ?? 0);
     entries.delete(name);
     entries.set(name, image.length);

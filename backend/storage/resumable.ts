@@ -1,9 +1,10 @@
 // Resumable uploads (TUS 1.0.0): the library implements the protocol; rights and storage are ours.
 // Parts are gathered in a folder, which processes may share: each request of an upload may reach another one.
-import { copyFile, link, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
+import { writeDurably } from '../durable-file.ts';
 import { isQueueRejection, queueRejectionStatus } from '../fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
 import { type Call, ownerOf, type StorageContext } from './context.ts';
@@ -106,7 +107,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       if (asStorageError(error)) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
-    await writeFile(donePath(upload.id), String(upload.size ?? 0));
+    await writeDurably(donePath(upload.id), String(upload.size ?? 0));
     // An empty upload is complete immediately, and the library still reads its file.
     if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
   };

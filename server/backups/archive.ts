@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
+import { syncFile } from '../../backend/durable-file.ts';
 
 /** An entry of an archive, with a relative name. */
 export type Entry =
@@ -36,7 +37,7 @@ export async function writeArchive(
       signal ? { signal } : {},
     );
     await rename(draft, path);
-    await syncFolder(dirname(path));
+    await syncFile(dirname(path));
     return (await lstat(path)).size;
   } catch (error) {
     await rm(draft, { force: true });
@@ -246,11 +247,4 @@ function checksum(head: Buffer): number {
 
 function padding(size: number): Buffer {
   return Buffer.alloc((block - (size % block)) % block);
-}
-
-export async function syncFolder(folder: string): Promise<void> {
-  const opened = await open(folder, constants.O_RDONLY);
-  // Some systems cannot sync a folder.
-  await opened.sync().catch(() => {});
-  await opened.close();
 }

@@ -5,9 +5,10 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Database } from '../../backend/database/database.ts';
+import { syncFile } from '../../backend/durable-file.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { type Entry, entriesOf, syncFolder, writeArchive } from './archive.ts';
+import { type Entry, entriesOf, writeArchive } from './archive.ts';
 import { copyOfEmbedded } from './embedded.ts';
 import { type Figures, readFigures } from './figures.ts';
 import { type Manifest, manifestName } from './manifest.ts';
@@ -234,7 +235,7 @@ function check(
 async function publishArchive(archive: string, folder: string, fileName: string): Promise<number> {
   const path = join(folder, fileName);
   await rename(archive, path);
-  await syncFolder(folder);
+  await syncFile(folder);
   return (await stat(path)).size;
 }
 

@@ -3,7 +3,8 @@ import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
-import { syncFolder, unpackArchive } from './archive.ts';
+import { syncFile } from '../../backend/durable-file.ts';
+import { unpackArchive } from './archive.ts';
 import { ContentMismatch, checkEmbedded, compare } from './check-backup.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { findPrograms, runProgram } from './postgresql-programs.ts';
@@ -76,7 +77,7 @@ export async function restoreBackup(
     for (const name of ['keys.json', 'database']) {
       if (restored.has(name)) await rename(join(work, name), join(dataDir, name));
     }
-    await syncFolder(dataDir);
+    await syncFile(dataDir);
     return { madeAt: manifest.madeAt, setAside };
   } finally {
     await rm(work, { recursive: true, force: true });

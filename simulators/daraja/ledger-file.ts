@@ -12,7 +12,17 @@ export type LedgerFile = {
   close(): Promise<void>;
 };
 
-/** Opens or creates the file and reads its entries. Throws when a line before the last one is damaged. */
+/** A line of the ledger is damaged, but later ones are not. The message is for the operator. */
+export class UnreadableLedger extends Error {
+  override readonly name = 'UnreadableLedger';
+  constructor(path: string, line: number) {
+    super(
+      `Line ${line} of the simulator's ledger ${path} cannot be read. Delete that line, or the file to begin with an empty ledger.`,
+    );
+  }
+}
+
+/** Opens or creates the file and reads its entries. Throws UnreadableLedger when a line before the end is damaged. */
 export async function openLedgerFile(path: string): Promise<{ file: LedgerFile; entries: LedgerEntry[] }> {
   await mkdir(dirname(path), { recursive: true });
   const { entries, intactBytes } = await readExisting(path);
@@ -61,14 +71,25 @@ async function readExisting(path: string): Promise<ReturnType<typeof readEntries
 }
 
 function readEntries(path: string, bytes: Buffer): { entries: LedgerEntry[]; intactBytes: number } {
-  // A kill during a write leaves an incomplete last line, which was never acknowledged.
-  const intactBytes = bytes.lastIndexOf('\n') + 1;
-  const lines = bytes.subarray(0, intactBytes).toString('utf8').split('\n').slice(0, -1);
-  const entries = lines.map((line, index) => {
-    const entry = readEntry(line);
-    if (entry === null)
-      throw new Error(`Line ${index + 1} of the simulator's ledger ${path} cannot be read.`);
-    return entry;
-  });
+  const entries: LedgerEntry[] = [];
+  let intactBytes = 0;
+  let unreadable: number | null = null;
+  for (let line = 1, start = 0; start < bytes.length; line += 1) {
+    const end = bytes.indexOf('\n', start);
+    const entry = end < 0 ? null : readEntry(bytes.toString('utf8', start, end));
+    start = end < 0 ? bytes.length : end + 1;
+    if (entry === null) unreadable ??= line;
+    else if (unreadable !== null) throw new UnreadableLedger(path, unreadable);
+    else {
+      entries.push(entry);
+      intactBytes = start;
+    }
+  }
+  // A kill or a power cut during a write leaves an incomplete end, which was never acknowledged.
+  if (unreadable !== null) {
+    console.warn(
+      `daraja simulator: ignored the incomplete end of the ledger ${path} from line ${unreadable}`,
+    );
+  }
   return { entries, intactBytes };
 }

@@ -105,8 +105,28 @@ test('does not start with a damaged line in the middle', async () => {
   const damaged = join(folder, 'damaged.jsonl');
   await writeFile(damaged, 'not json\n{"kind":"clock advanced","byMs":1}\n');
   await expect(startDarajaSimulator({ ledgerFile: damaged })).rejects.toThrow(
-    `Line 1 of the simulator's ledger ${damaged} cannot be read.`,
+    `Line 1 of the simulator's ledger ${damaged} cannot be read. Delete that line, or the file to begin with an empty ledger.`,
   );
+});
+
+test.each([
+  ['half a line', '{"kind":"clock adv'],
+  ['a line that is no JSON', 'half\n'],
+  ['zeros', '\0'.repeat(600)],
+  ['zeros and a line end', `${'\0'.repeat(600)}\n`],
+  ['JSON that is no entry', '{"byMs":1}\n{"ki'],
+  ['half a character', Buffer.from([0x7b, 0xc3])],
+  ['empty lines', '\n\n'],
+])('ignores the end of the file that a power cut leaves: %s', async (name, end) => {
+  const file = join(folder, `${name}.jsonl`);
+  const intact = '{"kind":"clock advanced","byMs":1000}\n';
+  await writeFile(file, Buffer.concat([Buffer.from(intact), Buffer.from(end)]));
+  const warn = vi.spyOn(console, 'warn').mockClear().mockImplementation(() => {});
+  const simulator = await startDarajaSimulator({ ledgerFile: file });
+  await simulator.close();
+  expect(warn.mock.calls).toEqual([[expect.stringContaining(`the ledger ${file} from line 2`)]]);
+  warn.mockRestore();
+  expect(await readFile(file, 'utf8')).toBe(intact);
 });
 
 test('empties the ledger file on a reset', async () => {

@@ -22,7 +22,7 @@ async function invite(request: AuthRequest, context: AuthContext): Promise<Respo
     const existing = await findUser(tx, { email });
     return { user: await readUserJson(tx, existing?.id ?? ''), token };
   });
-  const link = actionLink(context, token.hash, 'invite', request.redirectTo);
+  const link = { type: 'invite', redirectTo: request.redirectTo } as const;
   await sendEmail(context, 'invite', { to: email, token, link, data });
   return Response.json(user);
 }
