@@ -1,14 +1,16 @@
 import { reactRouter } from '@react-router/dev/vite';
 import tailwindcss from '@tailwindcss/vite';
 import { defineConfig } from 'vite';
+import { buildTarget } from './web/lib/browser-floor.ts';
 
 export default defineConfig({
   plugins: [tailwindcss(), reactRouter()],
   publicDir: 'web/public',
-  build: { target: 'es2022' },
   environments: {
     client: {
       build: {
+        target: buildTarget,
+        cssTarget: buildTarget,
         rolldownOptions: {
           output: {
             // Few files: each costs a phone a request, and small ones compress badly. A group takes with it what its files need and no
@@ -18,7 +20,7 @@ export default defineConfig({
                 {
                   name: 'framework',
                   priority: 4,
-                  test: /node_modules\/(react|react-dom|react-router|scheduler)\/|vite\/preload-helper|rolldown\/runtime/,
+                  test: /node_modules\/(react|react-dom|react-router|scheduler)\/|\/web\/lib\/newer-apis\.ts|vite\/preload-helper|rolldown\/runtime/,
                 },
                 {
                   name: 'pieces',

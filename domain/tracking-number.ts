@@ -2,9 +2,9 @@
 import { normalisePhone } from './phone.ts';
 
 // Also within a link or a sentence; with or without hyphens and JJ; never as part of a longer number.
-const written = /(?<![A-Z0-9])(?:JJ[\W_]{0,3})?(\d{8})[\W_]{0,3}(\d{4,6})(?![0-9])/;
+const written = /(?:^|[^A-Z0-9])(?:JJ[\W_]{0,3})?(\d{8})[\W_]{0,3}(\d{4,6})(?![0-9])/;
 /** The form of `accountReference`, which customers may copy from M-PESA's message. */
-const asReference = /(?<![A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
+const asReference = /(?:^|[^A-Z0-9])JJ(\d{6})(\d{4})(?![A-Z0-9])/;
 
 /**
  * A tracking number as it is stored, from typed or pasted text.

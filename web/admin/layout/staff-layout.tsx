@@ -5,13 +5,13 @@ import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } fr
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { SkipLink } from '../../ui/skip-link.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
 import { useEventToasts } from '../live/use-event-toasts.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { type Member, memberContext } from '../member.ts';
+import { PanelLoading } from '../panel-loading.tsx';
 import { queryClient } from '../query-client.ts';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { MemberScope } from '../use-member.tsx';
@@ -73,7 +73,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export function HydrateFallback() {
   return (
     <main className="grid min-h-dvh place-items-center">
-      <Spinner label="Loading admin panel..." />
+      <PanelLoading label="Loading admin panel..." />
     </main>
   );
 }

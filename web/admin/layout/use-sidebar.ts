@@ -1,5 +1,6 @@
 // State of the sidebar: expanded or collapsed next to the page, open or closed above it on phones.
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { readCookies, writeCookie } from '../../lib/browser-storage.ts';
 import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 
 /** Below this width the sidebar is a drawer (specification §9). */
@@ -9,7 +10,7 @@ const roomy = '(min-width: 90rem)';
 
 export function useSidebar() {
   const [isExpanded, setExpanded] = useState(() =>
-    isSidebarExpanded(document.cookie, window.matchMedia(roomy).matches),
+    isSidebarExpanded(readCookies(), window.matchMedia(roomy).matches),
   );
   const drawer = useRef<HTMLDialogElement>(null);
   const [isDrawerOpen, setDrawerOpen] = useState(false);
@@ -17,8 +18,7 @@ export function useSidebar() {
   const toggle = useCallback(() => {
     if (window.matchMedia(wide).matches) {
       setExpanded((before) => {
-        // biome-ignore lint/suspicious/noDocumentCookie: not every browser supports the Cookie Store API yet
-        document.cookie = sidebarCookie(!before);
+        writeCookie(sidebarCookie(!before));
         return !before;
       });
     } else if (drawer.current?.open) drawer.current.close();

@@ -2,6 +2,7 @@
 // inquiries, failed messages to customers, and unmatched payments.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { readStored, writeStored } from '../../lib/browser-storage.ts';
 import { TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
@@ -34,7 +35,7 @@ const seenKey = 'jani.staff.payments-seen';
 export function useWaiting(isShowingOrders: boolean): Waiting {
   const { tables } = useMember().staff;
   // The time of the newest payment seen on this device, by the database's clock.
-  const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
+  const [seen, setSeen] = useState(() => readStored(seenKey));
   const [orders, deliveries, inquiries, messages, money] = useQueries({
     queries: [
       {
@@ -108,7 +109,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   useEffect(() => {
     if (newest === undefined || isNewEvent) return;
     const latest = newest ?? seen ?? new Date(0).toISOString();
-    localStorage.setItem(seenKey, latest);
+    writeStored(seenKey, latest);
     setSeen(latest);
   }, [newest, isNewEvent, seen]);
   return {

@@ -8,12 +8,8 @@ import {
   type OrderFormProblem,
   orderTotalLimit,
 } from '../../../domain/order-form.ts';
-import {
-  deviceStorage,
-  forgetOrders,
-  type RememberedOrder,
-  rememberOrder,
-} from '../../lib/remembered-orders.ts';
+import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
+import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
@@ -33,7 +29,6 @@ import {
   rememberCustomer,
   storeForm,
   storePlacedForm,
-  tabStorage,
 } from './order-memory.ts';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
 import { type OrderFailure, orderContent, placeOrder, problemsOf } from './place-order.ts';
