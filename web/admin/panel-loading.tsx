@@ -1,10 +1,12 @@
 // What a staff screen shows until its scripts have started, and instead if they cannot (`server/gate-scripts.ts`).
 import { floorText } from '../lib/browser-floor.ts';
+import { LayerlessSheet } from '../ui/layerless-sheet.tsx';
 import { Spinner } from '../ui/spinner.tsx';
 
 export function PanelLoading({ label }: { label: string }) {
   return (
     <>
+      <LayerlessSheet />
       <div id="loading">
         <Spinner label={label} />
       </div>
