@@ -8,6 +8,12 @@
 export function flattenLayers(css) {
   return unwrapLayers(css)
     .replaceAll(/([\d.]+)[dsl]v([hw])\b/g, '$1v$2')
+    .replaceAll('aspect-ratio:var(--aspect-video)', 'aspect-ratio:16/9')
+    .replaceAll(
+      /([^{}]+)\{aspect-ratio:([\d.]+)(?:\/([\d.]+))?\}/g,
+      (rule, selector, width, height = 1) =>
+        `${rule}@supports not (aspect-ratio:1){${selector}::before{content:"";display:block;padding-top:${(100 * height) / width}%}}`,
+    )
     .replaceAll(
       /([{;])translate:([^;}]+)/g,
       (_, before, value) => `${before}translate:${value};transform:${transformOf(value)}`,

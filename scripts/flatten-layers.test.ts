@@ -13,5 +13,9 @@ test.each([
     'p{translate:var(--tw-translate-x) var(--tw-translate-y)}',
     'p{translate:var(--tw-translate-x) var(--tw-translate-y);transform:translate(var(--tw-translate-x),var(--tw-translate-y))}',
   ],
+  [
+    '.a{aspect-ratio:3/2}',
+    '.a{aspect-ratio:3/2}@supports not (aspect-ratio:1){.a::before{content:"";display:block;padding-top:66.66666666666667%}}',
+  ],
   ['p{--translate:1px;transition:translate 1s}', 'p{--translate:1px;transition:translate 1s}'],
 ])('%s', (css, flat) => expect(flattenLayers(css)).toBe(flat));

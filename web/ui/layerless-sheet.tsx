@@ -3,8 +3,8 @@
 
 // `--layers` is set inside a layer (`base.css`).
 const script =
-  "(function(d){var s=d.getElementById('storefront-sheet'),l=d.querySelector('link[rel=stylesheet][href*=\"/staff-\"]')," +
-  "f=s?s.getAttribute('data-file'):l&&l.getAttribute('href'),n=d.createElement('link');" +
+  "(function(d){var s=d.getElementById('storefront-sheet'),f=s&&s.getAttribute('data-file'),n=d.createElement('link');" +
+  "for(var l=d.querySelectorAll('link[rel=stylesheet]'),i=0;!f&&i<l.length;i++)if(/\\/staff-[\\w-]{8}\\.css$/.test(l[i].href))f=l[i].href;" +
   "if(!f||!window.getComputedStyle||getComputedStyle(d.documentElement).getPropertyValue('--layers'))return;" +
   "d.documentElement.setAttribute('data-layerless','');n.rel='stylesheet';n.href=f.replace(/\\.css$/,'.flat.css');d.head.appendChild(n)})(document)";
 
