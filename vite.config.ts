@@ -1,14 +1,26 @@
 import { reactRouter } from '@react-router/dev/vite';
 import tailwindcss from '@tailwindcss/vite';
-import { defineConfig } from 'vite';
+import { defineConfig, type Plugin } from 'vite';
+import { buildTarget } from './web/lib/browser-floor.ts';
+
+/** Tailwind writes `not all and (width>=48rem)`, and the build lowers no range after `not`. */
+const oldMediaQueries: Plugin = {
+  name: 'old-media-queries',
+  enforce: 'pre',
+  transform: {
+    filter: { id: /\.css(?:\?|$)/ },
+    handler: (css) => ({ code: css.replaceAll(/\(width ?>= ?([\d.]+\w+)\)/g, '(min-width:$1)'), map: null }),
+  },
+};
 
 export default defineConfig({
-  plugins: [tailwindcss(), reactRouter()],
+  plugins: [tailwindcss(), oldMediaQueries, reactRouter()],
   publicDir: 'web/public',
-  build: { target: 'es2022' },
+  build: { target: 'es2022', cssTarget: buildTarget },
   environments: {
     client: {
       build: {
+        target: buildTarget,
         rolldownOptions: {
           output: {
             // Few files: each costs a phone a request, and small ones compress badly. A group takes with it what its files need and no
@@ -18,7 +30,7 @@ export default defineConfig({
                 {
                   name: 'framework',
                   priority: 4,
-                  test: /node_modules\/(react|react-dom|react-router|scheduler)\/|vite\/preload-helper|rolldown\/runtime/,
+                  test: /node_modules\/(react|react-dom|react-router|scheduler)\/|\/web\/lib\/newer-apis\.ts|vite\/preload-helper|rolldown\/runtime/,
                 },
                 {
                   name: 'pieces',

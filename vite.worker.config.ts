@@ -1,5 +1,6 @@
 // Builds the service worker, one file beside the pages' own: its address is its scope and never changes.
 import { defineConfig } from 'vite';
+import { buildTarget } from './web/lib/browser-floor.ts';
 
 export default defineConfig({
   publicDir: false,
@@ -7,7 +8,7 @@ export default defineConfig({
   build: {
     outDir: 'build/client',
     emptyOutDir: false,
-    target: 'es2022',
+    target: buildTarget,
     modulePreload: false,
     rolldownOptions: {
       input: 'web/service-worker/service-worker.ts',

@@ -19,6 +19,9 @@ export function readSearchPurpose(search: string): SearchPurpose | null {
   const isBare = text.trim() === figure && /^[1-9]\d{1,5}$/.test(figure.replace(/[,.]/g, ''));
   const isPrice = isBare || priceRange.test(text.trim());
   // "700bob" is two words.
-  const isNamed = figure !== '' && priceWords.test(text.replace(/(?<=\d)(?=[a-z])|(?<=[a-z])(?=\d)/gi, ' '));
+  const isNamed = figure !== '' && priceWords.test(separateFigures(text));
   return isPrice || isNamed ? { kind: 'price' } : null;
 }
+
+/** A space between a figure and a letter beside it. Without look-behind, which older Safari cannot parse. */
+const separateFigures = (text: string) => text.replace(/\d(?=[a-z])|[a-z](?=\d)/gi, '$& ');

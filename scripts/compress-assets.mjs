@@ -1,8 +1,9 @@
-// The last steps of a build: creates the storefront's route manifest, without the routes of the staff area, and compresses the text
-// files once at the highest level, so that the server sends them as is.
+// The last steps of a build: creates the storefront's route manifest, without the routes of the staff area, and the style sheets
+// without layers, and compresses the text files once at the highest level, so that the server sends them as is.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { flattenLayers } from './flatten-layers.mjs';
 import { root } from './prepare.mjs';
 
 const folder = join(root, 'build', 'client');
@@ -18,6 +19,12 @@ for (const name of readdirSync(join(folder, 'assets'))) {
     if (route.startsWith('admin/')) delete manifest.routes[route];
   }
   writeFileSync(join(folder, 'assets', `storefront-${name}`), `${start}${JSON.stringify(manifest)};`);
+}
+
+for (const name of readdirSync(join(folder, 'assets'))) {
+  if (!/^(?:storefront|staff)-[\w-]{8}\.css$/.test(name)) continue;
+  const path = join(folder, 'assets', name);
+  writeFileSync(path.replace(/\.css$/, '.flat.css'), flattenLayers(readFileSync(path, 'utf8')));
 }
 
 for (const name of readdirSync(folder, { recursive: true })) {

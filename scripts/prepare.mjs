@@ -110,6 +110,8 @@ const sources = [
   'supabase/types.ts',
   'simulators',
   'scripts/make-blank-database.mjs',
+  'scripts/compress-assets.mjs',
+  'scripts/flatten-layers.mjs',
 ];
 const settings = [
   'package-lock.json',

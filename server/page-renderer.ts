@@ -4,6 +4,7 @@ import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
 import { deferScripts } from './defer-scripts.ts';
+import { gateScripts, startScripts } from './gate-scripts.ts';
 import type { Log } from './log.ts';
 import { type CachedPage, finishPage } from './page-cache.ts';
 import { preloadFirstImage } from './preload-image.ts';
@@ -86,7 +87,8 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       let html = body.toString();
       // The development server needs connections that the shop's policy does not allow.
       if (mode === 'production') {
-        if (!isStaffPage(request)) html = deferScripts(preloadFirstImage(html));
+        html = isStaffPage(request) ? startScripts(html) : deferScripts(preloadFirstImage(html));
+        html = gateScripts(html);
         if (response.status >= 500 && requestId) html = showRequestId(html, requestId);
         headers['content-security-policy'] = contentSecurityPolicy(html, connectTo);
       }

@@ -1,4 +1,5 @@
 // The document around every page, and the settings that every page reads.
+import './lib/newer-apis.ts';
 import {
   data,
   isRouteErrorResponse,

@@ -1,34 +1,32 @@
 // One user action: whether it is running, and why it failed.
-import { useCallback, useRef, useState } from 'react';
+import { useCallback, useState } from 'react';
 import { describeAuthProblem } from '../lib/auth-error-texts.ts';
+import { useAction } from '../ui/use-action.ts';
 
 /** @param fallback message for errors without a message for users */
 export function useAttempt(fallback: string) {
-  const [isBusy, setBusy] = useState(false);
+  const { isRunning, run } = useAction();
   const [problem, setProblem] = useState<string | null>(null);
-  const isRunning = useRef(false);
 
   /** Runs the action unless one is running. Returns true on success. The action returns or throws its error. */
   const attempt = useCallback(
     async (work: () => Promise<Error | null | undefined>): Promise<boolean> => {
-      if (isRunning.current) return false;
-      isRunning.current = true;
-      setBusy(true);
-      setProblem(null);
-      try {
-        const error = await work();
-        if (error) setProblem(describeAuthProblem(error, fallback));
-        return !error;
-      } catch (thrown) {
-        console.warn(fallback, thrown);
-        setProblem(describeAuthProblem(thrown, fallback));
-        return false;
-      } finally {
-        isRunning.current = false;
-        setBusy(false);
-      }
+      let isDone = false;
+      await run(
+        async () => {
+          setProblem(null);
+          const error = await work();
+          if (error) setProblem(describeAuthProblem(error, fallback));
+          isDone = !error;
+        },
+        (thrown) => {
+          console.warn(fallback, thrown);
+          setProblem(describeAuthProblem(thrown, fallback));
+        },
+      );
+      return isDone;
     },
-    [fallback],
+    [fallback, run],
   );
-  return { isBusy, problem, attempt };
+  return { isBusy: isRunning, problem, attempt };
 }

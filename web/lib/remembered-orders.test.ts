@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
+import type { DeviceStorage } from './browser-storage.ts';
 import {
   closePayment,
-  type DeviceStorage,
   forgetOrders,
   interruptedOrderOf,
   ordersToLoad,

@@ -1,5 +1,6 @@
 // The orders placed on this device, as stored in the browser: enough to load their state, to resume a payment after a reload
 // and to order again. The state of an order comes only from the server.
+import { type DeviceStorage, deviceStorage } from './browser-storage.ts';
 import { ordersKey } from './stored-orders.ts';
 
 export interface RememberedOrder {
@@ -24,27 +25,17 @@ export interface RememberedOrder {
   ordered?: { slug: string; name: string; quantity: number };
 }
 
-/** The used part of the Storage interface. */
-export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
-
 const maxOrders = 20;
-
-/** `localStorage`; null on the server and where it is disabled. */
-export function deviceStorage(): DeviceStorage | null {
-  try {
-    return typeof window === 'undefined' ? null : window.localStorage;
-  } catch {
-    return null;
-  }
-}
 
 /** Calls back when the stored orders change, in this tab or another. Returns a function that stops it. */
 export function onStoredOrdersChange(callback: () => void): () => void {
-  const ended = new AbortController();
-  const { signal } = ended;
-  addEventListener(ordersKey, callback, { signal });
-  addEventListener('storage', ({ key }) => (!key || key === ordersKey) && callback(), { signal });
-  return () => ended.abort();
+  const onStorage = ({ key }: StorageEvent) => (!key || key === ordersKey) && callback();
+  addEventListener(ordersKey, callback);
+  addEventListener('storage', onStorage);
+  return () => {
+    removeEventListener(ordersKey, callback);
+    removeEventListener('storage', onStorage);
+  };
 }
 
 /** All stored orders, newest first. Unreadable data counts as none. */

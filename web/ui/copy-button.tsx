@@ -1,5 +1,6 @@
 // Copies a short text and confirms it.
 import { useEffect, useState } from 'react';
+import { copyText } from './copy-text.ts';
 import { Icon } from './icons.tsx';
 
 interface CopyButtonProps {
@@ -12,18 +13,13 @@ export function CopyButton({ text, what }: CopyButtonProps) {
   const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null);
 
   useEffect(() => {
-    if (!outcome) return;
+    if (outcome !== 'copied') return;
     const timer = setTimeout(() => setOutcome(null), 2500);
     return () => clearTimeout(timer);
   }, [outcome]);
 
   async function copy() {
-    try {
-      await navigator.clipboard.writeText(text);
-      setOutcome('copied');
-    } catch {
-      setOutcome('refused');
-    }
+    setOutcome((await copyText(text)) ? 'copied' : 'refused');
   }
 
   return (
@@ -37,9 +33,13 @@ export function CopyButton({ text, what }: CopyButtonProps) {
         {outcome === 'copied' ? <Icon name="check" className="size-4 text-success" /> : <CopyIcon />}
         <span aria-hidden="true">{outcome === 'copied' ? 'Copied' : 'Copy'}</span>
       </button>
-      <span role="status" className="sr-only">
+      <span role="status" className={outcome === 'refused' ? 'text-sm' : 'sr-only'}>
         {outcome === 'copied' ? `Copied ${what}` : null}
-        {outcome === 'refused' ? `Could not copy the ${what}. Please select and copy it by hand.` : null}
+        {outcome === 'refused' ? (
+          <>
+            Please copy it by hand: <span className="break-all select-all">{text}</span>
+          </>
+        ) : null}
       </span>
     </>
   );
@@ -49,6 +49,8 @@ function CopyIcon() {
   return (
     <svg
       viewBox="0 0 24 24"
+      width="16"
+      height="16"
       aria-hidden="true"
       fill="none"
       stroke="currentColor"

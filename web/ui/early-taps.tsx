@@ -5,19 +5,26 @@ declare global {
   interface Window {
     /** Buttons in the order they were tapped; undefined after hydration. */
     earlyTaps?: HTMLElement[] | undefined;
+    /** The scripts cannot start: forms are submitted natively from now on, those that wait at once. */
+    stopWaiting?: () => void;
+    /** Set by an inline script of the server (`server/gate-scripts.ts`). */
+    isBelowFloor?: boolean;
   }
 }
 
 // Native behaviour (links, forms, dialogs opened by a command, popovers) works without this. A form whose submit
-// button has `data-waits` is held back for its dialog, and submitted natively if hydration takes too long. React
+// button has `data-waits` is held back for its dialog, and submitted natively if hydration takes too long or a script fails. React
 // stops the propagation of clicks on elements that are not hydrated yet, so this listener captures them before React.
+// Does nothing in a browser below the floor (`server/gate-scripts.ts`), where no other script follows.
 const script =
-  "earlyTaps=[];addEventListener('click',function(e){var t=window.earlyTaps,b=t&&e.target.closest&&e.target.closest('button');" +
+  "if(!window.isBelowFloor){earlyTaps=[];addEventListener('click',function(e){var t=window.earlyTaps,b=t&&e.target.closest&&e.target.closest('button');" +
   "if(!b||b.command||b.popoverTargetElement)return;var f=b.type=='submit'&&b.form;if(f){if(b.dataset.waits==null)return;e.preventDefault();" +
   'setTimeout(function(){window.earlyTaps&&f.submit()},1e4)}' +
   "t.push(b);b.dataset.tapped=''},true);" +
+  "stopWaiting=function(){var t=window.earlyTaps;earlyTaps=undefined;delete document.documentElement.dataset.unpainted;(t||[]).forEach(function(b){delete b.dataset.tapped;b.type=='submit'&&b.form&&b.form.submit()})};" +
+  "addEventListener('error',function(e){window.earlyTaps&&e.message&&stopWaiting()});addEventListener('unhandledrejection',function(){window.earlyTaps&&stopWaiting()});" +
   // Reserves space for content that depends on this device's storage before the first paint.
-  "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}";
+  "try{if((localStorage.getItem('jani.orders')||'[]')!='[]')document.documentElement.dataset.orders=''}catch(e){}}";
 
 const whenIdle = (work: () => void) =>
   window.requestIdleCallback ? window.requestIdleCallback(work) : window.setTimeout(work, 200);

@@ -35,6 +35,8 @@ export function Icon({ name, className = 'size-5' }: { name: IconName; className
   return (
     <svg
       viewBox="0 0 24 24"
+      width="20"
+      height="20"
       aria-hidden="true"
       fill="none"
       stroke="currentColor"

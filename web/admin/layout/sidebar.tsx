@@ -3,6 +3,7 @@ import type { RefObject } from 'react';
 import { NavLink } from 'react-router';
 import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { closeDialog } from '../../ui/native-dialog.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { type Entry, rarelyNeeded, screens } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
@@ -45,7 +46,7 @@ export function SidebarDrawer({
   isOpen: boolean;
   onClose(): void;
 }) {
-  const close = () => drawer.current?.close();
+  const close = () => closeDialog(drawer.current);
   const { replace, leave } = useLeaveDialog();
   useDialogEntry(isOpen, () => {
     close();

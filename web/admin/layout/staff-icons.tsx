@@ -30,6 +30,8 @@ export function StaffIcon({ name, className = 'size-5' }: { name: StaffIconName;
   return (
     <svg
       viewBox="0 0 24 24"
+      width="20"
+      height="20"
       aria-hidden="true"
       fill="none"
       stroke="currentColor"

@@ -1,17 +1,18 @@
 // The layout of every staff screen, and its guard: only active staff are admitted.
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { SkipLink } from '../../ui/skip-link.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
-import { dismissAllToasts, prepareToasts } from '../../ui/toasts.tsx';
+import { dismissAllToasts, prepareToasts, showToast } from '../../ui/toasts.tsx';
+import { useAction } from '../../ui/use-action.ts';
 import { useIsOnline } from '../../ui/use-is-online.ts';
 import { useEventToasts } from '../live/use-event-toasts.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { type Member, memberContext } from '../member.ts';
+import { PanelLoading } from '../panel-loading.tsx';
 import { queryClient } from '../query-client.ts';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { MemberScope } from '../use-member.tsx';
@@ -74,7 +75,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export function HydrateFallback() {
   return (
     <main className="grid min-h-dvh place-items-center">
-      <Spinner label="Loading admin panel..." />
+      <PanelLoading label="Loading admin panel..." />
     </main>
   );
 }
@@ -242,21 +243,26 @@ function LiveDot({ state }: { state: LiveState }) {
 }
 
 function SignOut({ staff }: { staff: Staff }) {
-  const [isBusy, setBusy] = useState(false);
-  async function leave() {
-    setBusy(true);
-    isSigningOut = true;
-    // Only this session; the account page ends the others.
-    const { error } = await staff.auth.signOut({ scope: 'local' });
-    setBusy(false);
-    if (error) isSigningOut = false;
-    if (error) console.warn('Signing out failed', error);
-  }
+  const { isRunning, run } = useAction();
+  const leave = () =>
+    run(
+      async () => {
+        isSigningOut = true;
+        // Only this session; the account page ends the others.
+        const { error } = await staff.auth.signOut({ scope: 'local' });
+        if (error) throw error;
+      },
+      (error) => {
+        isSigningOut = false;
+        console.warn('Signing out failed', error);
+        showToast({ kind: 'error', title: 'Error', text: 'Signing out failed. Please try again.' });
+      },
+    );
   return (
     <Button
       tone="quiet"
       onClick={leave}
-      isBusy={isBusy}
+      isBusy={isRunning}
       className="shrink-0 whitespace-nowrap max-md:bg-transparent max-md:px-2 max-md:font-semibold max-md:text-ink-soft"
     >
       Sign Out

@@ -1,5 +1,7 @@
 // State of the sidebar: expanded or collapsed next to the page, open or closed above it on phones.
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { readCookies, writeCookie } from '../../lib/browser-storage.ts';
+import { closeDialog, isDialogOpen, openDialog } from '../../ui/native-dialog.ts';
 import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 
 /** Below this width the sidebar is a drawer (specification §9). */
@@ -9,7 +11,7 @@ const roomy = '(min-width: 90rem)';
 
 export function useSidebar() {
   const [isExpanded, setExpanded] = useState(() =>
-    isSidebarExpanded(document.cookie, window.matchMedia(roomy).matches),
+    isSidebarExpanded(readCookies(), window.matchMedia(roomy).matches),
   );
   const drawer = useRef<HTMLDialogElement>(null);
   const [isDrawerOpen, setDrawerOpen] = useState(false);
@@ -17,13 +19,12 @@ export function useSidebar() {
   const toggle = useCallback(() => {
     if (window.matchMedia(wide).matches) {
       setExpanded((before) => {
-        // biome-ignore lint/suspicious/noDocumentCookie: not every browser supports the Cookie Store API yet
-        document.cookie = sidebarCookie(!before);
+        writeCookie(sidebarCookie(!before));
         return !before;
       });
-    } else if (drawer.current?.open) drawer.current.close();
+    } else if (isDialogOpen(drawer.current)) closeDialog(drawer.current);
     else {
-      drawer.current?.showModal();
+      openDialog(drawer.current);
       setDrawerOpen(true);
     }
   }, []);
@@ -41,7 +42,7 @@ export function useSidebar() {
     };
     // In a wider window the sidebar is next to the page: closes the drawer.
     const media = window.matchMedia(wide);
-    const onResize = () => media.matches && drawer.current?.close();
+    const onResize = () => media.matches && closeDialog(drawer.current);
     window.addEventListener('keydown', onKey);
     media.addEventListener('change', onResize);
     return () => {

@@ -2,6 +2,7 @@
 // inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { readStored, writeStored } from '../../lib/browser-storage.ts';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -37,7 +38,7 @@ const seenKey = 'jani.staff.payments-seen';
 export function useWaiting(isShowingOrders: boolean): Waiting {
   const { tables } = useMember().staff;
   // The time of the newest payment seen on this device, by the database's clock.
-  const [seen, setSeen] = useState(() => localStorage.getItem(seenKey));
+  const [seen, setSeen] = useState(() => readStored(seenKey));
   const [orders, deliveries, inquiries, messages, money, toCheck] = useQueries({
     queries: [
       {
@@ -123,7 +124,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   useEffect(() => {
     if (newest === undefined || isNewEvent) return;
     const latest = newest ?? seen ?? new Date(0).toISOString();
-    localStorage.setItem(seenKey, latest);
+    writeStored(seenKey, latest);
     setSeen(latest);
   }, [newest, isNewEvent, seen]);
   return {

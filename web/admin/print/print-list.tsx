@@ -1,7 +1,8 @@
 // Prints a whole filtered list as a plain table, including rows that are not loaded yet.
-import { useRef, useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { useAction } from '../../ui/use-action.ts';
 import { formatDateTime } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { readAll } from '../list/read-all.ts';
@@ -24,26 +25,18 @@ interface PrintListProps<Row> {
 
 export function PrintList<Row extends Cursor>({ heading, columns, read, summary }: PrintListProps<Row>) {
   const [rows, setRows] = useState<readonly Row[] | null>(null);
-  const [isReading, setReading] = useState(false);
-  const isRunning = useRef(false);
-
-  async function start() {
-    if (isRunning.current) return;
-    isRunning.current = true;
-    setReading(true);
-    try {
-      setRows(await readAll(read, { limit: printLimit, signal: AbortSignal.timeout(60_000) }));
-    } catch (error) {
-      console.warn('The list could not be read for printing', error);
-      showToast({ kind: 'error', title: 'Error', text: 'Failed to load the list. Please try again.' });
-    } finally {
-      isRunning.current = false;
-      setReading(false);
-    }
-  }
+  const { isRunning, run } = useAction();
+  const start = () =>
+    run(
+      async () => setRows(await readAll(read, { limit: printLimit, signal: AbortSignal.timeout(60_000) })),
+      (error) => {
+        console.warn('The list could not be read for printing', error);
+        showToast({ kind: 'error', title: 'Error', text: 'Failed to load the list. Please try again.' });
+      },
+    );
   return (
     <>
-      <Button tone="quiet" isBusy={isReading} onClick={() => void start()} className="px-4!">
+      <Button tone="quiet" isBusy={isRunning} onClick={() => void start()} className="px-4!">
         Print
       </Button>
       {rows ? (

@@ -37,14 +37,17 @@ export function useProductToggle() {
         text: messageForUser(error) || failure,
       });
     }
-    await Promise.all(
-      ['products', 'dashboard'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
-    );
-    setPending((now) => {
-      const rest = new Map(now);
-      rest.delete(id);
-      return rest;
-    });
+    try {
+      await Promise.all(
+        ['products', 'dashboard'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
+      );
+    } finally {
+      setPending((now) => {
+        const rest = new Map(now);
+        rest.delete(id);
+        return rest;
+      });
+    }
   }
   return {
     toggle,

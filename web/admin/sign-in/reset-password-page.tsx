@@ -7,9 +7,9 @@ import { onStaffStatusChange, passwordResetPath, type Staff } from '../../lib/st
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
+import { PanelLoading } from '../panel-loading.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/reset-password-page.ts';
@@ -49,7 +49,7 @@ function cameByLink({ access_token }: Session): boolean {
 export function HydrateFallback() {
   return (
     <SignInLayout title="Reset password" subtitle="A new password for the admin panel">
-      <Spinner label="Loading..." />
+      <PanelLoading label="Loading..." />
     </SignInLayout>
   );
 }

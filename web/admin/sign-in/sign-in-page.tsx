@@ -5,8 +5,8 @@ import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Spinner } from '../../ui/spinner.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { PanelLoading } from '../panel-loading.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
 import type { Route } from './+types/sign-in-page.ts';
@@ -51,7 +51,7 @@ export async function clientAction({ request }: Route.ClientActionArgs) {
 export function HydrateFallback() {
   return (
     <SignInLayout subtitle="Sign in to access the admin panel">
-      <Spinner label="Loading..." />
+      <PanelLoading label="Loading..." />
     </SignInLayout>
   );
 }

@@ -2,11 +2,12 @@
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatOrderDate } from '../../../domain/order-date.ts';
+import { tabStorage } from '../../lib/browser-storage.ts';
 import { forgetOrders } from '../../lib/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
-import { fillFormFromOrder, tabStorage } from '../order/order-memory.ts';
+import { fillFormFromOrder } from '../order/order-memory.ts';
 import { useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 

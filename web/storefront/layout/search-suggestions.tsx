@@ -94,15 +94,22 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
   useEffect(() => {
     const box = input.current;
     if (!box) return;
-    const listening = new AbortController();
-    const { signal } = listening;
-    box.addEventListener('input', () => onInput(), { signal });
-    box.addEventListener('keydown', (event) => onKeyDown(event), { signal });
-    box.addEventListener('blur', () => onClose(), { signal });
-    box.form?.addEventListener('submit', () => onClose(), { signal });
+    const { form } = box;
+    const onTyped = () => onInput();
+    const onKey = (event: KeyboardEvent) => onKeyDown(event);
+    const onEnd = () => onClose();
+    box.addEventListener('input', onTyped);
+    box.addEventListener('keydown', onKey);
+    box.addEventListener('blur', onEnd);
+    form?.addEventListener('submit', onEnd);
     // Also counts text that was typed before this code loaded.
     if (document.activeElement === box && box.value.trim()) onInput();
-    return () => listening.abort();
+    return () => {
+      box.removeEventListener('input', onTyped);
+      box.removeEventListener('keydown', onKey);
+      box.removeEventListener('blur', onEnd);
+      form?.removeEventListener('submit', onEnd);
+    };
   }, [input]);
 
   return (

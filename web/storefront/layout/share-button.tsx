@@ -1,6 +1,7 @@
 // Shares a page's URL with the system's share dialog, or copies it.
 import { useEffect, useState } from 'react';
 import { buttonStyle } from '../../ui/button.tsx';
+import { copyText } from '../../ui/copy-text.ts';
 
 interface ShareButtonProps {
   /** The full URL, without anything that reveals private data. */
@@ -27,12 +28,7 @@ export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
       // Cancelling the share dialog does not copy the URL.
       if (error instanceof DOMException && error.name === 'AbortError') return;
     }
-    try {
-      await navigator.clipboard.writeText(url);
-      setOutcome('copied');
-    } catch {
-      setOutcome('refused');
-    }
+    setOutcome((await copyText(url)) ? 'copied' : 'refused');
   }
 
   return (
@@ -40,6 +36,8 @@ export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
       <button type="button" onClick={share} className={buttonStyle('quiet')}>
         <svg
           viewBox="0 0 24 24"
+          width="18"
+          height="18"
           aria-hidden="true"
           fill="none"
           stroke="currentColor"

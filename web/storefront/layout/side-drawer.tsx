@@ -5,6 +5,7 @@ import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { closeDialog, isDialogOpen, openDialog } from '../../ui/native-dialog.ts';
 import { HeaderSearch } from './header-search.tsx';
 import { isCurrent, pages } from './navigation.ts';
 import { useShop } from './use-shop.ts';
@@ -18,18 +19,18 @@ export function SideDrawer({ chat }: { chat: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const location = useLocation();
   const [isOpen, setOpen] = useState(false);
-  const close = () => dialog.current?.close();
+  const close = () => closeDialog(dialog.current);
   const { replace, leave } = useLeaveDialog();
   useDialogEntry(isOpen, () => {
     close();
     return true;
   });
   // It may have been opened before hydration.
-  useEffect(() => setOpen(dialog.current?.open === true), []);
+  useEffect(() => setOpen(isDialogOpen(dialog.current)), []);
 
   // Fallback for browsers without invoker commands.
   function open() {
-    if (!('commandForElement' in HTMLButtonElement.prototype)) dialog.current?.showModal();
+    if (!('commandForElement' in HTMLButtonElement.prototype)) openDialog(dialog.current);
     setOpen(true);
   }
   function leaveByLink() {
@@ -53,7 +54,7 @@ export function SideDrawer({ chat }: { chat: string }) {
       <dialog
         ref={dialog}
         // The `close` event is asynchronous: the menu may be open again.
-        onClose={() => setOpen(dialog.current?.open === true)}
+        onClose={() => setOpen(isDialogOpen(dialog.current))}
         id="site-menu"
         closedby="any"
         aria-label="Menu"

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
 import { reportPageView } from '../../lib/analytics.ts';
+import { serviceWorkers } from '../../lib/browser-storage.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { reload } from '../../ui/reload.ts';
 import { SkipLink } from '../../ui/skip-link.tsx';
@@ -40,7 +41,7 @@ export function ErrorBoundary({ error }: Route.ErrorBoundaryProps) {
   const isOffline = error instanceof TypeError && typeof navigator !== 'undefined' && !navigator.onLine;
   // The page's data could not be fetched, but the page itself may be cached on this device.
   useEffect(() => {
-    if (isOffline && navigator.serviceWorker?.controller) reload();
+    if (isOffline && serviceWorkers()?.controller) reload();
   }, [isOffline]);
   return (
     <Frame>

@@ -10,6 +10,8 @@ export function Wordmark({ name, isOnDusk = false }: { name: string; isOnDusk?: 
     <span className="inline-flex items-center gap-1.5">
       <svg
         viewBox="8 0 88 98"
+        width="32"
+        height="36"
         aria-hidden="true"
         className={`h-9 w-auto sm:h-10 ${isOnDusk ? 'text-leaf-400' : 'text-leaf-600'}`}
       >

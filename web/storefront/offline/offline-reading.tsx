@@ -1,6 +1,7 @@
 // Caches visited pages for offline reading, and shows when the current page is outdated.
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
+import { serviceWorkers } from '../../lib/browser-storage.ts';
 import { reload } from '../../ui/reload.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 
@@ -13,8 +14,9 @@ const catalogue = ['/', '/shop'];
 /** The active service worker of this shop; null if none can be registered. */
 async function getServiceWorker(): Promise<ServiceWorker | null> {
   try {
-    await navigator.serviceWorker.register('/sw.js', { updateViaCache: 'none' });
-    return (await navigator.serviceWorker.ready).active;
+    const workers = serviceWorkers();
+    await workers?.register('/sw.js', { updateViaCache: 'none' });
+    return (await workers?.ready)?.active ?? null;
   } catch {
     return null;
   }
@@ -22,7 +24,7 @@ async function getServiceWorker(): Promise<ServiceWorker | null> {
 
 /** Time at which the shown page was cached; null if it is current. */
 function getCachedAt(): Promise<string | null> {
-  const { controller } = navigator.serviceWorker;
+  const controller = serviceWorkers()?.controller;
   if (!controller) return Promise.resolve(null);
   return new Promise((resolve) => {
     const channel = new MessageChannel();

@@ -1,18 +1,10 @@
 // Loads the offline module late, so that it does not slow down a first visit.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
+import { serviceWorkers } from '../../lib/browser-storage.ts';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
 /** Visitors who stay this long after loading are likely to return. */
 const startDelayMs = 15_000;
-
-/** In-app browsers may have no service worker, which shows only on access. */
-function serviceWorkers(): ServiceWorkerContainer | null {
-  try {
-    return navigator.serviceWorker ?? null;
-  } catch {
-    return null;
-  }
-}
 
 /**
  * @param pathname of the page that is shown

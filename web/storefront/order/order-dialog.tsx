@@ -1,11 +1,12 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
 import { useEffect, useState } from 'react';
 import type { OrderForm } from '../../../domain/order-form.ts';
-import { deviceStorage, type RememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
+import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
+import { type RememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
 import { prepareToasts } from '../../ui/toasts.tsx';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
-import { emptyForm, fillFormFromOrder, startingForm, storeForm, tabStorage } from './order-memory.ts';
+import { emptyForm, fillFormFromOrder, startingForm, storeForm } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
 import type { SimilarDrink } from './similar-drinks.tsx';

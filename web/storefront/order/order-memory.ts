@@ -1,7 +1,7 @@
 // What the order form stores. In this tab: the idempotency key of the order, so that a reload cannot place it twice.
 // On this device: customer and address, so that the next order is typed faster.
 import type { OrderForm } from '../../../domain/order-form.ts';
-import type { DeviceStorage } from '../../lib/remembered-orders.ts';
+import type { DeviceStorage } from '../../lib/browser-storage.ts';
 
 export const emptyForm: OrderForm = {
   name: '',
@@ -24,20 +24,15 @@ interface Attempt {
   key: string;
 }
 
-/** `sessionStorage`; null on the server and where it is disabled. */
-export function tabStorage(): DeviceStorage | null {
-  try {
-    return typeof window === 'undefined' ? null : window.sessionStorage;
-  } catch {
-    return null;
-  }
-}
-
 /**
  * The idempotency key of an order: unchanged while its content is the same and it has not been placed.
  * @param content everything that is sent, as one text
  */
-export function orderKey(storage: DeviceStorage | null, content: string, draw = drawKey): string {
+export function orderKey(
+  storage: DeviceStorage | null,
+  content: string,
+  draw: () => string = () => crypto.randomUUID(),
+): string {
   const attempts = readAttempts(storage);
   const earlier = attempts.find((attempt) => attempt.content === content);
   if (earlier) return earlier.key;
@@ -98,17 +93,6 @@ export function forgetCustomer(tab: DeviceStorage | null, device: DeviceStorage 
   write(tab, formKey, null);
   write(tab, attemptsKey, null);
   write(tab, placedFormsKey, null);
-}
-
-/** A random UUID, also on plain http, where browsers offer no `randomUUID`. */
-function drawKey(): string {
-  if (crypto.randomUUID) return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  const hex = Array.from(bytes, (byte, index) => {
-    const marked = index === 6 ? (byte & 0x0f) | 0x40 : index === 8 ? (byte & 0x3f) | 0x80 : byte;
-    return marked.toString(16).padStart(2, '0');
-  }).join('');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 function readAttempts(storage: DeviceStorage | null): Attempt[] {

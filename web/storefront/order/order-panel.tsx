@@ -8,16 +8,13 @@ import {
   type OrderFormProblem,
   orderTotalLimit,
 } from '../../../domain/order-form.ts';
-import {
-  deviceStorage,
-  forgetOrders,
-  type RememberedOrder,
-  rememberOrder,
-} from '../../lib/remembered-orders.ts';
+import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
+import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { useAction } from '../../ui/use-action.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrder } from '../own-orders/order-states.ts';
@@ -33,10 +30,9 @@ import {
   rememberCustomer,
   storeForm,
   storePlacedForm,
-  tabStorage,
 } from './order-memory.ts';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
-import { type OrderFailure, orderContent, placeOrder, problemsOf } from './place-order.ts';
+import { type OrderFailure, orderContent, otherFailure, placeOrder, problemsOf } from './place-order.ts';
 import type { SimilarDrink } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 import { useLiveStock } from './use-live-stock.ts';
@@ -64,8 +60,7 @@ export function OrderPanel({
 }: OrderPanelProps) {
   const { config, settings } = useShop();
   const refresh = useRefresh();
-  const [isSubmitting, setSubmitting] = useState(false);
-  const isPlacing = useRef(false);
+  const { isRunning: isSubmitting, run } = useAction();
   const [problems, setProblems] = useState<readonly Pick<OrderFormProblem, 'field' | 'text'>[]>([]);
   const problemOf = (field: OrderFormProblem['field']) =>
     problems.find((problem) => problem.field === field)?.text;
@@ -110,8 +105,7 @@ export function OrderPanel({
 
   async function submit(event: FormEvent) {
     event.preventDefault();
-    // Two clicks can happen before the button is rendered as disabled.
-    if (isPlacing.current) return;
+    if (isSubmitting) return;
     setFailure(null);
     const found = checkOrderForm(form, isTickRequired && !isTicked);
     setProblems(found);
@@ -128,15 +122,19 @@ export function OrderPanel({
       return;
     }
 
-    isPlacing.current = true;
     // The fields are about to be disabled, and a focused field that is disabled moves the focus out of the dialog.
     submitButton.current?.focus();
-    setSubmitting(true);
+    await run(place, (error) => {
+      console.warn('The order could not be placed', error);
+      // It may have been placed: the next attempt then finds it.
+      fail(otherFailure({}, 'unanswered'));
+    });
+  }
+
+  async function place() {
     const request = { productId: product.id, quantity, form, shown: shownPrices, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
-    isPlacing.current = false;
-    setSubmitting(false);
 
     if (outcome.isPlaced) {
       const { slug, name } = product;

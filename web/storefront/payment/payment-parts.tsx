@@ -101,7 +101,14 @@ export function RingingPhone() {
     <span aria-hidden="true" className="payment-phone relative grid size-28 place-items-center">
       <span className="payment-ripple" />
       <span className="payment-ripple" />
-      <svg viewBox="0 0 48 80" aria-hidden="true" className="relative h-20" fill="none">
+      <svg
+        viewBox="0 0 48 80"
+        width="48"
+        height="80"
+        aria-hidden="true"
+        className="relative h-20"
+        fill="none"
+      >
         <rect x="2" y="2" width="44" height="76" rx="9" className="fill-dusk-900" />
         <rect x="6.500" y="10" width="35" height="56" rx="3" className="fill-paper" />
         <rect x="10.500" y="20" width="27" height="26" rx="4" className="fill-leaf-100" />

@@ -300,7 +300,14 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
       <DialogBody>
         <div className={`${endedBody} content-center justify-items-center text-center`}>
           <span aria-hidden="true" className="payment-tick text-success">
-            <svg viewBox="0 0 96 96" aria-hidden="true" className="size-24" fill="none">
+            <svg
+              viewBox="0 0 96 96"
+              width="96"
+              height="96"
+              aria-hidden="true"
+              className="size-24"
+              fill="none"
+            >
               <circle cx="48" cy="48" r="44" className="fill-success-soft" />
               <path
                 d="m29 49.5 13 13 25-28"

@@ -1,6 +1,6 @@
 // Search, brand, flavour and sort of the product list: a form that works without JavaScript. The filters are a sheet
 // on phones and a row next to the search from 768 px on. The sheet is a popover, which opens without JavaScript too.
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import {
   type CatalogueQuery,
   type ListOrder,
@@ -60,6 +60,9 @@ export function CatalogueForm({
 }: CatalogueFormProps) {
   const form = useRef<HTMLFormElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
+  const closer = useRef<HTMLButtonElement>(null);
+  // Without popovers the filters unfold in the form; without JavaScript, too, they are then always unfolded.
+  const [unfolds, setUnfolds] = useState(false);
   const usual = usualOrder(query.search);
   const chosenSort = query.sort === usual ? '' : query.sort;
   const chosenCount = [query.brand, query.category, chosenSort].filter(Boolean).length;
@@ -72,9 +75,12 @@ export function CatalogueForm({
     if (JSON.stringify(early) !== JSON.stringify(query)) onChange(early);
     // A sheet that was opened before hydration stays open. A form that is mounted again has a closed one.
     onSheetToggle(isPopoverOpen(sheet.current));
+    setUnfolds(!window.CSS.supports('selector(:popover-open)'));
   }, []);
+  // By its button: the sheet closes wherever the button does.
+  const close = () => (unfolds ? onSheetToggle(false) : closer.current?.click());
   useDialogEntry(isSheetOpen, () => {
-    sheet.current?.hidePopover?.();
+    close();
     return true;
   });
 
@@ -86,7 +92,7 @@ export function CatalogueForm({
         onChange={(event) => onChange(readForm(event.currentTarget))}
         onSubmit={(event) => {
           event.preventDefault();
-          sheet.current?.hidePopover?.();
+          close();
           onChange(readForm(event.currentTarget));
         }}
         className="grid grid-cols-[1fr_auto] gap-2 rounded-xl bg-card p-2.5 shadow-lg md:grid-cols-[1fr_12rem_14rem] md:gap-x-3 md:gap-y-2.5 md:rounded-2xl md:p-3"
@@ -117,6 +123,7 @@ export function CatalogueForm({
         <button
           type="button"
           popoverTarget="shop-filters"
+          {...(unfolds && { 'aria-expanded': isSheetOpen, onClick: () => onSheetToggle(!isSheetOpen) })}
           className="inline-flex min-h-12 items-center gap-2 rounded-md border border-line-strong bg-card px-3.5 font-semibold hover:border-dusk-500 md:hidden"
         >
           <Icon name="filters" className="size-5 max-[25rem]:hidden" />
@@ -132,6 +139,7 @@ export function CatalogueForm({
           ref={sheet}
           id="shop-filters"
           popover="auto"
+          data-unfolded={unfolds ? isSheetOpen : undefined}
           onToggle={({ currentTarget }) => onSheetToggle(isPopoverOpen(currentTarget))}
           className="filter-sheet"
         >
@@ -141,6 +149,8 @@ export function CatalogueForm({
               type="button"
               popoverTarget="shop-filters"
               popoverTargetAction="hide"
+              ref={closer}
+              {...(unfolds && { onClick: close })}
               aria-label="Close filters"
               className="-mr-2 grid size-12 place-items-center rounded-pill hover:bg-paper-deep"
             >

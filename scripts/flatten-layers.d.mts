@@ -1,0 +1,1 @@
+export function flattenLayers(css: string): string;

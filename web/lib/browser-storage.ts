@@ -1,0 +1,42 @@
+// The only access to what a browser stores. In private modes, in-app browsers and with blocked cookies the mere access throws a
+// SecurityError, and so does writing to a full storage: the shop works without.
+
+/** The used part of the Storage interface. */
+export type DeviceStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+
+/** The result of an access, or a default where the browser forbids it. On the server too. */
+function tryAccess<Value>(access: () => Value | undefined, fallback: Value): Value {
+  try {
+    return typeof window === 'undefined' ? fallback : (access() ?? fallback);
+  } catch {
+    return fallback;
+  }
+}
+
+/** `localStorage`, whose functions may throw; null where it is disabled. */
+export const deviceStorage = () => tryAccess<DeviceStorage | null>(() => window.localStorage, null);
+
+/** `sessionStorage`, whose functions may throw; null where it is disabled. */
+export const tabStorage = () => tryAccess<DeviceStorage | null>(() => window.sessionStorage, null);
+
+/** @returns a stored text of this device; null if there is none */
+export const readStored = (key: string) =>
+  tryAccess<string | null>(() => deviceStorage()?.getItem(key), null);
+
+/** Stores a text on this device if possible. */
+export const writeStored = (key: string, text: string): void =>
+  tryAccess(() => deviceStorage()?.setItem(key, text), undefined);
+
+/** All cookies that scripts may read, as in `document.cookie`. */
+export const readCookies = () => tryAccess(() => document.cookie, '');
+
+/** Sets a cookie if possible. */
+export const writeCookie = (cookie: string): void =>
+  tryAccess(() => {
+    // biome-ignore lint/suspicious/noDocumentCookie: not every browser supports the Cookie Store API yet
+    document.cookie = cookie;
+  }, undefined);
+
+/** Service workers; null where they are disabled. */
+export const serviceWorkers = () =>
+  tryAccess<ServiceWorkerContainer | null>(() => navigator.serviceWorker, null);
