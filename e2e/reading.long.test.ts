@@ -151,7 +151,11 @@ describe.skipIf(!hasPostgresql)('reading', () => {
     const changed = Object.keys(after).filter(
       (name) => after[name] !== before[name] && !ofProcess.test(name),
     );
-    console.log("ALL", Object.keys(after).filter((name) => after[name] !== before[name]), urls.length);
+    console.log(
+      'ALL',
+      Object.keys(after).filter((name) => after[name] !== before[name]),
+      urls.length,
+    );
     expect(changed).toEqual([]);
   }, 300_000);
 });
