@@ -46,6 +46,7 @@ const guarded: Record<string, string> = {
   'navigator.connection': 'React and offline-reading.tsx test it',
   'navigator.share': 'share-button.tsx tests it and copies the link',
   reportError: 'React tests it',
+  setImmediate: 'React tests it',
   'window.navigation': 'dialog-history.ts tests it',
   'window.requestIdleCallback': 'early-taps.tsx tests it',
 };
@@ -69,7 +70,6 @@ const others = [
   'HTMLElement.prototype.hidePopover',
   'HTMLElement.prototype.togglePopover',
   'HTMLElement.prototype.inert',
-  'HTMLButtonElement.prototype.commandForElement',
   'Navigator.prototype.clipboard',
   'Navigator.prototype.locks',
   'Navigator.prototype.permissions',
@@ -149,9 +149,7 @@ test('finds what is newer in a script', async () => {
     expect(findNewerApis(script), script).toEqual([]);
   for (const script of ['class A { #a() {} }', 'class A { static { f() } }', '/(?<=a)b/.test(t)'])
     expect(await hasNewerSyntax(script), script).toBe(true);
-  expect(await hasNewerSyntax('class A { #a = 1 } a ||= 1; async () => { for await (const b of c) d }')).toBe(
-    false,
-  );
+  expect(await hasNewerSyntax('a ||= 1; async () => { for await (const b of c) d }')).toBe(false);
 });
 
 /** Runs in the page: removes functions before any script. */
@@ -182,6 +180,8 @@ function removeApis(names: readonly string[]): void {
 }
 
 const newer = [...added, ...Object.keys(guarded), ...others];
+/** Without dialogs alone: here the commands of buttons open them anyway, and both at once is more than any browser does. */
+const newerThanDialogs = newer.filter((name) => !/Dialog|showModal/.test(name));
 
 /** Orders and pays in the dialogs. */
 async function orderAndPay(page: Page, number: string): Promise<void> {
@@ -193,7 +193,7 @@ async function orderAndPay(page: Page, number: string): Promise<void> {
 describe('without the functions that are newer than the floor', () => {
   story('a drink is found, ordered, paid and tracked, and links can be copied', async ({ newVisitor }) => {
     const { page } = await newVisitor();
-    await page.addInitScript(removeApis, newer);
+    await page.addInitScript(removeApis, newerThanDialogs);
     await page.goto(`${shop.url}/shop`);
     await waitForHydration(page);
     await page.getByRole('button', { name: /^Filters/ }).click();
@@ -201,7 +201,8 @@ describe('without the functions that are newer than the floor', () => {
     await page.getByRole('button', { name: 'Show 27 drinks' }).click();
     await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Menu' }).click();
-    await page.getByRole('button', { name: 'Close menu' }).click();
+    await page.getByRole('dialog').getByRole('link', { name: 'Delivery' }).click();
+    await page.waitForURL('**/delivery');
     await orderAndPay(page, '0731007101');
     await page.getByRole('button', { name: 'Copy tracking number' }).click();
     await page.getByText('Copied', { exact: true }).waitFor();
@@ -213,7 +214,7 @@ describe('without the functions that are newer than the floor', () => {
 
   story('staff sign in and read the orders', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
-    await page.addInitScript(removeApis, newer);
+    await page.addInitScript(removeApis, newerThanDialogs);
     await signIn(shop, page, await makeAccount(shop));
     for (const [path, heading] of [
       ['orders', 'Orders'],
@@ -291,12 +292,17 @@ describe('below the floor', () => {
   longStory.for(required)('no script starts without %s', async (name, { newVisitor }) => {
     const { page } = await newVisitor();
     const requested = await belowFloor(page, [name]);
-    for (const path of ['/', '/shop/mango-bottle', '/track-order', '/admin/login']) {
+    for (const path of ['/', '/shop/mango-bottle', '/track-order']) {
       await page.goto(shop.url + path);
       await page.mouse.move(1, 1);
       await page.keyboard.press('Tab');
     }
     expect(requested).toEqual([]);
+    await page.goto(`${shop.url}/admin/login`);
+    await page
+      .getByText(/Chrome \d+, Firefox \d+/)
+      .filter({ visible: true })
+      .waitFor();
   });
 
   story('a staff screen names the browsers that it needs', async ({ newVisitor }) => {
@@ -358,7 +364,9 @@ story('an order form that cannot be sent says so and can be closed', async ({ ne
   await fillOrder(page, { ...amina, phone: '0731007401' });
   await page.evaluate(() => {
     // A function that exists and throws, as an extension or a defect of the browser may.
+    const { timeout } = AbortSignal;
     AbortSignal.timeout = () => {
+      AbortSignal.timeout = timeout;
       throw new TypeError('not here');
     };
   });

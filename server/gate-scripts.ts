@@ -21,17 +21,20 @@ export function gateScripts(html: string): string {
   const at = firstScript < 0 ? head : Math.min(firstScript, head);
   const body = html
     .slice(at)
-    .replace(scrollScript, (_, script) => `<script>if(!isBelowFloor)try{${script}}catch(e){}</script>`)
+    .replace(
+      scrollScript,
+      (_, script) => `<script>if(!isBelowFloor)try{sessionStorage.length;${script}}catch(e){}</script>`,
+    )
     .replace(dataScripts, (_, script) => `<script>if(!isBelowFloor){${script}}</script>`);
   return html.slice(0, at) + gate + body;
 }
 
 // Without scripts a staff screen has no content: its notice (`web/admin/panel-loading.tsx`) replaces the loading state.
 const start =
-  "(function(){var d=document,s=d.createElement('script'),n=d.getElementById('browser-notice'),l=d.getElementById('loading');" +
+  "(function(){var d=document,w=window.stopWaiting,s=d.createElement('script'),n=d.getElementById('browser-notice'),l=d.getElementById('loading');" +
   'function fail(){if(n)n.hidden=false;if(l)l.hidden=true}if(window.isBelowFloor)return fail();' +
-  "addEventListener('error',function(e){window.earlyTaps&&e.message&&fail()});addEventListener('unhandledrejection',function(){window.earlyTaps&&fail()});" +
-  "s.type='module';s.textContent=d.getElementById('late-boot').textContent;s.onerror=fail;d.head.appendChild(s)})()";
+  'window.stopWaiting=function(){w&&w();fail()};' +
+  "s.type='module';s.textContent=d.getElementById('late-boot').textContent;s.onerror=stopWaiting;d.head.appendChild(s)})()";
 
 /**
  * Rewrites a rendered staff page.

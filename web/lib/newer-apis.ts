@@ -17,7 +17,11 @@ export function addNewerApis(scope: typeof globalThis = globalThis): void {
   for (const { prototype } of [scope.Array, scope.String, Object.getPrototypeOf(scope.Uint8Array)]) {
     add(prototype, 'at', at);
   }
-  add(scope.Object, 'hasOwn', (owner: object, name: PropertyKey) => Object.hasOwn(owner, name));
+  add(
+    scope.Object,
+    'hasOwn',
+    (owner: object, name: PropertyKey) => Object.getOwnPropertyDescriptor(owner, name) !== undefined,
+  );
   add(scope.Array.prototype, 'toSorted', function toSorted<
     Item,
   >(this: Item[], compare?: (one: Item, other: Item) => number) {

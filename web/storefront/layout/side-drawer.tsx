@@ -28,9 +28,10 @@ export function SideDrawer({ chat }: { chat: string }) {
   // It may have been opened before hydration.
   useEffect(() => setOpen(isDialogOpen(dialog.current)), []);
 
-  // Fallback for browsers without invoker commands.
+  // Where the browser has no invoker commands.
+  const hasCommands = () => 'commandForElement' in HTMLButtonElement.prototype;
   function open() {
-    if (!('commandForElement' in HTMLButtonElement.prototype)) openDialog(dialog.current);
+    if (!hasCommands()) openDialog(dialog.current);
     setOpen(true);
   }
   function leaveByLink() {
@@ -66,7 +67,7 @@ export function SideDrawer({ chat }: { chat: string }) {
             <button
               type="button"
               {...closes}
-              onClick={close}
+              onClick={() => hasCommands() || close()}
               aria-label="Close menu"
               className="-mr-2 grid size-12 place-items-center rounded-pill hover:bg-white/10"
             >
