@@ -26,7 +26,10 @@ test('a new file is created by one of several callers', async () => {
     ['a', 'b', 'c'].map((content) => writeDurably(path, content, { isNew: true })),
   );
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-  expect(outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))).toEqual(['EEXIST', 'EEXIST']);
+  expect(outcomes.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))).toEqual([
+    'EEXIST',
+    'EEXIST',
+  ]);
   expect(await readdir(folder)).toEqual(['keys.json']);
 });
 

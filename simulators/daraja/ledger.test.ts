@@ -121,7 +121,10 @@ test.each([
   const file = join(folder, `${name}.jsonl`);
   const intact = '{"kind":"clock advanced","byMs":1000}\n';
   await writeFile(file, Buffer.concat([Buffer.from(intact), Buffer.from(end)]));
-  const warn = vi.spyOn(console, 'warn').mockClear().mockImplementation(() => {});
+  const warn = vi
+    .spyOn(console, 'warn')
+    .mockClear()
+    .mockImplementation(() => {});
   const simulator = await startDarajaSimulator({ ledgerFile: file });
   await simulator.close();
   expect(warn.mock.calls).toEqual([[expect.stringContaining(`the ledger ${file} from line 2`)]]);
