@@ -15,6 +15,22 @@ test('never logs access keys of orders and payments', () => {
   );
 });
 
+test('never logs tokens of links', () => {
+  for (const name of [
+    'token',
+    'token_hash',
+    'code',
+    'access_token',
+    'refresh_token',
+    'invite_token',
+    'apikey',
+  ]) {
+    expect(maskPath(`/auth/v1/verify/confirm?type=recovery&${name}=secret&a=b`)).toBe(
+      `/auth/v1/verify/confirm?type=recovery&${name}=•••&a=b`,
+    );
+  }
+});
+
 test('limits errors of one message per second, but not lines of normal use', () => {
   const lines: Record<string, unknown>[] = [];
   const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line)) });

@@ -77,7 +77,8 @@ test.each([
   ['global', null, /is damaged/],
   ['PG_VERSION', '17\n', /was written by PostgreSQL 17, but this version contains PostgreSQL 18$/],
   ['PG_VERSION', '19\n', /was written by PostgreSQL 19, but/],
-  ['PG_VERSION', '19', /was written by PostgreSQL 19, but/],
+  ['PG_VERSION', '19', /is damaged/],
+  ['PG_VERSION', '1', /is damaged/],
 ] as const)('names the cause when %s contains %j', async (name, content, cause) => {
   await makeFolder({ 'base.txt': 'rows' });
   if (content === null) await rm(join(folder, name), { recursive: true });

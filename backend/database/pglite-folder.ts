@@ -88,7 +88,8 @@ async function createDatabase(
 async function checkVersion(folder: string, names: readonly string[]): Promise<void> {
   if (!names.includes('PG_VERSION')) throw damaged(folder, 'its file PG_VERSION is missing');
   const text = await readFile(join(folder, 'PG_VERSION'), 'latin1');
-  const major = /^\d{1,3}\n?$/.test(text) ? Number(text) : null;
+  // Without its line end, another version may be the beginning of this one.
+  const major = /^\d{2,3}\n$/.test(text) || text === String(postgresqlMajor) ? Number(text) : null;
   if (major === null) throw damaged(folder, 'its file PG_VERSION does not contain a version');
   if (major !== postgresqlMajor) {
     throw new OtherVersion(
