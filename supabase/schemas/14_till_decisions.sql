@@ -450,7 +450,8 @@ language plpgsql security definer set search_path = '' as $$
 declare
   member uuid := private.expect_staff_member();
   reason text := nullif(trim(note_change.note), '');
-  code text := nullif(trim(note_change.receipt), '');
+  has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
+  code text;
   paid public.payments;
   noted public.change_notes;
 begin
@@ -460,14 +461,14 @@ begin
     perform private.refuse(400, 'decision_unknown', 'Change is credit, to be returned, or returned');
   elsif private.is_whole_shillings(note_change.amount_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
-  elsif code is not null and note_change.kind <> 'returned' then
+  elsif has_receipt and note_change.kind <> 'returned' then
     perform private.refuse(400, 'receipt_invalid', 'Only change that was sent back has a receipt');
   end if;
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = note_change.payment_id)
   for update;
-  if code is not null then
-    code := private.check_refund_receipt(code);
+  if has_receipt then
+    code := private.check_refund_receipt(note_change.receipt);
   end if;
   select * into paid from public.payments as p where p.id = note_change.payment_id for update;
   if not found or paid.purpose <> 'order' then
