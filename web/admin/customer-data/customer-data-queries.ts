@@ -13,6 +13,7 @@ export interface HeldData {
     order_number: string;
     created_at: string;
     customer_name: string;
+    payment_status: string;
     /** In cents. */
     total_amount: number;
     erasure_requested_at: string | null;

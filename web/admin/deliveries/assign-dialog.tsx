@@ -7,7 +7,7 @@ import {
   type DeliveryFormProblems,
   deliveryFormLimits,
 } from '../../../domain/delivery-form.ts';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -232,7 +232,7 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
         <Link to={`/admin/orders/${order.id}`} className="tap font-semibold underline">
           {order.order_number}
         </Link>
-        , {formatKes(order.total_amount)}
+        , {formatKes(shownAmount(order.total_amount, order.payment_status))}
       </p>
       <p>{drinksOf(order.order_items)}</p>
       {order.anonymised_at ? null : (

@@ -1,6 +1,7 @@
 // A delivery in the list (specification §2, Admin Deliveries): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
+import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -326,7 +327,7 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
       order.order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
   },
   { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
-  { title: 'Total (KES)', value: ({ order }) => order.total_amount / 100 },
+  { title: 'Total (KES)', value: ({ order }) => shownAmount(order.total_amount, order.payment_status) / 100 },
   { title: 'Status', value: ({ delivery_status }) => statusLabel(delivery_status) },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
   { title: 'Phone', value: ({ delivery_phone }) => delivery_phone },

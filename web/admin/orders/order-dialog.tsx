@@ -1,7 +1,7 @@
 // The details of an order, above the list. Open while the URL names an order.
 import { type ReactNode, useCallback, useId } from 'react';
 import { Link, useLocation, useNavigate } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -189,6 +189,7 @@ function Status({ order, saving }: StatusProps) {
 }
 
 function Items({ order }: { order: WholeOrder }) {
+  const total = shownAmount(order.total_amount, order.payment_status);
   return (
     <Part title="Items">
       <ul className="grid gap-3">
@@ -218,8 +219,14 @@ function Items({ order }: { order: WholeOrder }) {
       <dl className="mt-4 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm tabular-nums">
         <dt className="text-ink-soft">Delivery fee</dt>
         <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
+        {total === order.total_amount ? null : (
+          <>
+            <dt className="text-ink-soft">Rounded up to whole shillings</dt>
+            <dd className="text-right">{formatKes(total - order.total_amount)}</dd>
+          </>
+        )}
         <dt className="text-base font-bold">Total</dt>
-        <dd className="text-right text-base font-bold">{formatKes(order.total_amount)}</dd>
+        <dd className="text-right text-base font-bold">{formatKes(total)}</dd>
       </dl>
     </Part>
   );

@@ -23,6 +23,15 @@ test('the file calls a payment what the list calls it', () => {
   expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
 });
 
+test.each([
+  ['unpaid', 1300.5],
+  ['paid', 1301],
+  ['needs_review', 1301],
+  ['refunded', 1301],
+])('the file has the total of an order that is %s as %d', (payment_status, total) => {
+  expect(cell('Total (KES)', { payment_status, total_amount: 130_050 })).toBe(total);
+});
+
 test('an order is paid when its last part came, whatever was paid twice', () => {
   const payments = [
     payment('UKL3AB12CF', '2026-11-24T09:00:00Z', { needs_refund: true }),

@@ -1,4 +1,5 @@
 // An order as a row of the export and of the printed list.
+import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
@@ -6,6 +7,9 @@ import { statusLabel } from '../status-badge.tsx';
 import type { ExportedOrder, ListedOrder } from './order-queries.ts';
 import { describePayment } from './payment-badge.tsx';
 import { areaOf, drinksOf } from './place.ts';
+
+const amountOf = ({ total_amount, payment_status }: ListedOrder | ExportedOrder): number =>
+  shownAmount(total_amount, payment_status) / 100;
 
 /** The payments that count for the order, without duplicates, the first one first. */
 const paymentsOf = ({ payments }: ExportedOrder) =>
@@ -33,7 +37,7 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
     value: ({ order_items }) => order_items.map(({ unit_price }) => unit_price / 100).join('; '),
   },
   { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
-  { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
+  { title: 'Total (KES)', value: amountOf },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
   { title: 'Payment', value: (order) => describePayment(order)[0] },
   {
@@ -58,7 +62,7 @@ export const printColumns: CsvColumn<ListedOrder>[] = [
   { title: 'Phone', value: ({ customer_phone }) => formatPhone(customer_phone) },
   { title: 'Area', value: areaOf },
   { title: 'Items', value: ({ order_items }) => drinksOf(order_items) },
-  { title: 'Total (KES)', value: ({ total_amount }) => total_amount / 100 },
+  { title: 'Total (KES)', value: amountOf },
   { title: 'Payment', value: (order) => describePayment(order)[0] },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
 ];
