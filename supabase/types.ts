@@ -196,7 +196,7 @@ export type Database = {
       count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
-      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       erase_person: { Args: { identifier: string; }; Returns: Database['public']['CompositeTypes']['erasure'] };

@@ -244,7 +244,9 @@ begin
     perform private.notify_order_followers(new.id);
   end if;
   perform private.record_order_events(old, new);
-  if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+  if (old.status <> new.status or private.is_called_off(old) <> private.is_called_off(new))
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  then
     perform private.move_delivery_with_order(old, new);
   end if;
   return null;
