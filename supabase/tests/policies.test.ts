@@ -463,6 +463,7 @@ const procedures: Record<string, Person[]> = {
   lease_refunds: service,
   record_reversal_push: service,
   settle_reversal: service,
+  settle_write: signedIn,
   find_refund_by_secret: service,
   begin_payment_test: service,
   payment_health: signedIn,
@@ -577,6 +578,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
+      insert into private.staff_writes (id) values ('${id(1)}');
       insert into private.failed_prompts (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');

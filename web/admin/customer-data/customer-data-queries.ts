@@ -59,7 +59,7 @@ export function useErase(onErased: (outcome: ErasedData) => void) {
     success: 'Personal data erased',
     failure: 'Failed to erase the data',
     refresh: ['data-requests', 'orders', 'deliveries', 'inquiries', 'messages', 'dashboard'],
-    onSuccess: onErased,
+    onSuccess: (outcome) => outcome && onErased(outcome),
   });
 }
 

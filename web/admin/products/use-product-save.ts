@@ -11,7 +11,7 @@ import {
 } from '../../../domain/product-form.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { dataOf, TableProblem } from '../table-answer.ts';
+import { dataOf, SavedWithoutAnswer, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
@@ -100,6 +100,10 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
           : await createProduct(staff.tables, form, address);
         sent.current = null;
         if (replaced !== address) void removeUnusedImage(staff, replaced);
+      } catch (error) {
+        // The saved product uses the image.
+        if (error instanceof SavedWithoutAnswer) sent.current = null;
+        throw error;
       } finally {
         isWriting.current = false;
         if (isLeft.current) void dropSent();

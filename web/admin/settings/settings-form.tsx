@@ -55,9 +55,11 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     setForm(with_);
     setProblems({});
   };
-  // Without edits the form shows the current values.
-  if (isOther && !isDirty) begin(latest);
-  const isInConflict = isOther && isDirty;
+  // Without edits the form shows the current values; so it does when they are what was typed: the member's own save, whose
+  // answer was lost.
+  const isShown = !isDirty || changedSettings(settingsFormOf(latest), form).length === 0;
+  if (isOther && isShown) begin(latest);
+  const isInConflict = isOther && !isShown;
 
   const save = useSave({
     write: () => writeSettings(tables, settingsValues(form), seen.updated_at),
@@ -67,6 +69,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     // The panel above the form shows both versions.
     isShownElsewhere: (error) => error instanceof ConflictError,
     onSuccess(saved) {
+      if (!saved) return;
       begin(saved);
       queries.setQueryData(['settings', 'row'], saved);
       // Updates the shop's name in the panel itself.
