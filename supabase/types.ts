@@ -126,6 +126,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      price_changes: {
+        Row: { changed_at: string; changed_by: string | null; changed_by_email: string | null; from_cents: number; id: number; product_id: string | null; product_name: string | null; to_cents: number; };
+        Insert: { changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_cents: number; id?: never; product_id?: string | null; product_name?: string | null; to_cents: number; };
+        Update: { changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_cents?: number; id?: never; product_id?: string | null; product_name?: string | null; to_cents?: number; };
+        Relationships: [
+        ];
+      };
       products: {
         Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
         Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
@@ -199,6 +206,7 @@ export type Database = {
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
+      day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; }[] };
       erase_person: { Args: { identifier: string; }; Returns: Database['public']['CompositeTypes']['erasure'] };
       expire_reservations: { Args: { at_most?: number | null; }; Returns: number };
       export_person: { Args: { identifier: string; }; Returns: Json };
@@ -269,6 +277,7 @@ export type Database = {
       suggest_orders: { Args: { receipt: string; }; Returns: { id: string; order_number: string; tracking_number: string; customer_name: string; total_amount: number; payment_status: string; status: string; created_at: string; lacks_receipt: boolean; }[] };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+      typical_price: { Args: Record<PropertyKey, never>; Returns: number };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };

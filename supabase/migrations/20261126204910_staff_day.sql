@@ -2,6 +2,57 @@ drop function public.count_work();
 
 drop function private.delivery_status_for_order(text,text,text);
 
+-- History of prices
+
+create table public.price_changes (
+  id bigint generated always as identity primary key,
+  product_id uuid,
+  product_name text,
+  from_cents integer not null,
+  to_cents integer not null,
+  changed_by uuid,
+  changed_by_email text,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null))
+);
+
+comment on table public.price_changes is
+  'Changes of prices, and of the delivery fee (without a product). Append-only. It refers to no product, so that it survives one. changed_by_email: the email address at that time.';
+
+alter table public.price_changes enable row level security;
+
+revoke all on public.price_changes from anon, authenticated, service_role;
+
+grant select on public.price_changes to authenticated, service_role;
+
+create policy "staff read every price change" on public.price_changes
+  for select to authenticated using ((select public.is_admin()));
+
+create index price_changes_by_product on public.price_changes (product_id, id);
+
+create trigger price_changes_before_change before update or delete on public.price_changes
+  for each row execute function private.refuse_change('The history of prices is only added to');
+
+create or replace function private.record_price_change(product_id uuid, product_name text, from_cents integer, to_cents integer) returns void
+language sql volatile set search_path = '' as $$
+  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email)
+  select record_price_change.product_id, record_price_change.product_name, record_price_change.from_cents,
+    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid()))
+  where record_price_change.from_cents <> record_price_change.to_cents;
+$$;
+
+create or replace function public.typical_price() returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return (select percentile_disc(0.5) within group (order by p.price) from public.products as p where p.is_active);
+end
+$$;
+
+comment on function public.typical_price is 'For staff: the median price of active products in cents. Null without products.';
+
+grant execute on function public.staff_settings, public.typical_price to authenticated, service_role;
+
 create or replace function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -382,6 +433,120 @@ comment on function public.count_work is
 -- Execution rights
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
   public.count_work, public.recent_riders to authenticated, service_role;
+
+create or replace function public.day_totals(day date) returns table (
+  placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
+  paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
+  other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
+)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with orders as (
+    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.payments, money.cents, money.then_cents
+    from public.orders as o
+    cross join lateral (
+      select count(*) as payments, coalesce(sum(p.charge_cents), 0) as cents,
+        coalesce(sum(p.charge_cents) filter (where p.completed_at >= since and p.completed_at < until), 0) as then_cents
+      from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.purpose = 'order'
+    ) as money
+    where o.created_at >= since and o.created_at < until
+  ), by_order as (
+    select
+      coalesce(sum(o.total_amount), 0) as placed,
+      coalesce(sum(o.charge_cents - o.total_amount) filter (where o.is_paid), 0) as rounding,
+      -coalesce(sum(o.total_amount) filter (where not o.is_paid), 0) as not_paid,
+      -coalesce(sum(o.charge_cents) filter (where o.is_paid and o.payments = 0), 0) as paid_otherwise,
+      coalesce(sum(o.cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
+      coalesce(sum(o.cents), 0) as received_for_orders,
+      coalesce(sum(o.then_cents), 0) as received_then,
+      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
+    from orders as o
+  ), by_payment as (
+    select
+      coalesce(sum(p.charge_cents), 0) as received,
+      coalesce(sum(p.charge_cents) filter (where o.payment_status = 'needs_review'), 0) as in_review,
+      -- M-PESA's clock decides the day in the books.
+      coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
+    from public.payments as p
+    left join public.orders as o on o.id = p.order_id
+    left join public.mpesa_transactions as t on t.payment_id = p.id
+    where p.status = 'completed' and p.purpose = 'order' and p.completed_at >= since and p.completed_at < until
+  ), other_day as (
+    select coalesce(sum(p.charge_cents), 0) as cents
+    from public.mpesa_transactions as t
+    join public.payments as p on p.id = t.payment_id
+    where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
+      and not coalesce(p.completed_at >= since and p.completed_at < until, false)
+  ), sent_back as (
+    select coalesce(sum(r.refund_cents), 0) as cents
+    from public.refunds as r
+    join public.payments as p on p.id = r.payment_id
+    where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+  )
+  select
+    a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
+    (a.received_then - a.received_for_orders)::bigint,
+    (b.received - a.received_then)::bigint,
+    b.received, -d.cents, b.received - d.cents,
+    c.cents - b.left_day, b.received + c.cents - b.left_day,
+    a.delivery_fees, b.in_review
+  from by_order as a, by_payment as b, other_day as c, sent_back as d;
+end
+$$;
+
+comment on function public.day_totals is
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
+
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals to authenticated;
+
+create or replace function private.after_product_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.update_product_search(old, new);
+    perform private.count_active_products(old, new);
+  end if;
+  if tg_op = 'UPDATE' then
+    perform private.record_price_change(new.id, new.name, old.price, new.price);
+  end if;
+  -- Of the stock, pages only show whether there is any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.after_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if old is distinct from new then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
+  end if;
+  perform private.record_price_change(null, null, old.delivery_fee, new.delivery_fee);
+  if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
+    insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+    values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
+  end if;
+  return null;
+end
+$$;
 
 create or replace function private.after_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$

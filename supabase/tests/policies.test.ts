@@ -205,6 +205,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'price_changes',
+    row: 'any',
+    where: `from_cents = 4711`,
+    set: `to_cents = 1`,
+    insert: `(from_cents, to_cents) values (4711, 1)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'reconciliation_events',
     row: 'any',
     where: `receipt = 'UKL1234567'`,
@@ -476,6 +487,8 @@ const procedures: Record<string, Person[]> = {
   erase_person: signedIn,
   record_page_views: service,
   dashboard_figures: signedIn,
+  day_totals: signedIn,
+  typical_price: signedIn,
   daily_figures: signedIn,
   system_status: signedIn,
   record_backup: service,
@@ -571,6 +584,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
+      insert into public.price_changes (from_cents, to_cents) values (4711, 4712);
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
       insert into public.payments (id, purpose, phone, charge_cents, requested_by)
         values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');

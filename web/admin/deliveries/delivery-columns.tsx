@@ -10,7 +10,7 @@ import { Age, useNow } from '../age.tsx';
 import { callTo } from '../contact-link.tsx';
 import { formatClock, formatForFile } from '../dates.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
-import type { CsvColumn } from '../list/csv.ts';
+import { type CsvColumn, phoneCell } from '../list/csv.ts';
 import type { Column } from '../list/row-list.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
 import { StatusBadge, statusLabel } from '../status-badge.tsx';
@@ -318,7 +318,7 @@ function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: 
 export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Order #', value: ({ order }) => order.order_number },
   { title: 'Customer', value: ({ order }) => order.customer_name },
-  { title: 'Customer phone', value: ({ order }) => order.customer_phone },
+  { title: 'Customer phone', value: ({ order }) => phoneCell(order.customer_phone) },
   { title: 'Address', value: ({ order }) => order.shipping_address },
   { title: 'City', value: ({ order }) => order.city },
   {
@@ -330,7 +330,7 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Total (KES)', value: ({ order }) => shownAmount(order.total_amount, order.payment_status) / 100 },
   { title: 'Status', value: ({ delivery_status }) => statusLabel(delivery_status) },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
-  { title: 'Phone', value: ({ delivery_phone }) => delivery_phone },
+  { title: 'Phone', value: ({ delivery_phone }) => phoneCell(delivery_phone) },
   { title: 'Vehicle', value: ({ delivery_vehicle }) => delivery_vehicle },
   { title: 'Delivery notes', value: ({ delivery_notes }) => delivery_notes },
   { title: 'Paid (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
