@@ -374,7 +374,7 @@ describe.each(
       // A payment that arrived in the meantime makes the order differ from the one on screen, even with the same status.
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
       await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
-      await toast(first, `The payment of ${order.order_number} became Needs Review`).waitFor();
+      await toast(first, `The payment of ${order.order_number} became Needs review`).waitFor();
       expect((await orderNow(order.id)).status).toBe('processing');
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 

@@ -1,11 +1,11 @@
 // An order as a row of the export and of the printed list.
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
 import { formatForFile } from '../dates.ts';
 import { type CsvColumn, phoneCell } from '../list/csv.ts';
 import { statusLabel } from '../status-badge.tsx';
 import type { ExportedOrder, ListedOrder } from './order-queries.ts';
-import { describePayment } from './payment-badge.tsx';
 import { areaOf, drinksOf } from './place.ts';
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder | ExportedOrder): number =>
@@ -55,7 +55,7 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
   { title: 'Total (KES)', value: amountOf },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
-  { title: 'Payment', value: (order) => describePayment(order)[0] },
+  { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },
   {
     title: 'Received (KES)',
     value: (order) => sum(receivedFor(order).map(({ charge_cents }) => charge_cents)),
@@ -98,6 +98,6 @@ export const printColumns: CsvColumn<ListedOrder>[] = [
   { title: 'Area', value: areaOf },
   { title: 'Items', value: ({ order_items }) => drinksOf(order_items) },
   { title: 'Total (KES)', value: amountOf },
-  { title: 'Payment', value: (order) => describePayment(order)[0] },
+  { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
 ];
