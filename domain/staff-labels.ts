@@ -1,7 +1,7 @@
 // What staff screens, files and papers call each state of an order, its payments and its delivery.
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
-export type LabelTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';
+type LabelTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';
 
 export interface StaffLabel {
   text: string;
