@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { phoneCell, toCsv } from './csv.ts';
+import { toCsv } from './csv.ts';
+import { phoneCell } from './phone-cell.ts';
 
 const columns = [
   { title: 'Name', value: (row: { name: string | null }) => row.name },

@@ -1,6 +1,5 @@
 // CSV files for spreadsheets.
 import { unparse } from 'papaparse';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 
 export interface CsvColumn<Row> {
   title: string;
@@ -38,11 +37,3 @@ function asText(value: string | number): string | number {
     ? `'${value}`
     : value;
 }
-
-/**
- * A phone number for a cell, in groups, which spreadsheets keep as text.
- * @param phone as stored or typed; null without one
- * @returns such as `0712 345 678`; other numbers unchanged
- */
-export const phoneCell = (phone: string | null): string | null =>
-  phone && formatPhone(normalisePhone(phone) ?? phone);
