@@ -20,6 +20,13 @@ test('placeholders are replaced by their values, with formatted amounts', () => 
   expect(write('{delivery_fee} {shop_phone}', { delivery_fee: 0 })).toBe('free 0700 000 000');
 });
 
+test('after payment the total is the charge in whole shillings, before payment the exact total', () => {
+  const total_amount = 130_050;
+  const payment = { charge_cents: 130_100, receipt: 'UKL3AB12CD', refund_receipt: null };
+  expect(write('{total} {paid}', { total_amount, payment })).toBe('KSh 1,301.00 KSh 1,301.00');
+  expect(write('{total} {paid}', { total_amount, payment: null })).toBe('KSh 1,300.50 KSh 1,301.00');
+});
+
 test('a part in brackets is left out where one of its placeholders is empty', () => {
   const body = 'Paid[, M-PESA {receipt}][ by {name}].';
   expect(write(body)).toBe('Paid, M-PESA UKL3AB12CD by Amina Kamau.');

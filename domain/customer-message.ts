@@ -1,5 +1,5 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
-import { chargeCents, formatKsh } from './money.ts';
+import { chargeCents, formatKsh, shownAmount } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
 import { formatPhone } from './phone.ts';
@@ -280,7 +280,7 @@ function orderValues(
     tracking: tracking_number,
     items: lines.join(channel === 'text' ? ', ' : '\n'),
     delivery_fee: facts.delivery_fee === 0 ? 'free' : formatKsh(facts.delivery_fee),
-    total: formatKsh(facts.total_amount),
+    total: formatKsh(shownAmount(facts.total_amount, payment ? 'paid' : 'unpaid')),
     paid: money,
     receipt: payment?.receipt ?? '',
     due_back: payment ? money : '',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chargeCents, formatKes, formatKsh, orderTotal, savingPercent } from './money.ts';
+import { chargeCents, formatKes, formatKsh, orderTotal, savingPercent, shownAmount } from './money.ts';
 
 test('formats amounts for customers as KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
@@ -27,6 +27,21 @@ test('formats numbers as the en-KE locale does', () => {
 
 test('charges whole shillings, rounded up', () => {
   expect([100, 101, 199, 200].map(chargeCents)).toEqual([100, 200, 200, 200]);
+});
+
+test.each([
+  // total, payment status, shown
+  [130_050, 'unpaid', 'KES 1,300.5'],
+  [130_050, 'paid', 'KES 1,301'],
+  [130_050, 'needs_review', 'KES 1,301'],
+  [130_050, 'refunded', 'KES 1,301'],
+  [130_001, 'paid', 'KES 1,301'],
+  [130_099, 'paid', 'KES 1,301'],
+  [130_000, 'unpaid', 'KES 1,300'],
+  [130_000, 'paid', 'KES 1,300'],
+  [1, 'paid', 'KES 1'],
+])('an order of %i cents that is %s shows %s', (total, paymentStatus, shown) => {
+  expect(formatKes(shownAmount(total, paymentStatus))).toBe(shown);
 });
 
 test('the total is price times quantity and the delivery fee', () =>

@@ -30,6 +30,18 @@ export function chargeCents(totalCents: number): number {
 }
 
 /**
+ * The amount of an order, as every list, file, paper and message shows it: its exact total while it is unpaid, afterwards the charge,
+ * because that is what M-PESA took. An amount that staff or M-PESA ask for is always `chargeCents`, paid or not; an amount that
+ * arrived or went back is the payment's own.
+ * @param totalCents the order's total in cents
+ * @param paymentStatus of the order: `unpaid`, `paid`, `needs_review` or `refunded`
+ * @returns cents
+ */
+export function shownAmount(totalCents: number, paymentStatus: string): number {
+  return paymentStatus === 'unpaid' ? totalCents : chargeCents(totalCents);
+}
+
+/**
  * The total of an order of one product (specification §9).
  * @param unitPrice cents
  * @param quantity whole number of units

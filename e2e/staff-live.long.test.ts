@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
-import { placePaidOrder } from './placed-orders.ts';
+import { placeAssignedOrder } from './placed-orders.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { amina, order, payButton } from './shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff } from './staff-member.ts';
@@ -161,7 +161,7 @@ longStory(
 );
 
 longStory('a toast does not cover what the keyboard has focused', async ({ newVisitor }) => {
-  for (let count = 0; count < 16; count += 1) await placePaidOrder(shop, 'Under a toast');
+  for (let count = 0; count < 16; count += 1) await placeAssignedOrder(shop, 'Under a toast');
   const { page } = await newVisitor();
   await enterAsStaff(shop, page, '/admin/orders?search=Under+a+toast');
   const buttons = page.getByRole('table').getByRole('button', { name: /^Status of/ });

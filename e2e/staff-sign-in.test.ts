@@ -469,7 +469,7 @@ inLongRun(describe)('the password', () => {
     await signIn(shop, other, account);
     await signIn(shop, page, account);
     await page.goto(`${shop.url}/admin/account`);
-    const sessions = page.getByRole('listitem').filter({ hasText: 'last seen' });
+    const sessions = page.getByRole('listitem').filter({ hasText: 'since' });
     await sessions.first().getByText('This device').waitFor();
     expect(await sessions.count()).toBe(2);
     await page.getByRole('button', { name: 'Sign out everywhere else' }).click();

@@ -5,7 +5,7 @@ import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
 import { desktop, openBrowser, phone } from './browser.ts';
 import { textsTo } from './mailbox.ts';
-import { type Order, placeOrder, placePaidOrder, readOrder } from './placed-orders.ts';
+import { type Order, placeAssignedOrder, placeOrder, readOrder } from './placed-orders.ts';
 import { chooseStatus, enterAsStaff, statusButton } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
 
@@ -39,7 +39,7 @@ describe.each([
   const story = storyIn(() => browser, { viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {
-    const order = await placePaidOrder(shop, `Keys ${where}`, `${numbers}101`);
+    const order = await placeAssignedOrder(shop, `Keys ${where}`, `${numbers}101`);
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await openOrders(page, `Keys ${where}`);
@@ -98,9 +98,9 @@ describe('after 15 seconds', () => {
     'the customer is notified of a status not undone, even with the panel closed',
     async ({ newVisitor }) => {
       const [undone, reloaded, staying] = [
-        await placePaidOrder(shop, 'Time undone', '0711030201'),
-        await placePaidOrder(shop, 'Time reloaded', '0711030202'),
-        await placePaidOrder(shop, 'Time staying', '0711030203'),
+        await placeAssignedOrder(shop, 'Time undone', '0711030201'),
+        await placeAssignedOrder(shop, 'Time reloaded', '0711030202'),
+        await placeAssignedOrder(shop, 'Time staying', '0711030203'),
       ];
       const till = await placeOrder(shop, 'Time till', '0711030204');
       const { page, context } = await newVisitor();

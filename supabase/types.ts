@@ -143,6 +143,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      price_changes: {
+        Row: { changed_at: string; changed_by: string | null; changed_by_email: string | null; from_cents: number; id: number; product_id: string | null; product_name: string | null; to_cents: number; };
+        Insert: { changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_cents: number; id?: never; product_id?: string | null; product_name?: string | null; to_cents: number; };
+        Update: { changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_cents?: number; id?: never; product_id?: string | null; product_name?: string | null; to_cents?: number; };
+        Relationships: [
+        ];
+      };
       products: {
         Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
         Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
@@ -215,7 +222,7 @@ export type Database = {
       count_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
-      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       dismiss_message_to_check: { Args: { message_id: number; note: string; }; Returns: Database['public']['Tables']['messages_to_check']['Row']; SetofOptions: { from: '*'; to: 'messages_to_check'; isOneToOne: true; isSetofReturn: false }; };
@@ -296,6 +303,7 @@ export type Database = {
       take_back_payment: { Args: { payment_id: string; note?: string | null; }; Returns: string };
       till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
+      typical_price: { Args: Record<PropertyKey, never>; Returns: number };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };

@@ -450,7 +450,49 @@ create policy "staff edit product images" on storage.objects for all to authenti
   using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()))
   with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
 
+-- History of prices
+
+create table public.price_changes (
+  id bigint generated always as identity primary key,
+  product_id uuid,
+  product_name text,
+  from_cents integer not null,
+  to_cents integer not null,
+  changed_by uuid,
+  changed_by_email text,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null))
+);
+comment on table public.price_changes is
+  'Changes of prices, and of the delivery fee (without a product). Append-only. It refers to no product, so that it survives one. changed_by_email: the email address at that time.';
+alter table public.price_changes enable row level security;
+revoke all on public.price_changes from anon, authenticated, service_role;
+grant select on public.price_changes to authenticated, service_role;
+create policy "staff read every price change" on public.price_changes
+  for select to authenticated using ((select public.is_admin()));
+create index price_changes_by_product on public.price_changes (product_id, id);
+
+create trigger price_changes_before_change before update or delete on public.price_changes
+  for each row execute function private.refuse_change('The history of prices is only added to');
+
+create function private.record_price_change(product_id uuid, product_name text, from_cents integer, to_cents integer) returns void
+language sql volatile set search_path = '' as $$
+  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email)
+  select record_price_change.product_id, record_price_change.product_name, record_price_change.from_cents,
+    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid()))
+  where record_price_change.from_cents <> record_price_change.to_cents;
+$$;
+
+create function public.typical_price() returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return (select percentile_disc(0.5) within group (order by p.price) from public.products as p where p.is_active);
+end
+$$;
+comment on function public.typical_price is 'For staff: the median price of active products in cents. Null without products.';
+
 -- Execution rights
 grant execute on function public.product_and_related, public.home_products, public.shop_page
   to anon, authenticated, service_role;
-grant execute on function public.staff_settings to authenticated, service_role;
+grant execute on function public.staff_settings, public.typical_price to authenticated, service_role;

@@ -56,10 +56,12 @@ begin
     update public.orders as o
     set status = new_status, updated_at = now()
     where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from new_status;
-  elsif old_status is not null then
+  elsif old_status is not null or new.delivery_status = 'failed' then
+    -- A delivery that fails without a rider belongs to an order that was shipped without one.
     update public.orders as o
     set status = 'processing', updated_at = now()
-    where o.id = new.order_id and private.shown_status(o.status) = old_status;
+    where o.id = new.order_id and private.shown_status(o.status) = coalesce(old_status, 'out_for_delivery')
+      and o.payment_status <> 'refunded';
   end if;
 end
 $$;
@@ -68,10 +70,10 @@ create function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   moment timestamptz := clock_timestamp();
-  of_order text;
+  ordered public.orders;
 begin
   -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
-  select o.status into of_order from public.orders as o where o.id = new.order_id for no key update;
+  select * into ordered from public.orders as o where o.id = new.order_id for no key update;
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
@@ -82,21 +84,29 @@ begin
     new.delivery_time := old.delivery_time;
     if new.delivery_status = old.delivery_status then
       -- The order may have changed while this request waited for its lock.
-      new.delivery_status := private.delivery_status_for_order(of_order, old.delivery_status, new.delivery_person);
+      new.delivery_status := private.delivery_status_for_order(ordered, old.delivery_status, new.delivery_person);
       if new.delivery_status = old.delivery_status then
         return new;
       end if;
-    elsif private.delivery_status_for_order(of_order, old.delivery_status, old.delivery_person) <> old.delivery_status
-      and (of_order = 'cancelled' or private.order_status_of_delivery(new.delivery_status) is null)
+    elsif private.delivery_status_for_order(ordered, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (private.is_called_off(ordered) or private.order_status_of_delivery(new.delivery_status) is null)
     then
-      -- The order changed first. A status that changes the order still applies, unless the order is cancelled.
-      new.delivery_status := private.delivery_status_for_order(of_order,
-        case when of_order = 'cancelled' then old.delivery_status else new.delivery_status end, new.delivery_person);
+      -- The order changed first. A status that changes the order still applies, unless the order is called off.
+      new.delivery_status := private.delivery_status_for_order(ordered,
+        case when private.is_called_off(ordered) then old.delivery_status else new.delivery_status end, new.delivery_person);
+    elsif private.order_status_of_delivery(old.delivery_status) is null and new.delivery_status in ('pending', 'assigned')
+      and not private.is_called_off(ordered)
+    then
+      -- A rider for an order that was shipped without one is on the way.
+      new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
     end if;
-  elsif new.delivery_status in ('pending', 'assigned') and of_order <> 'cancelled' then
-    new.delivery_status := private.delivery_status_for_order(of_order, new.delivery_status, new.delivery_person);
+  elsif new.delivery_status in ('pending', 'assigned') and not private.is_called_off(ordered) then
+    new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
   end if;
-  if new.delivery_status not in ('pending', 'failed') and of_order = 'cancelled' then
+  if new.delivery_status <> 'failed' and private.is_called_off(ordered) then
+    if ordered.payment_status = 'refunded' then
+      perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
+    end if;
     perform private.refuse(409, 'delivery_of_cancelled_order', 'This order was cancelled. To deliver it after all, change the order first');
   end if;
   -- An earlier status clears later times.
@@ -186,21 +196,30 @@ $$;
 comment on function public.assign_delivery is
   'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
 
-create function private.delivery_status_for_order(order_status text, delivery_status text, delivery_person text) returns text
+create function private.is_called_off(ordered public.orders) returns boolean
 language sql immutable
-return case private.shown_status(order_status)
-  when 'delivered' then 'delivered'
-  when 'out_for_delivery' then case when delivery_status in ('picked_up', 'in_transit') then delivery_status else 'in_transit' end
-  -- A delivery in progress continues.
-  when 'cancelled' then case when delivery_status in ('pending', 'assigned') then 'failed' else delivery_status end
-  else case
-    when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+return ordered.status = 'cancelled' or (ordered.payment_status = 'refunded' and ordered.status <> 'delivered');
+comment on function private.is_called_off is
+  'Whether nothing of an order is to be delivered any more: it was cancelled, or its money was sent back before it was delivered.';
+
+create function private.delivery_status_for_order(ordered public.orders, delivery_status text, delivery_person text) returns text
+language sql immutable
+return case
+  -- Whatever the rider had begun ends; what arrived has arrived.
+  when private.is_called_off(ordered) then case when delivery_status = 'delivered' then 'delivered' else 'failed' end
+  when ordered.status = 'delivered' then 'delivered'
+  when private.shown_status(ordered.status) = 'out_for_delivery' then case
+    when delivery_status in ('picked_up', 'in_transit') then delivery_status
+    -- Shipped without a rider: it waits for one.
     when delivery_person is null then 'pending'
-    else 'assigned'
+    else 'in_transit'
   end
+  when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+  when delivery_person is null then 'pending'
+  else 'assigned'
 end;
 comment on function private.delivery_status_for_order is
-  'The status that a delivery gets from its order''s status; unchanged if they agree.';
+  'The status that a delivery gets from its order; unchanged if they agree.';
 
 create function private.move_delivery_with_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
@@ -212,7 +231,7 @@ begin
   select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
   if found then
     new_status := private.delivery_status_for_order(
-      new.status,
+      new,
       -- A reactivated order is delivered again.
       case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
         then case when delivery.delivery_person is null then 'pending' else 'assigned' end

@@ -308,6 +308,7 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   change_id uuid;
+  change public.status_change;
 begin
   delete from private.status_changes as c where c.id in (
     select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
@@ -318,7 +319,7 @@ begin
     record_status_change.state_before, private.order_state(record_status_change.order_id)
   )
   returning id into change_id;
-  return (
+  change := (
     change_id, extract(epoch from private.undo_window())::integer,
     exists (
       select from public.outbox_messages as m
@@ -327,6 +328,8 @@ begin
         and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
     )
   )::public.status_change;
+  perform private.note_answer(to_jsonb(change));
+  return change;
 end
 $$;
 comment on function private.record_status_change is

@@ -121,6 +121,9 @@ begin
     perform private.update_product_search(old, new);
     perform private.count_active_products(old, new);
   end if;
+  if tg_op = 'UPDATE' then
+    perform private.record_price_change(new.id, new.name, old.price, new.price);
+  end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
       old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
@@ -175,6 +178,7 @@ begin
   if old is distinct from new then
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
   end if;
+  perform private.record_price_change(null, null, old.delivery_fee, new.delivery_fee);
   if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
     insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
     values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
@@ -244,7 +248,9 @@ begin
     perform private.notify_order_followers(new.id);
   end if;
   perform private.record_order_events(old, new);
-  if old.status <> new.status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+  if (old.status <> new.status or private.is_called_off(old) <> private.is_called_off(new))
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  then
     perform private.move_delivery_with_order(old, new);
   end if;
   return null;

@@ -376,13 +376,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       expect(seen).toEqual([
         ['delivered', 'delivered', false, true],
-        ['shipped', 'in_transit', false, false],
+        // It waits for a rider.
+        ['shipped', 'pending', false, false],
         ['processing', 'pending', false, false],
         ['cancelled', 'failed', false, false],
         ['pending', 'pending', false, false],
-        ['shipped', 'in_transit', false, false],
-        // A delivery in transit keeps its status.
-        ['cancelled', 'in_transit', false, false],
+        ['shipped', 'pending', false, false],
+        ['cancelled', 'failed', false, false],
       ]);
       const happened = await rows<{ line: string }>(
         `select concat_ws(' ', kind, actor, details ->> 'to') as line from public.order_events
@@ -395,7 +395,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'delivery_status_changed staff delivered',
         'status_changed staff shipped',
       ]);
-      expect(happened).toHaveLength(14);
+      expect(happened).toHaveLength(13);
       const messages = await database.query<{ kind: string; count: string }>(
         `select kind, count(*)::text as count from public.outbox_messages
          where order_id = $1 and kind in ('order_on_its_way', 'order_delivered') group by kind order by kind`,
@@ -429,12 +429,53 @@ describe.each(testDatabases())('on %s', (kind) => {
       for (const status of ['assigned', 'picked_up', 'delivered']) {
         await expectRefusal(move(order, status), 409, 'delivery_of_cancelled_order');
       }
-      expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'in_transit' });
-      await move(order, 'failed');
+      expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'failed' });
       expect(await statusOf(order)).toBe('cancelled');
       await setOrder(order, 'processing');
       await move(order, 'delivered');
       expect(await statusOf(order)).toBe('delivered');
+    });
+
+    test.each([
+      ['pending', null, 'failed'],
+      ['assigned', joseph, 'failed'],
+      ['picked_up', joseph, 'failed'],
+      ['in_transit', joseph, 'failed'],
+      ['failed', joseph, 'failed'],
+      ['delivered', joseph, 'delivered'],
+    ])('cancelled or refunded ends a delivery that is %s', async (status, rider, ended) => {
+      for (const columns of [`status = 'cancelled'`, `payment_status = 'refunded'`]) {
+        const order = await makePaidOrder();
+        if (rider) await assign(order, rider);
+        if (!['pending', 'assigned'].includes(status)) await move(order, status);
+        await database.query(`update public.orders set ${columns} where id = $1`, [order]);
+        expect(await deliveryOf(order), columns).toMatchObject({ delivery_status: ended });
+      }
+    });
+
+    test('shipped without a rider waits in "to assign" until it has one, is delivered or fails', async () => {
+      const [given, delivered, failed, back] = [
+        await makePaidOrder(),
+        await makePaidOrder(),
+        await makePaidOrder(),
+        await makePaidOrder(),
+      ];
+      for (const order of [given, delivered, failed, back]) {
+        await setOrder(order, 'shipped');
+        expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'pending' });
+      }
+      await assign(given, joseph);
+      expect(await deliveryOf(given)).toMatchObject({
+        delivery_status: 'in_transit',
+        delivery_person: 'Joseph Otieno',
+      });
+      expect(await statusOf(given)).toBe('shipped');
+      await setOrder(delivered, 'delivered');
+      expect(await deliveryOf(delivered)).toMatchObject({ delivery_status: 'delivered' });
+      await move(failed, 'failed');
+      expect(await statusOf(failed)).toBe('processing');
+      await setOrder(back, 'processing');
+      expect(await deliveryOf(back)).toMatchObject({ delivery_status: 'pending' });
     });
 
     test('cancelled cannot be assigned, with or without a delivery', async () => {
@@ -464,7 +505,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const {
           rows: [beside],
         } = await database.query<{ is: string; wanted: string }>(
-          `select d.delivery_status as is, private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person) as wanted
+          `select d.delivery_status as is, private.delivery_status_for_order(o, d.delivery_status, d.delivery_person) as wanted
            from public.deliveries as d join public.orders as o on o.id = d.order_id where o.id = $1`,
           [order],
         );
@@ -482,6 +523,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       'that becomes %s while its delivery is set to %s ends as %s, and both agree',
       async (status, delivery, end) => {
         const order = await makePaidOrder();
+        await assign(order, joseph);
         let moved: Promise<unknown> = Promise.resolve();
         await database.transaction(async (session) => {
           await session.query('select from public.orders where id = $1 for update', [order]);
@@ -495,7 +537,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           rows: [agree],
         } = await database.query(
           `select d.delivery_status from public.deliveries as d join public.orders as o on o.id = d.order_id
-         where o.id = $1 and private.delivery_status_for_order(o.status, d.delivery_status, d.delivery_person) = d.delivery_status`,
+         where o.id = $1 and private.delivery_status_for_order(o, d.delivery_status, d.delivery_person) = d.delivery_status`,
           [order],
         );
         expect(agree).toBeDefined();

@@ -216,6 +216,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'price_changes',
+    row: 'any',
+    where: `from_cents = 4711`,
+    set: `to_cents = 1`,
+    insert: `(from_cents, to_cents) values (4711, 1)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'reconciliation_events',
     row: 'any',
     where: `receipt = 'UKL1234567'`,
@@ -492,6 +503,7 @@ const procedures: Record<string, Person[]> = {
   lease_refunds: service,
   record_reversal_push: service,
   settle_reversal: service,
+  settle_write: signedIn,
   find_refund_by_secret: service,
   begin_payment_test: service,
   payment_health: signedIn,
@@ -508,6 +520,8 @@ const procedures: Record<string, Person[]> = {
   erase_person: signedIn,
   record_page_views: service,
   dashboard_figures: signedIn,
+  day_totals: signedIn,
+  typical_price: signedIn,
   daily_figures: signedIn,
   system_status: signedIn,
   record_backup: service,
@@ -603,6 +617,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
+      insert into public.price_changes (from_cents, to_cents) values (4711, 4712);
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
       insert into public.messages_to_check (source, problem, body, digest) values ('statement', 'unreadable', '{}', 'any');
       insert into public.payments (id, purpose, phone, charge_cents, requested_by)
@@ -612,6 +627,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(1)}', '${id(1)}', 'credit', 100);
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
+      insert into private.staff_writes (id) values ('${id(1)}');
       insert into private.failed_prompts (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
       insert into private.prompt_incidents (code, is_refused) values ('2028', false);

@@ -201,24 +201,27 @@ function sell(order: ModelOrder): void {
   order.isCounted = false;
   order.isReserved = false;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
-  if (order.delivery === null) order.delivery = deliveryStatusFor(order.status, 'pending');
+  if (order.delivery === null) order.delivery = deliveryStatusFor(order, 'pending');
   updateDelivery(order, before);
 }
 
 /** The delivery status that follows from an order status, for a delivery without a rider. */
-function deliveryStatusFor(status: string, delivery: string): string {
+function deliveryStatusFor({ status, money }: ModelOrder, delivery: string): string {
   const isOnItsWay = delivery === 'picked_up' || delivery === 'in_transit';
+  if (isCalledOff(status, money)) return delivery === 'delivered' ? 'delivered' : 'failed';
   if (status === 'delivered') return 'delivered';
-  if (customerStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'in_transit';
-  if (status === 'cancelled') return delivery === 'pending' || delivery === 'assigned' ? 'failed' : delivery;
+  if (customerStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'pending';
   return isOnItsWay || delivery === 'delivered' ? 'pending' : delivery;
 }
 
+const isCalledOff = (status: string, money: ModelOrder['money']) =>
+  status === 'cancelled' || (money === 'refunded' && status !== 'delivered');
+
 /** Updates the delivery after a status change of its order. */
 function updateDelivery(order: ModelOrder, before: string): void {
-  if (order.delivery === null || order.status === before) return;
+  if (order.delivery === null) return;
   const isReopened = before === 'cancelled' && order.delivery === 'failed';
-  order.delivery = deliveryStatusFor(order.status, isReopened ? 'pending' : order.delivery);
+  order.delivery = deliveryStatusFor(order, isReopened ? 'pending' : order.delivery);
 }
 
 function expire(order: ModelOrder): void {
@@ -343,16 +346,23 @@ const customerStatus = (status: string) => (status === 'shipped' ? 'out_for_deli
 /** Returns the error code, or null if the shop accepts the change. */
 function applyDelivery(order: ModelOrder, delivery: string): string | null {
   if (delivery === order.delivery) return null;
-  if (order.status === 'cancelled' && delivery !== 'pending' && delivery !== 'failed') {
-    return 'delivery_of_cancelled_order';
+  if (isCalledOff(order.status, order.money) && delivery !== 'failed') {
+    return order.money === 'refunded' ? 'order_refunded' : 'delivery_of_cancelled_order';
   }
   const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
   const handover = wanted && order.status !== 'cancelled' && handoverRefusal(order, wanted, false);
   if (handover) return handover;
-  order.delivery = delivery;
+  const shown = customerStatus(order.status);
   if (wanted !== null) {
-    if (order.status !== 'cancelled' && customerStatus(order.status) !== wanted) order.status = wanted;
-  } else if (had !== null && customerStatus(order.status) === had) order.status = 'processing';
+    order.delivery = delivery;
+    if (shown !== wanted) order.status = wanted;
+    return null;
+  }
+  // An order that was shipped waits for a rider until its delivery fails.
+  const isWaiting = had === null && shown === 'out_for_delivery';
+  order.delivery = isWaiting && delivery !== 'failed' ? 'pending' : delivery;
+  const fails = isWaiting && delivery === 'failed';
+  if ((fails || (had !== null && shown === had)) && order.money !== 'refunded') order.status = 'processing';
   return null;
 }
 

@@ -354,10 +354,69 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(counted?.count).toBe(found.length);
   });
 
+  test.each([
+    // status, payment, delivery, waits for
+    ['processing', 'paid', null, 'prepare'],
+    ['pending', 'paid', 'pending', 'prepare'],
+    ['processing', 'paid', 'pending', 'prepare'],
+    ['processing', 'paid', 'assigned', 'assigned'],
+    ['processing', 'paid', 'failed', 'failed'],
+    ['shipped', 'paid', 'failed', 'failed'],
+    ['shipped', 'paid', 'pending', 'on_the_way'],
+    ['shipped', 'paid', 'in_transit', 'on_the_way'],
+    ['out_for_delivery', 'paid', 'picked_up', 'on_the_way'],
+    ['delivered', 'paid', 'delivered', null],
+    ['cancelled', 'paid', 'failed', null],
+    ['processing', 'unpaid', null, null],
+    ['pending', 'needs_review', null, null],
+    ['processing', 'refunded', 'failed', null],
+  ])(
+    'an order that is %s and %s, with a delivery that is %s, waits for %s',
+    async (status, payment, delivery, step) => {
+      const { rows } = await database.query<{ step: string | null }>(
+        'select private.work_step($1, $2, $3) as step',
+        [status, payment, delivery],
+      );
+      expect(rows[0]?.step).toBe(step);
+    },
+  );
+
+  test('an order leaves "to prepare" with its rider, and a failed delivery is counted as failed', async () => {
+    const steps = async () => {
+      const found: Record<string, boolean> = {};
+      for (const due of ['prepare', 'assigned', 'on_the_way', 'failed']) {
+        found[due] = (await find({ due })).includes('A-2');
+        expect(await count({ due })).toBe((await find({ due })).length);
+      }
+      return Object.keys(found).filter((due) => found[due]);
+    };
+    const setDelivery = (status: string, rider: string | null) =>
+      database.query(
+        `update public.deliveries set delivery_status = $1, delivery_person = $2
+         where order_id = (select id from public.orders where order_number = 'A-2')`,
+        [status, rider],
+      );
+    const seen: unknown[] = [await steps()];
+    for (const status of ['assigned', 'picked_up', 'failed']) {
+      await setDelivery(status, 'Joseph');
+      seen.push(await steps());
+    }
+    await setDelivery('pending', null);
+    expect([...seen, await steps()]).toEqual([
+      ['prepare'],
+      ['assigned'],
+      ['on_the_way'],
+      ['failed'],
+      ['prepare'],
+    ]);
+  });
+
   test('counts open work', async () => {
     expect(await ask('select * from public.count_work()')).toEqual([
       {
         to_prepare: 2,
+        on_the_way: 1,
+        failed: 0,
         late: 2,
         unpaid: expect.any(Number),
         refunds_due: 1,

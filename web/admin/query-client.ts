@@ -3,7 +3,7 @@ import { QueryClient } from '@tanstack/react-query';
 import { TableProblem } from './table-answer.ts';
 
 /** Refusals are not retried; broken connections and busy servers are. */
-const isWorthAnotherTry = (error: Error): boolean =>
+export const isWorthAnotherTry = (error: Error): boolean =>
   !(error instanceof TableProblem) || error.status === 0 || error.status >= 500;
 
 export const queryClient = new QueryClient({

@@ -1,25 +1,9 @@
 // A status as a badge for staff (specification §4, Admin-managed statuses).
-import { Badge, type BadgeTone } from '../ui/badge.tsx';
-
-const tones: Record<string, BadgeTone> = {
-  pending: 'yellow',
-  processing: 'blue',
-  assigned: 'blue',
-  shipped: 'purple',
-  picked_up: 'purple',
-  in_transit: 'orange',
-  out_for_delivery: 'purple',
-  delivered: 'green',
-  cancelled: 'red',
-  failed: 'red',
-};
+import { labelOfStatus } from '../../domain/staff-labels.ts';
+import { Badge } from '../ui/badge.tsx';
 
 /** A status as text: `picked_up` is 'Picked Up'. */
-export const statusLabel = (status: string): string =>
-  status
-    .split('_')
-    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-    .join(' ');
+export const statusLabel = (status: string): string => labelOfStatus(status).text;
 
 interface StatusBadgeProps {
   status: string | null;
@@ -28,10 +12,10 @@ interface StatusBadgeProps {
 }
 
 export function StatusBadge({ status, isSmall = false }: StatusBadgeProps) {
-  const shownStatus = status || 'pending';
+  const { text, tone } = labelOfStatus(status || 'pending');
   return (
-    <Badge tone={tones[shownStatus] ?? 'grey'} isSmall={isSmall}>
-      {statusLabel(shownStatus)}
+    <Badge tone={tone} isSmall={isSmall}>
+      {text}
     </Badge>
   );
 }

@@ -41,6 +41,36 @@ describe('an order', () => {
     });
   });
 
+  test.each([
+    // from, to, rider, question
+    ['pending', 'shipped', null, 'Ship without a rider'],
+    ['processing', 'shipped', null, 'Ship without a rider'],
+    ['processing', 'delivered', null, 'Deliver without a rider'],
+    ['shipped', 'delivered', null, 'Deliver without a rider'],
+    ['processing', 'shipped', 'Joseph', undefined],
+    ['processing', 'delivered', 'Joseph', undefined],
+    ['out_for_delivery', 'shipped', null, undefined],
+    ['pending', 'processing', null, undefined],
+  ])(
+    'that is paid and %s asks before it becomes %s, with the rider %s: %s',
+    (from, to, delivery_person, confirm) => {
+      const question = confirmOrderStatus({ ...order(from), delivery: { id: 'd1', delivery_person } }, to);
+      expect(question?.confirm).toBe(confirm);
+      expect(question?.instead?.to).toBe(confirm && '/admin/deliveries?search=ORD-1001&assign=d1');
+    },
+  );
+
+  test('that is reopened as shipped says that it has no rider', () => {
+    const cancelled = { ...order('cancelled'), delivery: { id: 'd1', delivery_person: null } };
+    expect(confirmOrderStatus(cancelled, 'shipped')?.text).toMatch(/No rider is assigned\.$/);
+    expect(confirmOrderStatus(cancelled, 'processing')?.text).not.toMatch(/rider/);
+  });
+
+  test('asks about the missing payment before the missing rider', () => {
+    const unpaid = { ...order('pending', 'unpaid'), delivery: { id: 'd1', delivery_person: null } };
+    expect(confirmOrderStatus(unpaid, 'shipped')?.confirm).toBe('Ship unpaid');
+  });
+
   test('asks before it is cancelled, and shows what happens to money and drinks', () => {
     expect(confirmOrderStatus(order('processing'), 'cancelled')?.text).toBe(
       'KES 1,901 was paid: a refund becomes due. The drinks go back into stock.',

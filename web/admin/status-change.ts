@@ -10,6 +10,8 @@ export interface OrderState {
   /** In cents. */
   total_amount: number;
   payments?: readonly { status: string }[];
+  /** Null without a delivery. Undefined where it is not known. */
+  delivery?: { id: string; delivery_person: string | null } | null;
 }
 
 /** The same for a delivery. */
@@ -25,6 +27,8 @@ export interface Confirmation {
   /** Label of the button that saves. */
   confirm: string;
   tone: 'danger' | 'leaf';
+  /** What staff may have meant instead: a screen of the panel. */
+  instead?: { label: string; to: string };
 }
 
 const orderRank: Record<string, number> = {
@@ -96,15 +100,20 @@ export function confirmOrderStatus(order: OrderState, to: string): Confirmation 
     };
   }
   if (needsConsent(order, to)) return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Ship');
+  const hasNoRider = isHandover(status, to) && order.delivery?.delivery_person === null;
   if (status === 'cancelled') {
     return {
       title: `Take order ${order_number} up again?`,
-      text: `It was cancelled. Its status becomes ${words}, and its drinks are taken out of stock again.`,
+      text: `It was cancelled. Its status becomes ${words}, and its drinks are taken out of stock again.${hasNoRider ? ' No rider is assigned.' : ''}`,
       confirm: `Set to ${words}`,
       tone: 'leaf',
     };
   }
-  if (!isBackward(orderRank, status, to)) return null;
+  if (!isBackward(orderRank, status, to)) {
+    return hasNoRider && order.delivery
+      ? confirmWithoutRider(order, order.delivery.id, to === 'delivered' ? 'Deliver' : 'Ship')
+      : null;
+  }
   return {
     title: `Set order ${order_number} back to ${words}?`,
     text: `It is ${statusLabel(status)} now. The customer gets no message about this step back.`,
@@ -136,6 +145,26 @@ export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Conf
     text: `It is ${statusLabel(from)} now. The order follows, and the customer gets no message.`,
     confirm: `Set back to ${words}`,
     tone: 'danger',
+  };
+}
+
+function confirmWithoutRider(
+  { order_number }: OrderState,
+  deliveryId: string,
+  verb: 'Deliver' | 'Ship',
+): Confirmation {
+  return {
+    title: `No rider is assigned to ${order_number}`,
+    text:
+      verb === 'Ship'
+        ? 'Ship anyway? The customer is told that it is on its way, and it stays in "To assign" until it has a rider.'
+        : 'Set it to Delivered anyway? Do so when the customer has the drinks already.',
+    confirm: `${verb} without a rider`,
+    tone: 'danger',
+    instead: {
+      label: 'Assign a rider',
+      to: `/admin/deliveries?search=${encodeURIComponent(order_number)}&assign=${deliveryId}`,
+    },
   };
 }
 

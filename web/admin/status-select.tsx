@@ -2,6 +2,9 @@
 // change is hard to undo (WAI-ARIA, menu button pattern).
 import { DropdownMenu } from 'radix-ui';
 import { useRef, useState } from 'react';
+import { Link } from 'react-router';
+import { buttonStyle } from '../ui/button.tsx';
+import { useLeaveDialog } from '../ui/dialog-history.ts';
 import { Icon } from '../ui/icons.tsx';
 import { ConfirmDialog } from './confirm-dialog.tsx';
 import { StatusBadge, statusLabel } from './status-badge.tsx';
@@ -113,6 +116,7 @@ export function StatusSelect({
           confirm={pendingConfirmation.confirm}
           tone={pendingConfirmation.tone}
           dismiss="Keep it as it is"
+          alternative={pendingConfirmation.instead ? <Instead {...pendingConfirmation.instead} /> : null}
           onCancel={() => setConfirming(false)}
           onConfirm={() => {
             setConfirming(false);
@@ -121,5 +125,15 @@ export function StatusSelect({
         />
       ) : null}
     </>
+  );
+}
+
+/** Leads to another screen instead of confirming. */
+function Instead({ label, to }: NonNullable<Confirmation['instead']>) {
+  const { replace, leave } = useLeaveDialog();
+  return (
+    <Link to={to} replace={replace} onClick={leave} className={buttonStyle('leaf')}>
+      {label}
+    </Link>
   );
 }

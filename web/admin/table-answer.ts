@@ -1,4 +1,5 @@
 // Results of the table service: data, or an error to throw.
+import { lostCode, savedCode } from '../lib/lost-answers.ts';
 import { ShownError } from '../lib/shown-error.ts';
 
 interface Answer<Data> {
@@ -21,6 +22,17 @@ export class TableProblem extends Error {
   }
 }
 
+/** A write that was saved, although its answer was lost. */
+export class SavedWithoutAnswer extends Error {
+  override name = 'SavedWithoutAnswer';
+  /** What the procedure returned; null if the database kept no answer. */
+  readonly answer: unknown;
+  constructor(answer: unknown) {
+    super('Saved, without an answer');
+    this.answer = answer;
+  }
+}
+
 /** A conflicting write: another member has changed the row. */
 export class ConflictError extends ShownError {
   override name = 'ConflictError';
@@ -34,9 +46,13 @@ export class ConflictError extends ShownError {
 /**
  * The data of a response.
  * @throws TableProblem with the service's own message
+ * @throws SavedWithoutAnswer after a write whose answer was lost
  */
 export function dataOf<Data>(answer: Answer<Data> & { status?: number }): NonNullable<Data> {
-  if (answer.error) throw new TableProblem(answer.error, answer.status ?? 0);
+  if (answer.error) {
+    const problem = new TableProblem(answer.error, answer.status ?? 0);
+    throw problem.code === savedCode ? new SavedWithoutAnswer(JSON.parse(problem.details)) : problem;
+  }
   return answer.data as NonNullable<Data>;
 }
 
@@ -72,3 +88,7 @@ export function messageForUser(error: Error): string {
 /** Whether a call had no response, so that it may have been executed. */
 export const isUnanswered = (error: Error): boolean =>
   error instanceof TableProblem && [0, 502, 503, 504].includes(error.status);
+
+/** The id of a write of which nothing is known yet; null for any other error. */
+export const lostWriteOf = (error: Error): string | null =>
+  error instanceof TableProblem && error.code === lostCode ? error.details : null;

@@ -2,7 +2,20 @@
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../ui/toasts.tsx';
-import { ConflictError, isUnanswered, messageForUser } from './table-answer.ts';
+import { followLostWrite } from './follow-lost-write.ts';
+import {
+  ConflictError,
+  isUnanswered,
+  lostWriteOf,
+  messageForUser,
+  SavedWithoutAnswer,
+} from './table-answer.ts';
+import { useMember } from './use-member.tsx';
+
+/** Result of a write. Without `output` it was saved, but its answer was lost. */
+interface Saved<Output> {
+  output?: Output;
+}
 
 interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
@@ -17,12 +30,14 @@ interface Save<Input, Output> {
   isUnsafeToRepeat?: boolean;
   /** First parts of the query keys to refetch. */
   refresh: readonly string[];
-  onSuccess?(output: Output, input: Input): void;
+  /** @param output undefined when the write was saved but its answer was lost */
+  onSuccess?(output: Output | undefined, input: Input): void;
   /** Whether the screen shows the error itself, beside its cause: no toast. */
   isShownElsewhere?(error: Error): boolean;
 }
 
 const noAnswer = 'The connection broke, so this may have been saved. Check before you try again.';
+const savedAnyway = 'Saved. The connection broke before the shop could say so.';
 
 export function useSave<Input = void, Output = unknown>({
   write,
@@ -32,21 +47,31 @@ export function useSave<Input = void, Output = unknown>({
   refresh,
   onSuccess,
   isShownElsewhere,
-}: Save<Input, Output>): UseMutationResult<Output, Error, Input> {
+}: Save<Input, Output>): UseMutationResult<Saved<Output>, Error, Input> {
+  const { staff } = useMember();
   const queries = useQueryClient();
   const refetch = () => Promise.all(refresh.map((word) => queries.invalidateQueries({ queryKey: [word] })));
   // Ignores a second press while the first write runs: a button is shown as busy only after the next render.
   const runningKeys = useRef(new Set<string>());
-  const save = useMutation<Output, Error, Input>({
+  const save = useMutation<Saved<Output>, Error, Input>({
     async mutationFn(input) {
       try {
-        return await write(input);
+        return { output: await write(input) };
+      } catch (error) {
+        if (error instanceof SavedWithoutAnswer) return {};
+        throw error;
       } finally {
         runningKeys.current.delete(keyOf(input));
       }
     },
-    onSuccess(output, input) {
-      const text = typeof success === 'function' ? success(output, input) : success;
+    onSuccess(saved, input) {
+      const { output } = saved;
+      const text =
+        'output' in saved
+          ? typeof success === 'function'
+            ? success(saved.output as Output, input)
+            : success
+          : savedAnyway;
       if (text) showToast({ title: 'Success', text });
       onSuccess?.(output, input);
       return refetch();
@@ -66,6 +91,8 @@ export function useSave<Input = void, Output = unknown>({
           text: hasNoAnswer ? noAnswer : messageForUser(error) || failure,
         });
       }
+      const writeId = lostWriteOf(error);
+      if (writeId) void followLostWrite(staff, writeId).then(refetch);
       // After a failure the current state is unknown: refetch without waiting, so that the member can retry.
       void refetch();
     },

@@ -11,6 +11,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
+import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
 
@@ -30,6 +31,12 @@ export interface Staff {
    * for the same user to sign in again and is then repeated; so do `storage` and `callPayments`.
    */
   tables: PostgrestClient<Database>;
+  /**
+   * Asks whether a write whose answer was lost was saved. If not, it never will be.
+   * @param writeId from the details of an answer with `lostCode`
+   * @throws Error without an answer
+   */
+  settleWrite(writeId: string): Promise<SettledWrite>;
   /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
   status(): Promise<StaffStatus>;
   /** Checks the session and notifies `onStaffStatusChange` if it has ended. */
@@ -109,9 +116,16 @@ export function createStaff(
   const status = () => readStaffStatus(auth, openTables(withToken(withTimeout)));
   const { asMember, checkSession } = guardSession(auth, status);
   const asMemberWithToken = (send: typeof fetch) => asMember(withToken(send));
+  const plainTables = openTables(asMemberWithToken(withTimeout));
+  const settleWrite = async (writeId: string): Promise<SettledWrite> => {
+    const { data, error } = await plainTables.rpc('settle_write', { write_id: writeId }).single();
+    if (error) throw new Error(error.message);
+    return data;
+  };
   return {
     auth,
-    tables: openTables(asMemberWithToken(withTimeout)),
+    tables: openTables(withLostAnswers(asMemberWithToken(withTimeout), settleWrite)),
+    settleWrite,
     status,
     checkSession,
     async arePasskeysEnabled() {

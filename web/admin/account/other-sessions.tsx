@@ -52,8 +52,8 @@ export function OtherSessions({ staff, sessions, onChanged }: OtherSessionsProps
               <p className="min-w-0">
                 <span className="font-semibold">{describeDevice(user_agent)}</span>
                 <span className="block text-sm break-words text-ink-soft">
-                  {address ? `${address} · ` : ''}since {formatDateTime(created_at)}, last seen{' '}
-                  {formatDateTime(last_seen_at)}
+                  {address ? `${address} · ` : ''}since {formatDateTime(created_at)},{' '}
+                  {is_current ? 'in use now' : `last seen ${formatDateTime(last_seen_at)}`}
                 </span>
               </p>
               {is_current ? <Badge tone="green">This device</Badge> : null}

@@ -13,6 +13,7 @@ export interface HeldData {
     order_number: string;
     created_at: string;
     customer_name: string;
+    payment_status: string;
     /** In cents. */
     total_amount: number;
     erasure_requested_at: string | null;
@@ -58,7 +59,7 @@ export function useErase(onErased: (outcome: ErasedData) => void) {
     success: 'Personal data erased',
     failure: 'Failed to erase the data',
     refresh: ['data-requests', 'orders', 'deliveries', 'inquiries', 'messages', 'dashboard'],
-    onSuccess: onErased,
+    onSuccess: (outcome) => outcome && onErased(outcome),
   });
 }
 

@@ -1,6 +1,6 @@
 // The stored data of one person as numbers and orders, with buttons to export and erase it.
 import { Link } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -58,7 +58,8 @@ export function HeldData({ held, onFind, onErase }: HeldDataProps) {
                     <Link to={`/admin/orders/${order.id}`} className="tap font-semibold underline">
                       {order.order_number}
                     </Link>{' '}
-                    <bdi>{order.customer_name}</bdi>, {formatKes(order.total_amount)},{' '}
+                    <bdi>{order.customer_name}</bdi>,{' '}
+                    {formatKes(shownAmount(order.total_amount, order.payment_status))},{' '}
                     {formatDate(order.created_at)}
                   </span>
                   {order.reason_to_keep ? (

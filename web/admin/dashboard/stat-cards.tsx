@@ -3,6 +3,8 @@ import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { FittingFigure } from '../fitting-figure.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
+import { dayOf } from '../reconciliation/nairobi-day.ts';
+import { DayTotals } from '../totals/day-totals.tsx';
 import { useFigures } from './dashboard-queries.ts';
 
 type Figures = NonNullable<ReturnType<typeof useFigures>['data']>;
@@ -131,6 +133,9 @@ export function MoneyReceived() {
           </div>
         ))}
       </dl>
+      <div className="lg:col-span-2">
+        <DayTotals day={dayOf(new Date())} question="How does today's money compare with orders and books?" />
+      </div>
     </section>
   );
 }

@@ -7,7 +7,7 @@ import {
   type DeliveryFormProblems,
   deliveryFormLimits,
 } from '../../../domain/delivery-form.ts';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -19,6 +19,7 @@ import {
 } from '../../ui/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { showToast } from '../../ui/toasts.tsx';
 import { formatDateTime } from '../dates.ts';
 import { DialogLoadState } from '../dialog-load-state.tsx';
 import { Discard } from '../discard.tsx';
@@ -29,7 +30,7 @@ import { useUnsaved } from '../use-unsaved.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import { type Rider, useRecentRiders } from './rider-queries.ts';
-import { formOf, isSameAssignment, useAssignment } from './use-assignment.ts';
+import { formOf, isForm, isSameAssignment, useAssignment } from './use-assignment.ts';
 
 export function AssignDialog() {
   const { id, shownId, close } = useDialogParameter('assign');
@@ -75,8 +76,17 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   useKeepOpen(save.isPending);
 
   const isFirst = seen.delivery_person === null;
+  const isOther = !isSameAssignment(current, seen);
+  // What was typed is saved: by this member's own save, whose answer was lost.
+  const hasArrived = isOther && save.isError && isForm(current, form);
   // After this member's own save the list may be refreshed before the dialog closes.
-  const isChanged = !save.isPending && !save.isSuccess && !isSameAssignment(current, seen);
+  const isChanged = isOther && !hasArrived && !save.isPending && !save.isSuccess;
+  useEffect(() => {
+    if (!hasArrived) return;
+    showToast({ title: 'Success', text: 'Your own change has arrived' });
+    unsaved.note(false);
+    onClose();
+  }, [hasArrived, unsaved, onClose]);
 
   function submit(from: ListedDelivery) {
     const found = checkDeliveryForm(form);
@@ -232,7 +242,7 @@ function Destination({ delivery: { order } }: { delivery: ListedDelivery }) {
         <Link to={`/admin/orders/${order.id}`} className="tap font-semibold underline">
           {order.order_number}
         </Link>
-        , {formatKes(order.total_amount)}
+        , {formatKes(shownAmount(order.total_amount, order.payment_status))}
       </p>
       <p>{drinksOf(order.order_items)}</p>
       {order.anonymised_at ? null : (

@@ -1,6 +1,7 @@
 // A delivery in the list (specification §2, Admin Deliveries): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
+import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -10,6 +11,7 @@ import { callTo } from '../contact-link.tsx';
 import { formatClock, formatForFile } from '../dates.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
+import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
 import { StatusBadge, statusLabel } from '../status-badge.tsx';
@@ -317,7 +319,7 @@ function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: 
 export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Order #', value: ({ order }) => order.order_number },
   { title: 'Customer', value: ({ order }) => order.customer_name },
-  { title: 'Customer phone', value: ({ order }) => order.customer_phone },
+  { title: 'Customer phone', value: ({ order }) => phoneCell(order.customer_phone) },
   { title: 'Address', value: ({ order }) => order.shipping_address },
   { title: 'City', value: ({ order }) => order.city },
   {
@@ -326,10 +328,10 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
       order.order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
   },
   { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
-  { title: 'Total (KES)', value: ({ order }) => order.total_amount / 100 },
+  { title: 'Total (KES)', value: ({ order }) => shownAmount(order.total_amount, order.payment_status) / 100 },
   { title: 'Status', value: ({ delivery_status }) => statusLabel(delivery_status) },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },
-  { title: 'Phone', value: ({ delivery_phone }) => delivery_phone },
+  { title: 'Phone', value: ({ delivery_phone }) => phoneCell(delivery_phone) },
   { title: 'Vehicle', value: ({ delivery_vehicle }) => delivery_vehicle },
   { title: 'Delivery notes', value: ({ delivery_notes }) => delivery_notes },
   { title: 'Paid (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },

@@ -24,8 +24,14 @@ export const formOf = (delivery: ListedDelivery): DeliveryForm => ({
   notes: delivery.delivery_notes ?? '',
 });
 
+/** Whether a delivery has what is in a form; the database trims it. */
+export const isForm = (delivery: ListedDelivery, form: DeliveryForm): boolean =>
+  Object.entries(formOf(delivery)).every(
+    ([field, value]) => value === form[field as keyof DeliveryForm].trim(),
+  );
+
 export const isSameAssignment = (one: ListedDelivery, other: ListedDelivery): boolean =>
-  JSON.stringify(formOf(one)) === JSON.stringify(formOf(other));
+  isForm(one, formOf(other));
 
 export function useAssignment(onSaved: () => void) {
   const { tables } = useMember().staff;

@@ -22,6 +22,12 @@ export const useDeliveryStatus = () =>
         : `The delivery of ${order.order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
     },
     orderNumber: ({ order }) => order.order_number,
+    orderId: ({ order }) => order.id,
+    contradicts: ({ id, delivery_status, order }, to, { table, row }) =>
+      (table === 'deliveries' &&
+        row.id === id &&
+        ![delivery_status, to].includes(String(row.delivery_status))) ||
+      (table === 'orders' && row.id === order.id && row.payment_status !== order.payment_status),
     statusOf: ({ delivery_status }) => delivery_status,
     success: 'Delivery status updated successfully',
     failure: 'Failed to update delivery status',

@@ -9,6 +9,7 @@ import { dismissAllToasts, prepareToasts, showToast } from '../../ui/toasts.tsx'
 import { useAction } from '../../ui/use-action.ts';
 import { useIsOnline } from '../../ui/use-is-online.ts';
 import { useEventToasts } from '../live/use-event-toasts.ts';
+import { useFailedQueries } from '../live/use-failed-queries.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { type Member, memberContext } from '../member.ts';
@@ -144,6 +145,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   }, []);
   const channelState = useLiveChanges(useEventToasts(), !isSignedOut);
   const live = isOnline ? channelState : 'lost';
+  useFailedQueries();
 
   const shownPath = useRef(pathname);
   useEffect(() => {

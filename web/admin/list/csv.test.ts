@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { toCsv } from './csv.ts';
+import { phoneCell } from './phone-cell.ts';
 
 const columns = [
   { title: 'Name', value: (row: { name: string | null }) => row.name },
@@ -49,15 +50,51 @@ test.each([
   '\u0000=1',
   '\u0301=1',
   '\u200B\n ＝1',
-])('prefixes %j with an apostrophe, because a spreadsheet would run it', (name) => {
+  // Read as numbers.
+  '+254712345678',
+  '254712345678',
+  '0712345678',
+  '０７１２',
+  '\u200B0712',
+  ' 0712',
+  '-5',
+  '+1',
+  '1E5',
+  '1e+5',
+  '1,000',
+  '12.50',
+  '50%',
+])('prefixes %j with an apostrophe, because a spreadsheet would run it or read it as a number', (name) => {
   const cell = toCsv([columns[0] as (typeof columns)[0]], [{ name }]).slice('\uFEFFName\r\n'.length, -2);
   expect(cell).toMatch(/^"?'/);
   expect(cell.replace(/^"?'|"$/g, '')).toBe(name);
 });
 
-test.each(['+254712345678', '-5', 'Amina = Njeri', 'a@jani.example', '1-2', 'كريم'])(
-  'writes %j as it is',
-  (name) => {
-    expect(lines(name)[0]).toBe(`${name},${name.length}`);
-  },
-);
+test.each([
+  '0712 345 678',
+  '12 Riverside Drive',
+  'Amina = Njeri',
+  'a@jani.example',
+  'JJ-20261121-1234',
+  'UKL3AB12CD',
+  'كريم',
+])('writes %j as it is', (name) => {
+  expect(lines(name)[0]).toBe(`${name},${name.length}`);
+});
+
+test.each([
+  ['+254712345678', '0712 345 678'],
+  ['0712345678', '0712 345 678'],
+  ['254 712-345678', '0712 345 678'],
+  ['+254112345678', '0112 345 678'],
+  // The apostrophe keeps it as text.
+  ['+447911123456', '+447911123456'],
+  ['call Amina', 'call Amina'],
+  [null, null],
+])('the phone %j is written as %j', (phone, cell) => {
+  expect(phoneCell(phone)).toBe(cell);
+});
+
+test('numbers stay numbers', () => {
+  expect(toCsv([{ title: 'Cents', value: () => -12.5 }], [{}])).toBe('\uFEFFCents\r\n-12.5\r\n');
+});

@@ -11,7 +11,7 @@ export function toCsv<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Ro
   const text = unparse(
     {
       fields: columns.map(({ title }) => title),
-      data: rows.map((row) => columns.map(({ value }) => withoutFormula(value(row) ?? ''))),
+      data: rows.map((row) => columns.map(({ value }) => asText(value(row) ?? ''))),
     },
     { newline: '\r\n' },
   );
@@ -23,14 +23,17 @@ export function toCsv<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Ro
 const formulaStart = /^[=+\-@\u2212]/;
 const skippedStart = /^[\p{C}\p{Z}\p{M}\s]+/u;
 const controlStart = /^[\t\n\r]/;
-const signedNumber = /^[+-]\d+$/;
+// Excel shows +254712345678 as 2.54713E+11 and drops the zero of 0712345678.
+const readAsNumber = /^\d[\d.,]*(e[+-]?\d+)?%?$/i;
 
 /**
- * Prefixes text that a spreadsheet would run with an apostrophe. A signed number, such as a phone number, stays as
- * is.
+ * Keeps a text a text in Excel, LibreOffice and Google Sheets: what one of them would run as a formula or read as a number begins
+ * with an apostrophe. All three show ="…" differently, and drop or keep a tab.
  */
-function withoutFormula(value: string | number): string | number {
-  if (typeof value === 'number' || signedNumber.test(value)) return value;
+function asText(value: string | number): string | number {
+  if (typeof value === 'number') return value;
   const read = value.normalize('NFKC').replace(skippedStart, '');
-  return controlStart.test(value) || formulaStart.test(read) ? `'${value}` : value;
+  return controlStart.test(value) || formulaStart.test(read) || readAsNumber.test(read.trim())
+    ? `'${value}`
+    : value;
 }

@@ -14,6 +14,8 @@ const doubleClickMs = 600;
 interface ExportButtonProps<Row> {
   /** File name, to which the date is added: 'orders'. */
   name: string;
+  /** The day that the rows are of, as YYYY-MM-DD. Default: today. */
+  day?: string;
   /** Default: Export CSV. */
   label?: string;
   columns: readonly CsvColumn<Row>[];
@@ -22,6 +24,7 @@ interface ExportButtonProps<Row> {
 
 export function ExportButton<Row extends Cursor>({
   name,
+  day,
   label = 'Export CSV',
   columns,
   read,
@@ -41,7 +44,7 @@ export function ExportButton<Row extends Cursor>({
         await import('./csv.ts'),
         await readAll(read, { limit: exportLimit, signal, onProgress: setDone }),
       ];
-      saveFile(name, 'csv', toCsv(columns, rows));
+      saveFile(name, 'csv', toCsv(columns, rows), day);
       const exported = `${rows.length.toLocaleString('en-KE')} ${name}`;
       showToast(
         rows.length < exportLimit

@@ -1,15 +1,16 @@
 // Downloads a generated file.
 
 /**
- * Downloads a text as a file named after today in Nairobi.
+ * Downloads a text as a file.
  * @param name such as `orders`
  * @param ending such as `csv`
+ * @param day the day that the text is about, as YYYY-MM-DD. Default: today in Nairobi.
  */
-export function saveFile(name: string, ending: 'csv' | 'json', text: string): void {
+export function saveFile(name: string, ending: 'csv' | 'json', text: string, day = today()): void {
   const type = { csv: 'text/csv', json: 'application/json' }[ending];
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
-  link.download = `${name}-${today()}.${ending}`;
+  link.download = `${name}-${day}.${ending}`;
   link.click();
   // The browser starts the download after this task.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);

@@ -3,10 +3,12 @@ import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { showToast } from '../../ui/toasts.tsx';
+import { removeOvertakenChanges } from '../undo/undoable-changes.ts';
 import { useMember } from '../use-member.tsx';
+import { titleOfPayment } from './payment-news.ts';
 import type { RowChange } from './use-live-changes.ts';
 
-/** @returns a handler of changes */
+/** @returns a handler of changes, which also withdraws offers to undo changes that were overtaken */
 export function useEventToasts(): (change: RowChange) => void {
   const { tables } = useMember().staff;
   const navigate = useNavigate();
@@ -15,7 +17,9 @@ export function useEventToasts(): (change: RowChange) => void {
   const announced = useRef(new Set<string>());
 
   return useCallback(
-    ({ table, type, row }) => {
+    (change) => {
+      removeOvertakenChanges(change);
+      const { table, type, row, at } = change;
       const id = String(row.id);
       const isNewEvent =
         (table === 'payments' &&
@@ -47,27 +51,36 @@ export function useEventToasts(): (change: RowChange) => void {
         return;
       }
       const orderId = String(row.order_id);
-      void tables
-        .from('orders')
-        .select('order_number, customer_name, payment_status')
-        .eq('id', orderId)
-        .maybeSingle()
-        .then(({ data }) => {
-          if (!data) return;
-          const needsReview = data.payment_status === 'needs_review';
-          showToast({
-            kind: 'info',
-            title: row.needs_refund
-              ? 'Paid once more'
-              : needsReview
-                ? 'Payment needs review'
-                : 'New paid order',
-            // The amount does not break at the space after the currency.
-            text: `${data.order_number}, ${formatKes(Number(row.charge_cents)).replace(' ', '\u00a0')}, ${data.customer_name}`,
-            topic: 'paid order',
-            action: { label: 'View', run: () => void go.current(`/admin/orders/${orderId}`) },
-          });
+      void Promise.all([
+        tables
+          .from('orders')
+          .select('order_number, customer_name, payment_status')
+          .eq('id', orderId)
+          .maybeSingle(),
+        // A statement brings old money: only M-PESA's time shows it. A prompt is answered within two minutes.
+        tables
+          .from('mpesa_transactions')
+          .select('transacted_at')
+          .eq('receipt', String(row.receipt))
+          .maybeSingle(),
+      ]).then(([{ data }, transaction]) => {
+        if (!data) return;
+        showToast({
+          kind: 'info',
+          title: titleOfPayment({
+            needsRefund: row.needs_refund === true,
+            paymentStatus: data.payment_status,
+            paidAt:
+              transaction.data?.transacted_at ??
+              String(row.method === 'prompt' ? row.created_at : row.completed_at),
+            knownAt: at,
+          }),
+          // The amount does not break at the space after the currency.
+          text: `${data.order_number}, ${formatKes(Number(row.charge_cents)).replace(' ', '\u00a0')}, ${data.customer_name}`,
+          topic: 'paid order',
+          action: { label: 'View', run: () => void go.current(`/admin/orders/${orderId}`) },
         });
+      });
     },
     [tables],
   );

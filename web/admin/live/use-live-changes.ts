@@ -32,6 +32,8 @@ export interface RowChange {
   table: string;
   type: 'INSERT' | 'UPDATE' | 'DELETE';
   row: Record<string, unknown>;
+  /** When it was committed, by the database's clock: ISO. */
+  at: string;
 }
 
 export type LiveState = 'connecting' | 'live' | 'lost';
@@ -83,7 +85,7 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
           channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
             if (isStopped) return;
             readSoon(shownIn[table] ?? []);
-            onChange({ table, type: change.eventType, row: change.new });
+            onChange({ table, type: change.eventType, row: change.new, at: change.commit_timestamp });
           });
         }
         channel.on('system', {}, ({ extension, status }) => {

@@ -1,7 +1,7 @@
 // An order in the list (specification §2, Admin Orders): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
 import { isOrderLate } from '../../../domain/delivery-status.ts';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -16,6 +16,9 @@ import { areaOf, drinksOf, unitsOf } from './place.ts';
 import type { useOrderStatus } from './use-order-status.ts';
 
 type OrderStatus = ReturnType<typeof useOrderStatus>;
+
+const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
+  formatKes(shownAmount(total_amount, payment_status));
 
 export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
   return [
@@ -61,7 +64,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
         </span>
       ),
     },
-    { title: 'Total', width: '6.75rem', isNumber: true, show: ({ total_amount }) => formatKes(total_amount) },
+    { title: 'Total', width: '6.75rem', isNumber: true, show: amountOf },
     { title: 'Payment', width: '7.5rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
@@ -94,7 +97,7 @@ export function OrderRow({ order, status }: { order: ListedOrder; status: OrderS
         </p>
         <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
           <PaymentBadge order={order} />
-          {formatKes(order.total_amount)}
+          {amountOf(order)}
         </p>
       </div>
       <div className="relative grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">

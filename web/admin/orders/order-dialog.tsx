@@ -1,10 +1,11 @@
 // The details of an order, above the list. Open while the URL names an order.
 import { type ReactNode, useCallback, useId } from 'react';
 import { Link, useLocation, useNavigate } from 'react-router';
-import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
 import { describeMoneyOfOrder } from '../../../domain/order-difference.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
-import { Badge, type BadgeTone } from '../../ui/badge.tsx';
+import { describePaymentOfOrder, labelOfPayment, type StaffLabel } from '../../../domain/staff-labels.ts';
+import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
@@ -28,7 +29,6 @@ import { describeReview, plainFailure } from './order-event-texts.ts';
 import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
 import { OrderTimeline } from './order-timeline.tsx';
 import { PaidOrderDecision, useOrderDecision } from './paid-order-decision.tsx';
-import { describePayment } from './payment-badge.tsx';
 import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
@@ -192,6 +192,7 @@ function Status({ order, saving }: StatusProps) {
 }
 
 function Items({ order }: { order: WholeOrder }) {
+  const total = shownAmount(order.total_amount, order.payment_status);
   return (
     <Part title="Items">
       <ul className="grid gap-3">
@@ -221,21 +222,18 @@ function Items({ order }: { order: WholeOrder }) {
       <dl className="mt-4 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm tabular-nums">
         <dt className="text-ink-soft">Delivery fee</dt>
         <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
+        {total === order.total_amount ? null : (
+          <>
+            <dt className="text-ink-soft">Rounded up to whole shillings</dt>
+            <dd className="text-right">{formatKes(total - order.total_amount)}</dd>
+          </>
+        )}
         <dt className="text-base font-bold">Total</dt>
-        <dd className="text-right text-base font-bold">{formatKes(order.total_amount)}</dd>
+        <dd className="text-right text-base font-bold">{formatKes(total)}</dd>
       </dl>
     </Part>
   );
 }
-
-const attemptBadges: Record<string, [words: string, tone: BadgeTone]> = {
-  initiating: ['Being sent', 'blue'],
-  processing: ['Waiting for the PIN', 'blue'],
-  completed: ['Received', 'green'],
-  failed: ['Failed', 'red'],
-  review: ['Needs review', 'red'],
-  unresolved: ['No answer', 'orange'],
-};
 
 /** Payments for this order that are less than its charge: they wait in the reconciliation. */
 function Parts({ order }: { order: WholeOrder }) {
@@ -283,19 +281,19 @@ function InReview({ order }: { order: WholeOrder }) {
   );
 }
 
-function describePaymentOfOrder(order: WholeOrder): ReturnType<typeof describePayment> {
+function describeMoneyOf(order: WholeOrder): StaffLabel {
   const { came, left } = moneyOf(order);
-  if (left > 0 && left < came) return ['Partly refunded', 'yellow'];
+  if (left > 0 && left < came) return { text: 'Partly refunded', tone: 'yellow' };
   // The resolution above shows the amount due.
-  return describePayment({ ...order, status: '' });
+  return describePaymentOfOrder({ ...order, status: '' });
 }
 
 function Payments({ order }: { order: WholeOrder }) {
-  const [words, tone] = describePaymentOfOrder(order);
+  const { text, tone } = describeMoneyOf(order);
   return (
     <Part title="Payments">
       <p className="mb-3">
-        <Badge tone={tone}>{words}</Badge>
+        <Badge tone={tone}>{text}</Badge>
       </p>
       <Parts order={order} />
       <InReview order={order} />
@@ -306,13 +304,13 @@ function Payments({ order }: { order: WholeOrder }) {
       ) : (
         <ul className="grid gap-3">
           {order.payments.map((payment) => {
-            const [state, stateTone] = attemptBadges[payment.status] ?? [payment.status, 'grey'];
+            const state = labelOfPayment(payment.status);
             return (
               <li key={payment.id} className="border-t border-line pt-3 text-sm first:border-0 first:pt-0">
                 <p className="flex flex-wrap items-center justify-between gap-2">
                   <span>
                     <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span> by
-                    M-PESA, {payment.method === 'till' ? 'paid by hand' : formatPhone(payment.phone)}
+                    M-PESA, {payment.method === 'till' ? 'to the till' : formatPhone(payment.phone)}
                   </span>
                   <span className="flex gap-1.5">
                     {payment.refunded_at ? (
@@ -320,7 +318,7 @@ function Payments({ order }: { order: WholeOrder }) {
                     ) : payment.needs_refund ? (
                       <Badge tone="red">To be sent back</Badge>
                     ) : null}
-                    <Badge tone={stateTone}>{state}</Badge>
+                    <Badge tone={state.tone}>{state.text}</Badge>
                   </span>
                 </p>
                 <p className="mt-1 break-words text-ink-soft">

@@ -3,6 +3,7 @@ import { describeActor, describeEvent, plainFailure } from './order-event-texts.
 
 test.each([
   ['order_placed', { total_amount: 95_100 }, 'Order placed', 'KES 951'],
+  ['order_placed', { total_amount: 95_050 }, 'Order placed', 'KES 951'],
   [
     'order_placed',
     { total_amount: 95_100, holds_no_units: true },

@@ -1,5 +1,5 @@
 // Texts of an order's timeline: what happened, and who did it.
-import { formatKes } from '../../../domain/money.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
@@ -66,7 +66,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         what: 'Order placed',
         tone: 'plain',
         more: between(
-          facts.total_amount !== undefined && formatKes(facts.total_amount),
+          facts.total_amount !== undefined && formatKes(chargeCents(facts.total_amount)),
           facts.holds_no_units && 'Holds no units before its M-PESA prompt',
         ),
       };

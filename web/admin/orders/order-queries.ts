@@ -42,9 +42,9 @@ const searchOrders = (
   });
 
 const listed =
-  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), payments(status), delivery:deliveries(created_at, delivery_person)';
+  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), payments(status), delivery:deliveries(id, created_at, delivery_person)';
 const exported =
-  '*, order_items(quantity, product_name, unit_price), payments(receipt, status, needs_refund, completed_at), delivery:deliveries(delivery_person)';
+  '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 
 /** Newest first (specification §7, Admin management). */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters) {

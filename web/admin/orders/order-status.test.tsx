@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import {
   changeOrder,
   type Order,
+  placeAssignedOrder,
   placeOrder,
   placePaidOrder,
   readOrder,
@@ -39,7 +40,7 @@ const pressInDialog = async ({ press }: OpenScreen, name: string) =>
 test.each(['phone', 'desktop'] as const)(
   'saves on choice, not while moving in the menu, on a %s',
   async (on) => {
-    const order = await placePaidOrder(shop, `Keys ${on}`);
+    const order = await placeAssignedOrder(shop, `Keys ${on}`);
     const { user } = await openScreen(`/admin/orders?search=Keys+${on}`, { on });
     const button = await statusButton(order, 'Processing');
     button.focus();
@@ -65,7 +66,10 @@ test.each(['phone', 'desktop'] as const)(
 );
 
 test('each change can be undone by its own button, and the customer gets no message about it', async () => {
-  const [one, other] = [await placePaidOrder(shop, 'Undo one'), await placePaidOrder(shop, 'Undo two')];
+  const [one, other] = [
+    await placeAssignedOrder(shop, 'Undo one'),
+    await placeAssignedOrder(shop, 'Undo two'),
+  ];
   const opened = await openScreen('/admin/orders?search=Undo');
   await choose(opened, one, 'Processing', 'Delivered');
   await undoButton(one);
@@ -89,7 +93,7 @@ test('each change can be undone by its own button, and the customer gets no mess
 });
 
 test('Ctrl+Z undoes the last change', async () => {
-  const order = await placePaidOrder(shop, 'Last change');
+  const order = await placeAssignedOrder(shop, 'Last change');
   const opened = await openScreen('/admin/orders?search=Last+change');
   await choose(opened, order, 'Processing', 'Shipped');
   await undoButton(order);
@@ -99,30 +103,39 @@ test('Ctrl+Z undoes the last change', async () => {
   await isSaved(order.id, { status: 'processing' });
 });
 
-test('an undo after another change is refused with a message', async () => {
-  const order = await placePaidOrder(shop, 'Late undo');
+const hasNoUndo = ({ order_number }: Order) =>
+  waitFor(() =>
+    expect(screen.queryByRole('button', { name: new RegExp(`^Undo ${order_number}`) })).toBeNull(),
+  );
+
+test.each([
+  ['another status', { status: 'delivered' }],
+  ['a refund', { payment_status: 'refunded' }],
+])('an undo is not offered any more after %s', async (what, columns) => {
+  const order = await placeAssignedOrder(shop, `Late undo, ${what}`);
   const opened = await openScreen('/admin/orders?search=Late+undo', { on: 'phone' });
   await choose(opened, order, 'Processing', 'Shipped');
-  const undo = await undoButton(order);
-  await changeOrder(shop, order.id, { status: 'delivered' });
-  await opened.press(undo);
-  await (await messages()).findByText('This order has changed again since then. Nothing was undone');
-  await statusButton(order, 'Delivered');
+  await undoButton(order);
+  await changeOrder(shop, order.id, columns);
+  await hasNoUndo(order);
 });
 
-test('a change whose response is lost is not reported as a failure, and is made once', async () => {
-  const order = await placePaidOrder(shop, 'Lost answer');
-  const opened = await openScreen('/admin/orders?search=Lost+answer', {
-    expected: /Failed to update order status/,
-  });
-  const mayBeSaved = /may have been saved. Check before you try again/;
-  // Offline: no request is sent, and the list shows the saved status.
-  interceptNext('rpc/set_order_status', () => Promise.reject(new TypeError('Failed to fetch')));
+test('only the last change of an order can be undone', async () => {
+  const order = await placeAssignedOrder(shop, 'Twice changed');
+  const opened = await openScreen('/admin/orders?search=Twice+changed');
   await choose(opened, order, 'Processing', 'Shipped');
-  await (await messages()).findByText(mayBeSaved);
-  await statusButton(order, 'Processing');
-  expect((await readOrder(shop, order.id)).status).toBe('processing');
+  await undoButton(order);
+  await choose(opened, order, 'Shipped', 'Delivered');
+  const undo = { name: new RegExp(`^Undo ${order.order_number}: Delivered`) };
+  await (await messages()).findByRole('button', undo);
+  expect(screen.getAllByRole('button', { name: /^Undo/ })).toHaveLength(1);
+  await opened.press(await undoButton(order));
+  await isSaved(order.id, { status: 'shipped' });
+});
 
+test('a change whose response is lost is recognised, made once, and can be undone', async () => {
+  const order = await placeAssignedOrder(shop, 'Lost answer');
+  const opened = await openScreen('/admin/orders?search=Lost+answer');
   interceptNext('rpc/set_order_status', async (send) => {
     await send();
     throw new TypeError('Failed to fetch');
@@ -130,13 +143,13 @@ test('a change whose response is lost is not reported as a failure, and is made 
   await choose(opened, order, 'Processing', 'Shipped');
   await statusButton(order, 'Shipped');
   await isSaved(order.id, { status: 'shipped' });
-  expect((await messages()).queryByText('Failed to update order status')).toBeNull();
+  await undoButton(order);
   const changes = `order_events?order_id=eq.${order.id}&kind=eq.status_changed&details->>to=eq.shipped`;
   expect(await readRows(changes)).toHaveLength(1);
 });
 
 test('changes that are hard to undo are confirmed first', async () => {
-  const order = await placePaidOrder(shop, 'Confirm');
+  const order = await placeAssignedOrder(shop, 'Confirm');
   const opened = await openScreen('/admin/orders?search=Confirm');
   await choose(opened, order, 'Processing', 'Cancelled');
   const question = await dialog();
@@ -159,7 +172,7 @@ test('changes that are hard to undo are confirmed first', async () => {
 });
 
 test('a cancelled order is taken up again only after a confirmation', async () => {
-  const order = await placePaidOrder(shop, 'Resumed');
+  const order = await placeAssignedOrder(shop, 'Resumed');
   await changeOrder(shop, order.id, { status: 'cancelled' });
   const opened = await openScreen('/admin/orders?search=Resumed');
   await choose(opened, order, 'Cancelled', 'Processing');
@@ -261,4 +274,28 @@ test('an order whose money went back in part offers to refund the rest, and not 
     "KES 300 of KES 951 went back already, so this order can't be delivered any more. Send the other KES 651 back too.",
   );
   await shown.findByText('Partly refunded');
+});
+
+test('a paid order without a rider is shipped only after a question, and waits in "To assign"', async () => {
+  const order = await placePaidOrder(shop, 'Riderless');
+  const opened = await openScreen('/admin/orders?search=Riderless');
+  await choose(opened, order, 'Processing', 'Shipped');
+  await (await dialog()).findByRole('heading', { name: `No rider is assigned to ${order.order_number}` });
+  expect((await readOrder(shop, order.id)).status).toBe('processing');
+  await pressInDialog(opened, 'Ship without a rider');
+  await statusButton(order, 'Shipped');
+  await isSaved(order.id, { status: 'shipped' });
+  expect(await readRows(`deliveries?order_id=eq.${order.id}&select=delivery_status`)).toEqual([
+    { delivery_status: 'pending' },
+  ]);
+});
+
+test('the question about a missing rider leads to the assignment', async () => {
+  const order = await placePaidOrder(shop, 'Assign instead');
+  const opened = await openScreen('/admin/orders?search=Assign+instead');
+  await choose(opened, order, 'Processing', 'Delivered');
+  await opened.press(await (await dialog()).findByRole('link', { name: 'Assign a rider' }));
+  await waitFor(() => expect(opened.address()).toMatch(/^\/admin\/deliveries\?search=ORD-\d+&assign=/));
+  await screen.findByRole('heading', { name: /^Assign/ });
+  expect((await readOrder(shop, order.id)).status).toBe('processing');
 });

@@ -61,7 +61,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
     label,
     count: waiting,
     isOn: filters.values[name] === value,
-    isUrgent: value === 'late' || value === 'refund_due',
+    isUrgent: value === 'late' || value === 'failed' || value === 'refund_due',
     onToggle: () => filters.set(name, filters.values[name] === value ? '' : value),
   });
   return (
@@ -114,6 +114,8 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
               <QuickFilters
                 filters={[
                   quick('due', 'prepare', 'To prepare', work?.to_prepare),
+                  quick('due', 'failed', 'Delivery failed', work?.failed),
+                  quick('due', 'on_the_way', 'On the way', work?.on_the_way),
                   quick('due', 'late', 'Late', work?.late),
                   quick('payment', 'unpaid', 'Unpaid', work?.unpaid),
                   quick('payment', 'refund_due', 'Refund due', work?.refunds_due),
@@ -158,7 +160,21 @@ function describeEmpty({
   };
   const isDueAlone = Object.entries(values).every(([name, value]) => value === '' || name === 'due');
   if (isDueAlone && values.due === 'prepare') {
-    return { title: 'Nothing to prepare', text: 'Every paid order is on its way or delivered.', ...showAll };
+    return {
+      title: 'Nothing to prepare',
+      text: 'Every paid order has a rider, is on its way or was delivered.',
+      ...showAll,
+    };
+  }
+  if (isDueAlone && values.due === 'on_the_way') {
+    return {
+      title: 'Nothing is on its way',
+      text: 'No paid order has left without being delivered.',
+      ...showAll,
+    };
+  }
+  if (isDueAlone && values.due === 'failed') {
+    return { title: 'No delivery failed', text: 'No paid order waits for another try.', ...showAll };
   }
   if (isDueAlone && values.due === 'late') {
     return { title: 'Nothing is late', text: 'No paid order has waited longer than 60 minutes.', ...showAll };

@@ -62,7 +62,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   if (!decision) return null;
   const { paid, came, left } = moneyOf(order);
   const isPartlyRefunded = left > 0 && left < came;
-  const amount = formatKes(paid ? came : order.total_amount);
+  const amount = formatKes(paid ? came : chargeCents(order.total_amount));
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isRefundPending(refund);
   const charge = chargeCents(order.total_amount);

@@ -1,5 +1,6 @@
 // Whether an order is paid, as a badge.
-import { Badge, type BadgeTone } from '../../ui/badge.tsx';
+import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
+import { Badge } from '../../ui/badge.tsx';
 
 interface PaidOrNot {
   status: string;
@@ -21,27 +22,11 @@ export const paymentFilters = [
 export const hasPaymentInReview = ({ payments = [] }: Pick<PaidOrNot, 'payments'>): boolean =>
   payments.some(({ status }) => status === 'review');
 
-export function describePayment(order: PaidOrNot): [words: string, tone: BadgeTone] {
-  const { status, payment_status } = order;
-  switch (payment_status) {
-    case 'paid':
-      return status === 'cancelled' ? ['Refund due', 'red'] : ['Paid', 'green'];
-    case 'needs_review':
-      return ['Needs review', 'red'];
-    case 'refunded':
-      return ['Refunded', 'grey'];
-    default:
-      if (hasPaymentInReview(order)) return ['Needs review', 'red'];
-      // No payment is expected for a cancelled order.
-      return ['Unpaid', status === 'cancelled' ? 'grey' : 'yellow'];
-  }
-}
-
 export function PaymentBadge({ order }: { order: PaidOrNot }) {
-  const [words, tone] = describePayment(order);
+  const { text, tone } = describePaymentOfOrder(order);
   return (
     <Badge tone={tone} isSmall>
-      {words}
+      {text}
     </Badge>
   );
 }

@@ -21,6 +21,11 @@ export const useOrderStatus = () =>
     conflict: 'order_changed',
     whatHappened,
     orderNumber: ({ order_number }) => order_number,
+    orderId: ({ id }) => id,
+    contradicts: (order, to, { table, row }) =>
+      table === 'orders' &&
+      row.id === order.id &&
+      (![order.status, to].includes(String(row.status)) || row.payment_status !== order.payment_status),
     statusOf: ({ status }) => status,
     success: 'Order status updated successfully',
     failure: 'Failed to update order status',

@@ -1,7 +1,7 @@
 // Printouts of an order: a packing slip for the bag and the rider, and a receipt for an 80 mm printer.
 import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
-import { formatKes } from '../../../domain/money.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatDateTime } from '../dates.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
@@ -98,6 +98,7 @@ function Receipt({ order }: { order: WholeOrder }) {
   const shop = useShop();
   const { own: paid } = moneyOf(order);
   const trouble = describeTrouble(order);
+  const total = shownAmount(order.total_amount, order.payment_status);
   return (
     <article className="grid gap-2">
       <header className="text-center">
@@ -117,9 +118,12 @@ function Receipt({ order }: { order: WholeOrder }) {
       ))}
       <Rule />
       <Line name="Delivery fee">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</Line>
+      {total === order.total_amount ? null : (
+        <Line name="Rounded up to whole shillings">{formatKes(total - order.total_amount)}</Line>
+      )}
       <p className="flex justify-between text-lg font-bold tabular-nums">
         <span>Total</span>
-        <span>{formatKes(order.total_amount)}</span>
+        <span>{formatKes(total)}</span>
       </p>
       <Rule />
       {paid.length === 0 ? (

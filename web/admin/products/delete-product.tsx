@@ -39,7 +39,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
     success: 'Product deleted successfully',
     failure: 'Failed to delete product',
     refresh: ['products', 'categories', 'dashboard'],
-    onSuccess: ({ image_url }) => void removeUnusedImage(staff, image_url),
+    onSuccess: (deleted) => void removeUnusedImage(staff, (deleted ?? product).image_url),
   });
   return (
     <ConfirmDialog

@@ -1,6 +1,7 @@
 // The form of a product (specification §2 and §5): its fields, their errors, and how to continue after another
 // member's change.
 import { useEffect, useId, useRef, useState } from 'react';
+import { questionsAboutProduct } from '../../../domain/plausible-figures.ts';
 import {
   changedFields,
   checkProductForm,
@@ -11,6 +12,7 @@ import {
   type ProductProblems,
   productFormOf,
   productProblemOf,
+  productValues,
   slugFromName,
 } from '../../../domain/product-form.ts';
 import { Button } from '../../ui/button.tsx';
@@ -18,6 +20,9 @@ import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog-or-drawer
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Discard } from '../discard.tsx';
+import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
+import { PriceHistory } from '../prices/price-history.tsx';
+import { useTypicalPrice } from '../prices/price-queries.ts';
 import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { ImagePicker } from './image-picker.tsx';
@@ -105,11 +110,25 @@ export function ProductFormFields({
       return rest;
     });
   }
-  function submit(form: ProductForm, base: EditedProduct | null) {
+  const typicalPrice = useTypicalPrice();
+  const [asked, setAsked] = useState<{
+    questions: string[];
+    form: ProductForm;
+    base: EditedProduct | null;
+  } | null>(null);
+  /** @param isSure whether implausible figures were confirmed */
+  function submit(form: ProductForm, base: EditedProduct | null, isSure = false) {
     const found = checkProductForm(form);
     setProblems(found);
     const first = (Object.keys(emptyProductForm) as ProductField[]).find((field) => found[field]);
     if (first) return focusOn(first);
+    const { price, stock_quantity } = productValues(form);
+    const questions = questionsAboutProduct(
+      base && { price: base.price, stock: base.stock_quantity },
+      { price, stock: stock_quantity },
+      typicalPrice,
+    );
+    if (questions.length > 0 && !isSure) return setAsked({ questions, form, base });
     setConflict(null);
     setImageProblem(undefined);
     save.mutate(
@@ -244,8 +263,17 @@ export function ProductFormFields({
             ))}
           </SelectField>
           <TextArea label="Description" rows={4} {...field('description')} />
+          {seen ? <PriceHistory productId={seen.id} label="Former prices" /> : null}
         </form>
       </DialogBody>
+      <ImplausibleDialog
+        questions={asked?.questions ?? null}
+        onCancel={() => setAsked(null)}
+        onConfirm={() => {
+          setAsked(null);
+          if (asked) submit(asked.form, asked.base, true);
+        }}
+      />
       <DialogFooter>
         {isLeaving ? (
           <Discard onStay={onStay} onLeave={onLeave} />

@@ -11,7 +11,8 @@ import {
 } from '../../../domain/product-form.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { dataOf, TableProblem } from '../table-answer.ts';
+import { type PriceChange, usePriceUndo } from '../prices/use-price-undo.ts';
+import { dataOf, SavedWithoutAnswer, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
@@ -47,6 +48,13 @@ export interface ProductDraft {
   seen: EditedProduct | null;
 }
 
+const updated = 'Product updated successfully';
+
+function priceChangeOf({ form, seen }: ProductDraft): PriceChange | null {
+  const { name, price } = productValues(form);
+  return seen && seen.price !== price ? { productId: seen.id, name, from: seen.price, to: price } : null;
+}
+
 interface ProductSave {
   isNew: boolean;
   onProgress(part: number | null): void;
@@ -55,6 +63,7 @@ interface ProductSave {
 
 export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   const { staff } = useMember();
+  const offerPriceUndo = usePriceUndo();
   // An uploaded image is reused if the row was refused: the next attempt does not upload it again.
   const sent = useRef<{ file: File; address: string } | null>(null);
   const upload = useRef<AbortController | null>(null);
@@ -100,15 +109,24 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
           : await createProduct(staff.tables, form, address);
         sent.current = null;
         if (replaced !== address) void removeUnusedImage(staff, replaced);
+      } catch (error) {
+        // The saved product uses the image.
+        if (error instanceof SavedWithoutAnswer) sent.current = null;
+        throw error;
       } finally {
         isWriting.current = false;
         if (isLeft.current) void dropSent();
       }
     },
-    success: isNew ? 'Product created successfully' : 'Product updated successfully',
+    // The offer to undo a change of the price has this text.
+    success: (_, draft) => (isNew ? 'Product created successfully' : priceChangeOf(draft) ? '' : updated),
     failure: isNew ? 'Failed to create product' : 'Failed to update product',
     refresh: ['products', 'categories', 'dashboard'],
-    onSuccess: () => isLeft.current || onSaved(),
+    onSuccess(_, draft) {
+      const change = priceChangeOf(draft);
+      if (change) offerPriceUndo(change, updated);
+      if (!isLeft.current) onSaved();
+    },
     // Shown beside the field, the image or the form.
     isShownElsewhere: (error) =>
       error instanceof ShownError || (error instanceof TableProblem && productProblemOf(error) !== null),

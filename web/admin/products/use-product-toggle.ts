@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { showToast } from '../../ui/toasts.tsx';
-import { ConflictError, changedRow, messageForUser } from '../table-answer.ts';
+import { ConflictError, changedRow, messageForUser, SavedWithoutAnswer } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
@@ -30,12 +30,16 @@ export function useProductToggle() {
       showToast({ title: 'Success', text: 'Product status updated' });
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error('');
-      console.warn(failure, error);
-      showToast({
-        kind: 'error',
-        title: error instanceof ConflictError ? 'Someone else changed this' : 'Error',
-        text: messageForUser(error) || failure,
-      });
+      if (error instanceof SavedWithoutAnswer) {
+        showToast({ title: 'Success', text: 'Product status updated' });
+      } else {
+        console.warn(failure, error);
+        showToast({
+          kind: 'error',
+          title: error instanceof ConflictError ? 'Someone else changed this' : 'Error',
+          text: messageForUser(error) || failure,
+        });
+      }
     }
     try {
       await Promise.all(

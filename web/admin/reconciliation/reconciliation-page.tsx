@@ -11,6 +11,7 @@ import { useListFilters } from '../list/use-list-filters.ts';
 import type { ReadPage } from '../list/use-rows.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { describeStaffPage } from '../staff-page.ts';
+import { DayTotals } from '../totals/day-totals.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './day-navigation.tsx';
@@ -74,6 +75,7 @@ export default function ReconciliationPage() {
               onGo={(to) => filters.set('day', to === today ? '' : to)}
             />
             {book.data?.day === day ? <DaySummary rows={rows} /> : null}
+            <DayTotals key={day} day={day} question="Why do the totals of this day differ?" />
             <ListToolbar>
               <FilterSelect
                 label="Show"
@@ -89,7 +91,8 @@ export default function ReconciliationPage() {
                 onChoose={(value) => filters.set('show', value)}
               />
               <ExportButton<ExportedRow>
-                name={`payments of ${day}`}
+                name="payments"
+                day={day}
                 read={readFrom(filtered)}
                 columns={exportColumns}
               />

@@ -2,6 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { Link, type Location, useRevalidator } from 'react-router';
+import { questionsAboutFee } from '../../../domain/plausible-figures.ts';
 import {
   changedSettings,
   checkSettingsForm,
@@ -20,12 +21,18 @@ import { TextField } from '../../ui/field.tsx';
 import { CardColumns } from '../card-columns.tsx';
 import { ConfirmDialog } from '../confirm-dialog.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
+import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
+import { PriceHistory } from '../prices/price-history.tsx';
+import { useTypicalPrice } from '../prices/price-queries.ts';
+import { usePriceUndo } from '../prices/use-price-undo.ts';
 import { ConflictError } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { useUnsaved } from '../use-unsaved.ts';
 import { ChangedByOther } from './changed-by-other.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
+
+const saved = 'Settings saved successfully';
 
 /** Classes of a button that would change nothing. */
 const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
@@ -55,20 +62,31 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     setForm(with_);
     setProblems({});
   };
-  // Without edits the form shows the current values.
-  if (isOther && !isDirty) begin(latest);
-  const isInConflict = isOther && isDirty;
+  // Without edits the form shows the current values; so it does when they are what was typed: the member's own save, whose
+  // answer was lost.
+  const isShown = !isDirty || changedSettings(settingsFormOf(latest), form).length === 0;
+  if (isOther && isShown) begin(latest);
+  const isInConflict = isOther && !isShown;
 
+  const offerPriceUndo = usePriceUndo();
+  const feeChange = () => {
+    const [from, to] = [seen.delivery_fee, settingsValues(form).delivery_fee];
+    return from === to ? null : { productId: null, name: 'Delivery fee', from, to };
+  };
   const save = useSave({
     write: () => writeSettings(tables, settingsValues(form), seen.updated_at),
-    success: 'Settings saved successfully',
+    // The offer to undo a change of the fee has this text.
+    success: () => (feeChange() ? '' : saved),
     failure: 'Failed to save settings',
     refresh: ['settings'],
     // The panel above the form shows both versions.
     isShownElsewhere: (error) => error instanceof ConflictError,
-    onSuccess(saved) {
-      begin(saved);
-      queries.setQueryData(['settings', 'row'], saved);
+    onSuccess(row) {
+      const change = feeChange();
+      if (change) offerPriceUndo(change, saved);
+      if (!row) return;
+      begin(row);
+      queries.setQueryData(['settings', 'row'], row);
       // Updates the shop's name in the panel itself.
       void revalidate();
     },
@@ -80,6 +98,8 @@ export function SettingsForm({ latest }: { latest: Settings }) {
 
   const leaving = useUnsaved(isDirty, isAnotherScreen);
 
+  const typicalPrice = useTypicalPrice();
+  const [questions, setQuestions] = useState<string[] | null>(null);
   function submit() {
     if (!isDirty || save.isPending) return;
     if (isInConflict) {
@@ -90,7 +110,11 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     setProblems(found);
     const first = settingsFields.find((field) => found[field]);
     if (first) (element.current?.elements.namedItem(first) as HTMLElement | null)?.focus();
-    else save.mutate();
+    else {
+      const asked = questionsAboutFee(seen.delivery_fee, settingsValues(form).delivery_fee, typicalPrice);
+      if (asked.length > 0) setQuestions(asked);
+      else save.mutate();
+    }
   }
 
   const field = (name: SettingsField) => ({
@@ -116,6 +140,14 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           onTakeTheirs={() => begin(latest)}
         />
       ) : null}
+      <ImplausibleDialog
+        questions={questions}
+        onCancel={() => setQuestions(null)}
+        onConfirm={() => {
+          setQuestions(null);
+          save.mutate();
+        }}
+      />
       <form
         ref={element}
         noValidate
@@ -190,6 +222,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
               />
             </div>
+            <PriceHistory productId={null} label="Former delivery fees" />
             <label className="mt-4 flex min-h-11 cursor-pointer items-center gap-3 text-sm font-semibold">
               <input
                 type="checkbox"

@@ -44,9 +44,11 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     setTyped(formOf(text));
     setChecked(false);
   };
-  // Without edits the form shows the current text.
-  if (isOther && !isDirty) begin(latest);
-  const isInConflict = isOther && isDirty;
+  // Without edits the form shows the current text; so it does when it is what was typed: the member's own save, whose answer
+  // was lost.
+  const isShown = !isDirty || isSameText(formOf(latest), typed);
+  if (isOther && isShown) begin(latest);
+  const isInConflict = isOther && !isShown;
   const unsaved = useUnsaved(isDirty, isAnotherScreen);
 
   const save = useSave({
@@ -56,6 +58,7 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
     refresh: ['texts'],
     isShownElsewhere: (error) => error instanceof ConflictError,
     onSuccess(saved) {
+      if (!saved) return;
       begin(saved);
       queries.setQueryData<ShopTextRow[]>(['texts', 'all'], (texts) =>
         texts?.map((text) => (text.slug === saved.slug ? saved : text)),

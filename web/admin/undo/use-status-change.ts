@@ -3,8 +3,9 @@ import { useQueryClient } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { showToast } from '../../ui/toasts.tsx';
+import type { RowChange } from '../live/use-live-changes.ts';
 import { statusLabel } from '../status-badge.tsx';
-import { ConflictError, dataOf, isUnanswered, messageForUser } from '../table-answer.ts';
+import { ConflictError, dataOf, isUnanswered, messageForUser, SavedWithoutAnswer } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { offerUndo } from './offer-undo.tsx';
@@ -25,10 +26,26 @@ interface StatusChange<Row> {
   /** The row's current status, and who changed it. */
   whatHappened(tables: Staff['tables'], row: Row): Promise<string>;
   orderNumber(row: Row): string;
+  orderId(row: Row): string;
+  /**
+   * Whether a change of a row contradicts the state right after the status was set. The state before it does not: the event of an
+   * earlier change may arrive late.
+   */
+  contradicts(row: Row, to: string, change: RowChange): boolean;
   statusOf(row: Row): string;
   /** The texts of the toasts (specification §8). */
   success: string;
   failure: string;
+}
+
+/** The change, also of an answer that was lost: the database keeps it. */
+function changeOf(answer: Answer): Change {
+  try {
+    return dataOf(answer);
+  } catch (error) {
+    if (error instanceof SavedWithoutAnswer && error.answer) return error.answer as Change;
+    throw error;
+  }
 }
 
 const refreshed = ['orders', 'deliveries', 'products', 'dashboard'];
@@ -43,7 +60,11 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
   async function undo(changeId: string, row: Row): Promise<void> {
     const answer = await tables.rpc('undo_status_change', { change_id: changeId });
     try {
-      dataOf(answer);
+      try {
+        dataOf(answer);
+      } catch (error) {
+        if (!(error instanceof SavedWithoutAnswer)) throw error;
+      }
       showToast({
         kind: 'info',
         title: 'Undone',
@@ -71,18 +92,22 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
       const answer = await kind.set(tables, row, to);
       if (answer.error?.details === kind.conflict)
         throw new ConflictError(await kind.whatHappened(tables, row));
-      return { change: dataOf(answer), startedAt };
+      return { change: changeOf(answer), startedAt };
     },
     failure: kind.failure,
     // The customer may be notified, and without the response it cannot be undone.
     isUnsafeToRepeat: true,
     refresh: refreshed,
-    onSuccess({ change, startedAt }, { row, to }) {
+    onSuccess(saved, { row, to }) {
+      if (!saved) return;
+      const { change, startedAt } = saved;
       offerUndo(
         {
           id: change.change_id,
           title: `${kind.orderNumber(row)}: ${statusLabel(to)}`,
           notifiesCustomer: change.notifies_customer,
+          orderId: kind.orderId(row),
+          isOvertakenBy: (later) => kind.contradicts(row, to, later),
           endsAt: startedAt + change.undo_seconds * 1000,
           undo: () => undo(change.change_id, row),
         },

@@ -1,0 +1,68 @@
+// Implausible prices and fees are asked about, can be undone, and can be looked up.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { asOwner } from '../../../e2e/staff-member.ts';
+import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+
+interface Product {
+  id: string;
+  name: string;
+  price: number;
+}
+const readPrice = async (id: string) => (await readRows<Product>(`products?id=eq.${id}`))[0]?.price;
+
+async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await user.clear(field);
+  await user.click(field);
+  await user.paste(text);
+}
+
+test('a price of 0 is saved only after a question, can be undone, and is in the history', async () => {
+  const [product] = await readRows<Product>('products?slug=eq.tamarind-flask');
+  const { id, name, price } = product as Product;
+  const opened = await openScreen(`/admin/products?edit=${id}`);
+  const form = within(await screen.findByRole('dialog'));
+  await fill(opened, await form.findByLabelText(/^Price/), '0');
+  await opened.press(form.getByRole('button', { name: 'Update Product' }));
+  await screen.findByText(/The price is 0: customers get it for nothing/);
+  expect(await readPrice(id)).toBe(price);
+  await opened.press(screen.getByRole('button', { name: 'Change it' }));
+  await waitFor(() => expect(screen.queryByText(/customers get it for nothing/)).toBeNull());
+  expect(await readPrice(id)).toBe(price);
+
+  await opened.press(form.getByRole('button', { name: 'Update Product' }));
+  await opened.press(await screen.findByRole('button', { name: 'Save it like this' }));
+  const undo = await screen.findByRole('button', { name: new RegExp(`^Undo ${name}`) });
+  expect(await readPrice(id)).toBe(0);
+  await opened.press(undo);
+  await screen.findByText(new RegExp(`^${name}: KES [\\d,.]+ again`));
+  expect(await readPrice(id)).toBe(price);
+  expect(
+    await readRows(`price_changes?product_id=eq.${id}&select=from_cents,to_cents,changed_by_email&order=id`),
+  ).toEqual([
+    { from_cents: price, to_cents: 0, changed_by_email: opened.account.email },
+    { from_cents: 0, to_cents: price, changed_by_email: opened.account.email },
+  ]);
+});
+
+test('the product shows its former prices', async () => {
+  const [product] = await readRows<Product>('products?slug=eq.tamarind-can');
+  const { id, price } = product as Product;
+  await asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'PATCH', { price: price + 1000 });
+  const opened = await openScreen(`/admin/products?edit=${id}`);
+  const dialog = within(await screen.findByRole('dialog'));
+  await opened.user.click(await dialog.findByText('Former prices'));
+  dialog.getByText(/^KES [\d,]+ to KES [\d,]+$/);
+  dialog.getByText(/^The shop itself/);
+});
+
+test('a fee of 15,000 is saved only after a question', async () => {
+  const opened = await openScreen('/admin/settings');
+  const field = await screen.findByLabelText<HTMLInputElement>(/^Delivery fee/);
+  await fill(opened, field, '15000');
+  await opened.user.click(screen.getByRole('button', { name: /^Save/ }));
+  await screen.findByText(/The delivery fee goes from KES 1 to KES 15,000, for every order/);
+  await opened.press(screen.getByRole('button', { name: 'Change it' }));
+  const [row] = await readRows<{ delivery_fee: number }>('store_settings?select=delivery_fee');
+  expect(row?.delivery_fee).toBe(100);
+});
