@@ -23,7 +23,6 @@ export const messageKinds: Record<string, string> = {
 /** An order as `lease_messages` returns it. Money in cents. */
 export interface MessageFacts {
   shop: { name: string; phone: string; email: string };
-  order_number: string;
   tracking_number: string;
   access_key: string | null;
   customer_name: string;
@@ -55,7 +54,7 @@ const shopPlaceholders = {
 export const placeholders = {
   ...shopPlaceholders,
   name: 'the name of the customer',
-  order: 'the order number',
+  order: 'the number that customers know, as {tracking}',
   tracking: 'the tracking number',
   items: 'what was ordered, in lines',
   delivery_fee: 'the delivery fee',
@@ -85,7 +84,6 @@ export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholde
 /** An example order for the preview of templates. */
 export const exampleFacts: MessageFacts = {
   shop: { name: 'Jani Juice', phone: '+254700000000', email: 'hello@jani.example' },
-  order_number: 'ORD-1042',
   tracking_number: 'JJ-20261121-1234',
   access_key: '0123456789abcdef0123456789abcdef',
   customer_name: 'Amina Kamau',
@@ -151,11 +149,13 @@ function orderValues(
   return {
     ...shopValues(shop),
     name: harmless(facts.customer_name),
-    order: facts.order_number,
+    // Staff's ORD number is none of the customer's: tracking takes the other one.
+    order: tracking_number,
     tracking: tracking_number,
     items: lines.join(channel === 'text' ? ', ' : '\n'),
     delivery_fee: facts.delivery_fee === 0 ? 'free' : formatKsh(facts.delivery_fee),
-    total: formatKsh(facts.total_amount),
+    // After a payment: the charge, as in M-PESA's message.
+    total: formatKsh(payment ? chargeCents(facts.total_amount) : facts.total_amount),
     paid: money,
     receipt: payment?.receipt ?? '',
     due_back: payment ? money : '',

@@ -23,15 +23,88 @@ create sequence private.order_numbers start 1001;
 
 create function private.normalised_phone(phone text) returns text
 language plpgsql immutable set search_path = '' as $$
+declare
+  written text;
+  run text[];
+  digits text;
+  found_number text;
+  has_other_digits boolean := false;
+  is_bare boolean := false;
 begin
-  if octet_length(phone) > 100 then
+  if octet_length(phone) > 400 or char_length(phone) > 100 then
     return null;
   end if;
-  -- 07…, 01…, 7…, 1…, 254… and +254…, with spaces or hyphens, all become +254…; anything else becomes null.
-  return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
+  written := regexp_replace(
+    translate(phone, '０１２３４５６７８９＋', '0123456789+'),
+    '[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]', '', 'g'
+  );
+  -- Digits with what people write between them, and a letter that touches them.
+  for run in
+    select * from regexp_matches(
+      written,
+      '([a-zA-Z]?)(\+?[0-9](?:[0-9 \t\u00a0\u2000-\u200a\u2010-\u2015\u202f\u2212\u3000().-]*[0-9])?)([a-zA-Z]?)', 'g'
+    )
+  loop
+    digits := regexp_replace(
+      regexp_replace(run[2], '[^0-9+]', '', 'g'), '^(?:\+254|00254|254)0?(?=[17])', '0'
+    );
+    if digits ~ '^[17][0-9]{8}$' and run[1] || run[3] = '' then
+      is_bare := true;
+      digits := '0' || digits;
+    end if;
+    if digits ~ '^(\+254|0)[17][0-9]{8}$' then
+      if found_number <> right(digits, 9) then
+        return null;
+      end if;
+      found_number := right(digits, 9);
+    elsif char_length(digits) > 6 then
+      return null;
+    else
+      has_other_digits := true;
+    end if;
+  end loop;
+  -- Beside other digits, nine digits may be the end of a foreign number.
+  if is_bare and has_other_digits then
+    return null;
+  end if;
+  return '+254' || found_number;
 end
 $$;
-comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
+comment on function private.normalised_phone is
+  'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/phone.ts.';
+
+create function private.visible_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return char_length(regexp_replace(
+    written,
+    '[\u0001-\u0020\u007f-\u00a0\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0600-\u0605\u0610-\u061c'
+    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
+    '\u0e47-\u0e4e\u115f\u1160\u135d-\u135f\u1680\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff'
+    '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u20d0-\u20f0\u2800\u3000\u302a-\u302f\u3099\u309a\u3164'
+    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]',
+    '', 'g'
+  ));
+end
+$$;
+comment on function private.visible_length is
+  'Number of characters that a reader sees: without white space, control and format characters, and combining marks. Counts as domain/visible-text.ts.';
+
+create function private.word_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return private.visible_length(regexp_replace(
+    written,
+    '[\u0021-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u007e\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9'
+    '\u00bb-\u00bf\u00d7\u00f7\u02c2-\u02df\u2010-\u2bff\u2e00-\u2e7f\u3001-\u3004\u3008-\u3020\u3030'
+    '\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd'
+    '\U0001f000-\U0001faff]',
+    '', 'g'
+  ));
+end
+$$;
+comment on function private.word_length is
+  'Number of letters and digits of any script in a text. Counts as domain/visible-text.ts.';
 
 create function private.masked_phone(phone text) returns text
 language sql immutable set search_path = '' as $$
@@ -84,6 +157,19 @@ $$;
 comment on function private.refusal_answer is
   'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
+create function private.refuse_blank(promise text, written text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if private.visible_length(refuse_blank.written) = 0 then
+    raise exception using
+      errcode = 'check_violation', constraint = refuse_blank.promise,
+      message = format('the text of "%s" has no visible characters', refuse_blank.promise);
+  end if;
+end
+$$;
+comment on function private.refuse_blank is
+  'For triggers: refuses a required text of invisible characters as the named check constraint does, which cannot call private functions.';
+
 create function private.is_email(address text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -98,7 +184,7 @@ begin
   end if;
   domain := split_part(address, '@', 2);
   return char_length(replace(address, '@', '')) = char_length(address) - 1
-    and split_part(address, '@', 1) <> ''
+    and private.visible_length(split_part(address, '@', 1)) > 0 and private.word_length(domain) > 0
     -- A dot that is neither the first nor the last character.
     and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
 end
