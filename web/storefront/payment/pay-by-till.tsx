@@ -56,7 +56,7 @@ export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
   const message = `I have paid order ${trackingNumber} by hand. The M-PESA receipt is `;
   return (
     <a
-      href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
+      href={chatLink(settings.chat_phone, message)}
       target="_blank"
       rel="noreferrer"
       className="font-semibold text-dusk-600 underline underline-offset-2"

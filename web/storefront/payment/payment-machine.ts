@@ -34,6 +34,8 @@ export type PaymentState =
       isUnreached: boolean;
       /** The request for the prompt had no answer, so a prompt may still arrive. */
       isUnanswered: boolean;
+      /** Another attempt can only fail: the customer needs the shop. */
+      isFinal: boolean;
       /** Seconds before another attempt: M-PESA would fail an earlier one. */
       retryAfterSeconds: number;
     };
@@ -41,7 +43,7 @@ export type PaymentState =
 export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; paymentReference: string; promptedPhone?: string }
-  | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean }
+  | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean; isFinal: boolean }
   | { type: 'in_review' }
   | { type: 'cancelled' }
   | { type: 'unanswered' }
@@ -53,6 +55,8 @@ export const pollIntervalMs = 3000;
 
 /** M-PESA's code for a phone that is off or without network. */
 const unreachable = '1037';
+/** M-PESA's code for more than it takes in one payment. */
+const aboveLimit = '3';
 
 /** After this many answers (a minute and a half) the customer reads that they need not wait here. */
 const answersUntilSlow = 30;
@@ -83,6 +87,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             error: event.error,
             isUnreached: event.isUnreached,
             isUnanswered: event.isUnanswered,
+            isFinal: event.isFinal,
             retryAfterSeconds: 0,
           }
         : state;
@@ -100,7 +105,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const error = describePaymentFailure(event.resultCode);
         const retryAfterSeconds = retryDelayAfter(event.resultCode);
         const isUnreached = event.resultCode === unreachable;
-        return { ...end(state), error, isUnreached, isUnanswered: false, retryAfterSeconds };
+        const isFinal = event.resultCode === aboveLimit;
+        return { ...end(state), error, isUnreached, isUnanswered: false, isFinal, retryAfterSeconds };
       }
       return {
         ...state,
