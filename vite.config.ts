@@ -35,7 +35,7 @@ export default defineConfig({
                 {
                   name: 'pieces',
                   priority: 3,
-                  test: /\/web\/(root|ui\/(button|dialog-history|error-screen|early-taps|flavour|icons|notice|price|product-image|reload)|lib\/(analytics|timeout)|storefront\/(layout\/(storefront-layout|header-search|navigation|newsletter-form|page-meta|test-mode-banner|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|discovery\/data-block|last-order\/last-order-slot|offline\/use-offline-reading|product\/product-card))\.tsx?|\/domain\/(money|phone|product-image)\.ts/,
+                  test: /\/web\/(root|ui\/(button|dialog-history|error-screen|early-taps|flavour|icons|notice|price|product-image|reload)|lib\/(analytics|timeout)|storefront\/(layout\/(storefront-layout|header-search|navigation|newsletter-form|page-meta|test-mode-banner|side-drawer|site-footer|site-header|storefront-sheet|use-shop|wordmark)|discovery\/data-block|last-order\/last-order-slot|offline\/use-offline-reading|product\/product-card))\.tsx?|\/domain\/(money|phone-format|product-image)\.ts/,
                 },
                 {
                   name: 'order-pieces',

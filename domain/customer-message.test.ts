@@ -15,7 +15,7 @@ const write = (body: string, facts: Partial<MessageFacts> = {}) =>
 
 test('placeholders are replaced by their values, with formatted amounts', () => {
   expect(write('{shop}: {order}, {items}, {total}, {paid} {receipt}')).toBe(
-    'Jani Juice: ORD-1042, 2 x Mango Khat Juice, KSh 1,901.00, KSh 1,901.00 UKL3AB12CD',
+    'Jani Juice: JJ-20261121-1234, 2 x Mango Khat Juice, KSh 1,901.00, KSh 1,901.00 UKL3AB12CD',
   );
   expect(write('{delivery_fee} {shop_phone}', { delivery_fee: 0 })).toBe('free 0700 000 000');
 });
@@ -60,7 +60,7 @@ test('a text message has the short link and plain characters, an e-mail the full
     { ...exampleFacts, items: [...exampleFacts.items, { name: 'Pawpaw', quantity: 1, unit_price: 100 }] },
     shop,
   );
-  expect(mail.subject).toBe('Order ORD-1042');
+  expect(mail.subject).toBe('Order JJ-20261121-1234');
   expect(mail.body).toBe(
     `2 × Mango Khat Juice: KSh 1,900.00\n1 × Pawpaw: KSh 1.00\n${shop}/track-order/JJ-20261121-1234/receipt?key=${exampleFacts.access_key}`,
   );

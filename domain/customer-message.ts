@@ -28,7 +28,6 @@ export const messageKinds: Record<string, string> = {
 /** An order as `lease_messages` returns it. Money in cents. */
 export interface MessageFacts {
   shop: { name: string; phone: string; email: string };
-  order_number: string;
   tracking_number: string;
   access_key: string | null;
   customer_name: string;
@@ -83,7 +82,7 @@ const shopPlaceholders = {
 export const placeholders = {
   ...shopPlaceholders,
   name: 'the name of the customer',
-  order: 'the order number',
+  order: 'the number that customers know, as {tracking}',
   tracking: 'the tracking number',
   items: 'what was ordered, in lines',
   delivery_fee: 'the delivery fee',
@@ -107,7 +106,7 @@ const incidentPlaceholders = {
   advice: 'what to do, with the setting to check',
   code: "M-PESA's code and words",
   began: 'since when prompts do not work',
-  till: 'how customers can pay meanwhile',
+  till: 'how customers can pay in the meantime',
   staff_link: 'the link to the M-PESA check',
 } as const;
 const refundPlaceholders = {
@@ -145,7 +144,6 @@ export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholde
 /** An example order for the preview of templates. */
 export const exampleFacts: MessageFacts = {
   shop: { name: 'Jani Juice', phone: '+254700000000', email: 'hello@jani.example' },
-  order_number: 'ORD-1042',
   tracking_number: 'JJ-20261121-1234',
   access_key: '0123456789abcdef0123456789abcdef',
   customer_name: 'Amina Kamau',
@@ -165,9 +163,8 @@ export function exampleOf(
 ): MessageFacts | NewsletterFacts | StaffFacts {
   if (isNewsletter(kind)) return { shop, tokens: null };
   if (kind === 'refund_to_approve') {
-    const { order_number } = exampleFacts;
-    const refund = { refund_cents: 190_100, requested_by: 'njeri@jani.example', receipt: null, order_number };
-    return { shop, refund: { ...refund, reason: 'Delivered to the wrong house' } };
+    const refund = { refund_cents: 190_100, requested_by: 'njeri@jani.example', receipt: null };
+    return { shop, refund: { ...refund, order_number: 'ORD-1042', reason: 'Delivered to the wrong house' } };
   }
   if (readerOf(kind) === 'staff') {
     const began_at = '2026-11-21T09:00:00Z';
@@ -276,7 +273,8 @@ function orderValues(
   return {
     ...shopValues(shop),
     name: harmless(facts.customer_name),
-    order: facts.order_number,
+    // Staff's ORD number is none of the customer's: tracking takes the other one.
+    order: tracking_number,
     tracking: tracking_number,
     items: lines.join(channel === 'text' ? ', ' : '\n'),
     delivery_fee: facts.delivery_fee === 0 ? 'free' : formatKsh(facts.delivery_fee),

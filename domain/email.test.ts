@@ -19,6 +19,9 @@ test.each([
   'amina@exam\nple.com',
   'amina@exam\u0000ple.com',
   'amina@exam\u00a0ple.com',
+  '\u200b@example.com',
+  'amina@\u200b.\u200b',
+  '\u0301@example.com',
 ])('rejects %j', (text) => expect(isEmail(text)).toBe(false));
 
 test('rejects an address of more than 254 characters', () => {

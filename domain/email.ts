@@ -1,4 +1,5 @@
 // The one check of an email address, the same for every form and setting.
+import { visibleLength, wordLength } from './visible-text.ts';
 
 /** The longest email address there is (RFC 5321, section 4.5.3.1.3, without the angle brackets). */
 export const maxEmailLength = 254;
@@ -11,7 +12,7 @@ export const maxEmailLength = 254;
 export function isEmail(text: string): boolean {
   if (text.length > maxEmailLength || /[\s\p{Cc}]/u.test(text)) return false;
   const [local = '', domain = '', ...others] = text.split('@');
-  if (local === '' || others.length > 0) return false;
+  if (visibleLength(local) === 0 || wordLength(domain) === 0 || others.length > 0) return false;
   const dot = domain.indexOf('.', 1);
   return dot > 0 && dot < domain.length - 1;
 }

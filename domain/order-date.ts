@@ -22,6 +22,9 @@ export function formatOrderDate(when: string): string {
   return `${part.day} ${part.month} ${part.year} at ${part.hour}:${part.minute}`;
 }
 
+/** The year in Nairobi, such as 2027 from 31 December 2026, 21:00 UTC on. */
+export const nairobiYear = (when: Date): number => Number(partsOf(when.toISOString()).year);
+
 /** @returns such as `09:05` */
 export function formatOrderTime(when: string): string {
   const part = partsOf(when);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkOrderForm } from './order-form.ts';
+import { checkOrderForm, orderFormOf } from './order-form.ts';
 
 const good = {
   name: 'Amina Otieno',
@@ -12,6 +12,16 @@ const good = {
 };
 
 test('accepts a valid form', () => expect(checkOrderForm(good)).toEqual([]));
+
+test('accepts texts with the invisible characters of a pasted contact', () =>
+  expect(
+    checkOrderForm({
+      ...good,
+      name: '\u202aAmina\u202c',
+      email: 'amina@example.com\u200b',
+      location: 'CBD\u200d',
+    }),
+  ).toEqual([]));
 
 test('accepts a phone with more punctuation than digits, and the longest texts', () => {
   const longest = { name: '🌸'.repeat(120), location: ` ${'x'.repeat(200)} `, notes: 'x\r\n'.repeat(250) };
@@ -28,6 +38,11 @@ test.each([
     'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)',
   ],
   [{ location: '  ab ' }, 'Invalid Location', 'Please enter a valid delivery location'],
+  [{ name: '\u200b\u200b' }, 'Invalid Name', 'Please enter a valid name (at least 2 characters)'],
+  [{ name: 'A\u0301\u0301' }, 'Invalid Name', 'Please enter a valid name (at least 2 characters)'],
+  [{ location: '...' }, 'Invalid Location', 'Please enter a valid delivery location'],
+  [{ location: '- 4 -' }, 'Invalid Location', 'Please enter a valid delivery location'],
+  [{ location: '\u3164\u3164\u3164' }, 'Invalid Location', 'Please enter a valid delivery location'],
   [{ name: '🌸'.repeat(121) }, 'Name Too Long', 'The name is longer than 120 characters'],
   [{ location: 'x'.repeat(201) }, 'Location Too Long', 'The delivery location is longer than 200 characters'],
   [
@@ -64,3 +79,18 @@ test('reports every problem: name, then email, then phone, then location, then l
     'acceptsTerms',
   ]);
 });
+
+test.each([
+  ['Westlands', { location: 'Westlands', building: '', unit: '' }],
+  ['Westlands, Building: Sarit', { location: 'Westlands', building: 'Sarit', unit: '' }],
+  [
+    'Westlands, Mpaka Rd, Building: Sarit, B, Unit: 4B',
+    { location: 'Westlands, Mpaka Rd', building: 'Sarit, B', unit: '4B' },
+  ],
+  ['Westlands, Unit: 4B', { location: 'Westlands', building: '', unit: '4B' }],
+  [null, { location: '', building: '', unit: '' }],
+])('fills in a form from the address %j of an earlier order', (address, parts) =>
+  expect(
+    orderFormOf({ customerName: 'Amina', customerPhone: '+254712345678', address, deliveryNotes: null }),
+  ).toEqual({ name: 'Amina', email: '', phone: '0712345678', notes: '', ...parts }),
+);

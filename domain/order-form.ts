@@ -1,6 +1,7 @@
 // Validation of the customer's order form: rules in the order of their checks, with their messages.
 import { isEmail } from './email.ts';
-import { normalisePhone } from './phone.ts';
+import { formatPhone, normalisePhone } from './phone.ts';
+import { visibleLength, wordLength } from './visible-text.ts';
 
 export interface OrderForm {
   name: string;
@@ -12,9 +13,6 @@ export interface OrderForm {
   /** For the rider, for example how to find the gate. May have several lines. */
   notes: string;
 }
-
-/** Maximum total of an order, in cents. */
-export const orderTotalLimit = 2_000_000_000;
 
 /** Maximum characters, as in the database. */
 export const orderFormLimits = {
@@ -69,8 +67,34 @@ function findTooLong(form: OrderForm): OrderFormProblem[] {
 /** The length as the database counts it, without the carriage returns that forms send. */
 export const countCharacters = (text: string): number => [...text.replace(/\r\n?/g, '\n').trim()].length;
 
-/** The text without invisible characters. */
-const visibleText = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
+/** The text without format characters, which chats and contacts add to copied text. */
+export const withoutFormatCharacters = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
+
+/**
+ * The form of an earlier order, from what its tracking page shows. Its email address is not shown.
+ * @param order address as `place_order` writes it: location, then optionally building and unit
+ */
+export function orderFormOf(order: {
+  customerName: string;
+  customerPhone: string;
+  address: string | null;
+  deliveryNotes: string | null;
+}): OrderForm {
+  const [, location = '', building = '', unit = ''] =
+    /^(.*?)(?:, Building: (.*?))?(?:, Unit: (.*?))?$/s.exec(order.address ?? '') ?? [];
+  return {
+    name: order.customerName,
+    email: '',
+    phone: formatPhone(order.customerPhone).replaceAll(' ', ''),
+    location,
+    building,
+    unit,
+    notes: order.deliveryNotes ?? '',
+  };
+}
+
+/** Longer texts are reported as too long; this bounds what is counted. */
+const bounded = (text: string): string => text.slice(0, 1000);
 
 /**
  * Checks an order form (specification §5, Customer order form).
@@ -79,10 +103,10 @@ const visibleText = (text: string): string => text.replace(/\p{Cf}/gu, '').trim(
  */
 export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem[] {
   return [
-    ...(visibleText(form.name).length < 2 ? [problems.name] : []),
-    ...(isEmail(form.email.trim()) ? [] : [problems.email]),
+    ...(visibleLength(bounded(form.name)) < 2 ? [problems.name] : []),
+    ...(isEmail(withoutFormatCharacters(bounded(form.email))) ? [] : [problems.email]),
     ...(normalisePhone(form.phone) ? [] : [problems.phone]),
-    ...(visibleText(form.location).length < 3 ? [problems.location] : []),
+    ...(wordLength(bounded(form.location)) < 3 ? [problems.location] : []),
     ...findTooLong(form),
     ...(isMissingTick ? [problems.acceptsTerms] : []),
   ];

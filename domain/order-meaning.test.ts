@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cancelledFacts, describeOrder, type OrderFacts, paidBesideTotal } from './order-meaning.ts';
+import { cancelledFacts, describeOrder, type OrderFacts, totalLines } from './order-meaning.ts';
 
 const now = Date.parse('2026-11-22T01:00:00Z');
 const placed: OrderFacts = {
@@ -199,14 +199,17 @@ test('explains what happens to the payment of a cancelled order', () => {
   }
 });
 
-test('labels a payment that differs from the total', () => {
-  const order = { paymentStatus: 'paid', total: 92_050, paid: null };
-  expect(paidBesideTotal(order)).toEqual({ label: 'Charged, in whole shillings', cents: 92_100 });
-  expect(paidBesideTotal({ ...order, paymentStatus: 'needs_review', paid: 120_000 })).toEqual({
-    label: 'Paid',
-    cents: 120_000,
-  });
-  expect(paidBesideTotal({ ...order, total: 92_100 })).toBeNull();
-  expect(paidBesideTotal({ ...order, paymentStatus: 'unpaid' })).toBeNull();
-  expect(paidBesideTotal({ ...order, total: null })).toBeNull();
-});
+test.each([
+  [{}, { total: 92_100, rounding: 50, paid: null }],
+  [{ total: 92_100 }, { total: 92_100, rounding: 0, paid: null }],
+  [{ paid: 92_100 }, { total: 92_100, rounding: 50, paid: null }],
+  [
+    { paymentStatus: 'needs_review', paid: 120_000 },
+    { total: 92_100, rounding: 50, paid: 120_000 },
+  ],
+  [{ paymentStatus: 'refunded' }, { total: 92_100, rounding: 50, paid: null }],
+  [{ paymentStatus: 'unpaid' }, { total: 92_050, rounding: 0, paid: null }],
+  [{ total: null }, { total: null, rounding: 0, paid: null }],
+])('after a payment the total is the charge: %j', (change, lines) =>
+  expect(totalLines({ paymentStatus: 'paid', total: 92_050, paid: null, ...change })).toEqual(lines),
+);

@@ -175,14 +175,21 @@ const charge = ({ total }: OrderFacts): string =>
 const chargedCents = ({ paid, total }: Pick<OrderFacts, 'paid' | 'total'>): number | null =>
   paid ?? (total === null ? null : chargeCents(total));
 
-/** The paid amount, for the line below the total; null when it equals the total or is unknown. */
-export function paidBesideTotal(
-  facts: Pick<OrderFacts, 'paid' | 'paymentStatus' | 'total'>,
-): { label: string; cents: number } | null {
-  const cents = chargedCents(facts);
+/**
+ * The total of an order and what differs from it. After a payment the total is the charge, as on the customer's M-PESA message, and the
+ * rounding is a line of its own.
+ * @returns amounts in cents; null where the total is hidden; without differences no lines
+ */
+export function totalLines(facts: Pick<OrderFacts, 'paid' | 'paymentStatus' | 'total'>): {
+  total: number | null;
+  rounding: number;
+  paid: number | null;
+} {
   const { paymentStatus, total } = facts;
-  if (paymentStatus === 'unpaid' || cents === null || total === null || cents === total) return null;
-  return { label: cents === chargeCents(total) ? 'Charged, in whole shillings' : 'Paid', cents };
+  if (paymentStatus === 'unpaid' || total === null) return { total, rounding: 0, paid: null };
+  const due = chargeCents(total);
+  const cents = chargedCents(facts);
+  return { total: due, rounding: due - total, paid: cents === due ? null : cents };
 }
 
 /** A payment with another amount, or for stock that was released in the meantime. */

@@ -1,38 +1,15 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { formatPhone, maskPhone, msisdn, normaliseAnyPhone, normalisePhone } from './phone.ts';
+import { spellingsOfOnePhone, textsWithoutOnePhone } from './phone-examples.ts';
 
-test.each([
-  '0712345678',
-  '712345678',
-  '254712345678',
-  '+254712345678',
-  '0712 345 678',
-  '+254-712-345-678',
-  ' 0712345678 ',
-  '00254712345678',
-  '+254 (0)712 345 678',
-  '2540712345678',
-  '0712.345.678',
-  '0712\u2011345\u2011678',
-  '\u202a+254 712\u00a0345 678\u202c',
-])('normalises %j to +254712345678', (written) => expect(normalisePhone(written)).toBe('+254712345678'));
+test.each(spellingsOfOnePhone)('reads +254712345678 from %j', (written) =>
+  expect(normalisePhone(written)).toBe('+254712345678'),
+);
 
-test.each([
-  '',
-  '071234567',
-  '07123456789',
-  '0812345678',
-  '+255712345678',
-  '+254812345678',
-  '07l2345678',
-  '00712345678',
-  '+0712345678',
-  '+712345678',
-  '+254007123456',
-  '020 2345678',
-  '+١٢٣٤٥٦٧٨٩٠١٢',
-])('rejects %j as a Kenyan mobile number', (written) => expect(normalisePhone(written)).toBeNull());
+test.each(textsWithoutOnePhone)('reads no Kenyan mobile number from %j', (written) =>
+  expect(normalisePhone(written)).toBeNull(),
+);
 
 test('normalises every spelling of a number; M-PESA receives it without the plus', () => {
   const local = fc

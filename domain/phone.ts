@@ -1,24 +1,52 @@
-// Normalises and formats phone numbers.
+// Reads and normalises phone numbers. Every page shows one, and only forms read them: the format is a file of its own.
+export { formatPhone } from './phone-format.ts';
 
 const specified = /^(\+254|0)[17]\d{8}$/;
-/** Maximum characters of a typed number, punctuation included. */
-const maxWrittenLength = 60;
+/** Maximum characters of a text with a number, such as a link or a pasted contact. */
+const maxWrittenLength = 100;
+
+/** Digits with what people write between them. Other characters, line ends included, separate numbers. */
+const digitRuns = /\+?\d(?:[\d \t\u00a0\u2000-\u200a\u2010-\u2015\u202f\u2212\u3000().-]*\d)?/g;
+
+/** Digits of a run that is not a phone number at most; longer runs are another number, or a mistyped one. */
+const maxOtherDigits = 6;
 
 /**
- * Normalises a Kenyan mobile number: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with
- * spaces, hyphens, dots, brackets, and the invisible characters that contacts and chats add around a copied number.
- * @param input text as typed
- * @returns `+254` and nine digits, or null when it is not a Kenyan mobile number (specification §5, Customer order form, 3)
+ * Reads a Kenyan mobile number: `07…`, `01…`, `7…`, `1…`, `254…`, `+254…`, `00254…`, `+254 (0)7…`, with spaces, hyphens, dots,
+ * brackets, full-width digits and invisible characters, also in a link (`tel:`, `wa.me`) or with a name.
+ * `private.normalised_phone` reads the same (`phone-examples.ts`).
+ * @param input text as typed or pasted, of any length
+ * @returns `+254` and nine digits (specification §5, Customer order form, 3); null for a text without a Kenyan mobile number, with
+ *   different numbers, or longer than 100 characters
  */
 export function normalisePhone(input: string): string | null {
   if (input.length > maxWrittenLength) return null;
-  const compact = input
-    .replace(/[\s\p{Cf}\p{Pd}.()]/gu, '')
-    .replace(/^00254/, '+254')
-    .replace(/^\+?2540/, '+254');
-  const withPrefix = /^254\d/.test(compact) ? `+${compact}` : /^[17]/.test(compact) ? `0${compact}` : compact;
-  return specified.test(withPrefix) ? `+254${withPrefix.replace(/^(\+254|0)/, '')}` : null;
+  const written = input
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[０-９]/g, (digit) => String.fromCharCode(digit.charCodeAt(0) - 0xfee0))
+    .replaceAll('＋', '+');
+  const numbers = new Set<string>();
+  let hasOtherDigits = false;
+  let isBare = false;
+  for (const { 0: run, index } of written.matchAll(digitRuns)) {
+    const digits = run.replace(/[^\d+]/g, '');
+    const local = digits.replace(/^(?:\+254|00254|254)0?(?=[17])/, '0');
+    const isWhole = specified.test(local);
+    if (isWhole) numbers.add(local.slice(-9));
+    else if (/^[17]\d{8}$/.test(digits) && !isBetweenLetters(written, index, run.length)) {
+      isBare = true;
+      numbers.add(digits);
+    } else if (digits.length > maxOtherDigits) return null;
+    else hasOtherDigits = true;
+  }
+  // Beside other digits, nine digits may be the end of a foreign number.
+  if (numbers.size !== 1 || (isBare && hasOtherDigits)) return null;
+  return `+254${[...numbers][0]}`;
 }
+
+/** Whether a run of digits touches a letter, such as an O for a zero. */
+const isBetweenLetters = (text: string, index: number, length: number): boolean =>
+  /[a-z]/i.test(text.charAt(index - 1) + text.charAt(index + length));
 
 /**
  * Normalises a phone number of any country to international form. One that begins with 0 is Kenyan, landlines included.
@@ -43,16 +71,6 @@ export function normaliseAnyPhone(input: string): string | null {
  */
 export function msisdn(phone: string): string {
   return phone.replace(/^\+/, '');
-}
-
-/**
- * Formats a number in groups, as people read it aloud.
- * @param phone a number as `normalisePhone` gives it; anything else comes back unchanged
- * @returns such as `0712 345 678`
- */
-export function formatPhone(phone: string): string {
-  const match = /^\+254(\d{3})(\d{3})(\d{3})$/.exec(phone);
-  return match ? `0${match[1]} ${match[2]} ${match[3]}` : phone;
 }
 
 /**

@@ -1,4 +1,5 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
+import { visibleLength } from './visible-text.ts';
 
 /** A product in the form, as typed. */
 export interface ProductForm {
@@ -62,7 +63,7 @@ const inWords = new Intl.NumberFormat('en-KE');
 export function checkProductForm(form: ProductForm): ProductProblems {
   const problems: ProductProblems = {};
   const name = form.name.trim();
-  if (!name) problems.name = 'Product name is required';
+  if (visibleLength(name.slice(0, 1000)) === 0) problems.name = 'Product name is required';
   else if ([...name].length > productLimits.nameLength) {
     problems.name = `Product name is longer than ${productLimits.nameLength} characters`;
   }
@@ -214,7 +215,7 @@ export function slugFromName(name: string): string {
  */
 export function checkCategoryName(name: string, others: readonly string[]): string | null {
   const tidy = tidyCategoryName(name);
-  if (!tidy) return 'Category name is required';
+  if (visibleLength(tidy.slice(0, 1000)) === 0) return 'Category name is required';
   if ([...tidy].length > productLimits.categoryLength) {
     return `Category name is longer than ${productLimits.categoryLength} characters`;
   }

@@ -19,6 +19,7 @@ const good: SettingsForm = {
   tiktok_url: 'https://tiktok.example/@janijuice',
   delivery_fee: '1',
   reservation_minutes: '15',
+  payment_limit: '250000',
   unpaid_orders_per_phone: '5',
   reserved_share_percent: '50',
   requires_terms_tick: 'no',
@@ -39,6 +40,7 @@ test('accepts a valid form and converts it to columns', () => {
     chat_phone: '+254700000000',
     delivery_fee: 20_050,
     reservation_minutes: 15,
+    payment_limit: 25_000_000,
     unpaid_orders_per_phone: 5,
     reserved_share_percent: 50,
     requires_terms_tick: false,
@@ -53,6 +55,10 @@ test('accepts a valid form and converts it to columns', () => {
 
 test.each<[SettingsField, string, RegExp]>([
   ['store_name', '   ', /is required/],
+  ['store_name', '\u200b\u200b', /is required/],
+  ['payment_limit', '0', /from 1 to/],
+  ['payment_limit', '1000001', /from 1 to/],
+  ['payment_limit', '', /from 1 to/],
   ['store_name', 'x'.repeat(81), /longer than 80/],
   ['support_phone', '', /Support phone is required/],
   ['chat_phone', 'call me', /phone number/],

@@ -1,6 +1,7 @@
 // The staff's form of the store's settings: validation with its messages, and the values for the database.
 import { isEmail } from './email.ts';
 import { normaliseAnyPhone } from './phone.ts';
+import { visibleLength } from './visible-text.ts';
 
 /** Labels of the fields, in the order of the form. */
 export const settingsLabels = {
@@ -13,6 +14,7 @@ export const settingsLabels = {
   tiktok_url: 'TikTok',
   delivery_fee: 'Delivery fee',
   reservation_minutes: 'Reservation',
+  payment_limit: 'M-PESA limit',
   unpaid_orders_per_phone: 'Unpaid orders',
   reserved_share_percent: 'Held before payment',
   requires_terms_tick: 'Box for age and terms',
@@ -28,7 +30,7 @@ export const settingsLabels = {
 export type SettingsField = keyof typeof settingsLabels;
 export const settingsFields = Object.keys(settingsLabels) as SettingsField[];
 
-const amounts = ['delivery_fee', 'refund_approval_above'] as const;
+const amounts = ['delivery_fee', 'refund_approval_above', 'payment_limit'] as const;
 const phones = ['support_phone', 'chat_phone'] as const;
 const links = ['instagram_url', 'facebook_url', 'tiktok_url'] as const;
 /** Empty when customers cannot pay that way. */
@@ -73,7 +75,7 @@ const limits = { nameLength: 80, linkLength: 300, amount: 100_000_000 } as const
 export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   const problems: SettingsProblems = {};
   const name = form.store_name.trim();
-  if (!name) problems.store_name = 'Store name is required';
+  if (visibleLength(name.slice(0, 1000)) === 0) problems.store_name = 'Store name is required';
   else if ([...name].length > limits.nameLength) {
     problems.store_name = `Store name is longer than ${limits.nameLength} characters`;
   }
@@ -104,6 +106,10 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
   const limit = readAmount(form.refund_approval_above);
   if (limit === null || limit > limits.amount) {
     problems.refund_approval_above = 'Please enter an amount from 0 to 1,000,000 shillings';
+  }
+  const paymentLimit = readAmount(form.payment_limit);
+  if (paymentLimit === null || paymentLimit < 100 || paymentLimit > limits.amount) {
+    problems.payment_limit = 'Please enter an amount from 1 to 1,000,000 shillings';
   }
   for (const [field, { least, most, words }] of entriesOf(wholeNumbers)) {
     const number = readWhole(form[field]);

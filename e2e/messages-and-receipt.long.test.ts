@@ -237,7 +237,7 @@ story(
     await page.getByRole('heading', { level: 1, name: 'Message templates' }).waitFor();
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe('main');
     const shown = page.getByRole('region', { name: 'On its way: Text' });
-    await shown.getByText('Jani Juice: your order ORD-1042 is on its way').waitFor();
+    await shown.getByText('Jani Juice: your order JJ-20261121-1234 is on its way').waitFor();
     await expectAccessible(page, 'the templates');
     await shown.getByRole('button', { name: /^Edit/ }).click();
     const dialog = page.getByRole('dialog', { name: 'On its way: text message' });

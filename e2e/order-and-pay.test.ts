@@ -83,6 +83,8 @@ describe.each(
     await placeOrderButton(page).click();
     await page.getByText('Please complete payment to confirm your order.').waitFor();
     await payButton(page).click();
+    await page.getByRole('dialog').getByText('Payment received').waitFor();
+    await page.getByText('Please complete payment to confirm your order.').waitFor({ state: 'detached' });
     await page.getByRole('dialog').getByRole('button', { name: 'Track Your Order' }).click();
     await page.waitForURL(/\/track-order\/JJ-\d{8}-\d{4}/);
     await page.getByText('Amina Otieno').waitFor();

@@ -52,7 +52,7 @@ const answerPrompt = async (number: string, answer: 'pin' | 'decline') => {
 };
 
 const dialogOf = (page: Page) => page.getByRole('dialog');
-const cardOf = (page: Page) => page.getByRole('region', { name: 'Your last order' });
+const cardOf = (page: Page) => page.getByRole('region', { name: /^Your (last order|orders)$/ });
 const toastOf = (page: Page, title: string) =>
   page
     .locator('[data-sonner-toast][data-visible=true]')
@@ -227,7 +227,7 @@ describe.each([
       await payButton(page).click();
       await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
       await page.getByText('We received KSh 901.00. Asante!').waitFor();
-      await page.getByText('Charged, in whole shillings').waitFor();
+      await page.getByText('Rounded up to whole shillings').waitFor();
 
       await changeOrder(number, { status: 'cancelled' });
       await page

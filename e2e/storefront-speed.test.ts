@@ -71,12 +71,13 @@ describe('a tap before hydration', () => {
     await waitForHydration(page);
     expect(await page.locator('[data-tapped]').count()).toBe(0);
     await page.getByLabel('Sort by').selectOption('Price');
+    await page.getByLabel('Brand').selectOption('Meru Gold');
     await page.getByRole('button', { name: 'Filters 1 chosen' }).waitFor();
     expect(await page.getByRole('heading', { name: 'Filters' }).isVisible()).toBe(true);
     // Back closes it like any other dialog, and the selection stays.
     await page.evaluate(() => void setTimeout(() => window.history.back()));
     await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
-    await page.waitForURL(/\/shop\?sort=price/);
+    await page.waitForURL(/\/shop\?brand=Meru\+Gold&sort=price/);
   });
 
   story('opens the menu and follows a link at once', async ({ newVisitor }) => {

@@ -120,7 +120,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(mail?.text).toContain('KSh 951.00');
     expect(mail?.html).toContain(`href="${link}"`);
     expect(text).toMatchObject({ to: '254712345678', channel: 'sms' });
-    expect(text?.text).toMatch(/^Jani Juice: we have your order ORD-\d+, KSh 951\.00\./);
+    expect(text?.text).toMatch(/^Jani Juice: we have your order JJ-\d{8}-\d{4}, KSh 951\.00\./);
     expect(text?.text.length).toBeLessThanOrEqual(160);
     const sent = { status: 'sent', attempts: 1, problem: null, has_left: true };
     expect(await messagesOf(order)).toMatchObject([

@@ -6,10 +6,13 @@ import {
   Links,
   Meta,
   Outlet,
+  redirect,
   Scripts,
   ScrollRestoration,
   type ShouldRevalidateFunctionArgs,
 } from 'react-router';
+import { nairobiYear } from '../domain/order-date.ts';
+import { linkWithoutPunctuation } from '../domain/pasted-link.ts';
 import type { Route } from './+types/root.ts';
 import { settingsTag } from './lib/cache-tags.ts';
 import { shopContext } from './lib/shop-context.ts';
@@ -32,6 +35,21 @@ export const links: Route.LinksFunction = () => [
   { rel: 'manifest', href: '/manifest.webmanifest' },
 ];
 
+/** A link with the punctuation of a chat leads to its page, whichever page that is. Short links redirect anyway. */
+export const middleware: Route.MiddlewareFunction[] = [
+  ({ request, url }, next) => {
+    const isRead = request.method === 'GET' && !url.pathname.startsWith('/t/');
+    const link = isRead ? linkWithoutPunctuation(url) : null;
+    if (link) {
+      // The link may contain an order's key.
+      throw redirect(link, {
+        headers: { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'no-referrer' },
+      });
+    }
+    return next();
+  },
+];
+
 export async function loader({ context }: Route.LoaderArgs) {
   const { store, config, addCacheTags } = context.get(shopContext);
   addCacheTags(settingsTag);
@@ -39,7 +57,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     .from('store_settings')
     .select(shopSettingsColumns)
     .single();
-  const year = new Date().getFullYear();
+  const year = nairobiYear(new Date());
   // Without a database each page shows what is unavailable; such a page is never cached. A gateway in front of the
   // services may answer 200 with an empty body.
   return error || typeof settings?.store_name !== 'string'

@@ -1,4 +1,4 @@
--- Shared rules: refusing a request, reading phones, emails, names and days; people; limits of calls.
+-- Shared rules: refusing a request, reading phones, emails, names and days; people.
 -- The schemas apply in the order of their names; functions may call what a later file creates.
 set check_function_bodies = off;
 
@@ -23,15 +23,88 @@ create sequence private.order_numbers start 1001;
 
 create function private.normalised_phone(phone text) returns text
 language plpgsql immutable set search_path = '' as $$
+declare
+  written text;
+  run text[];
+  digits text;
+  found_number text;
+  has_other_digits boolean := false;
+  is_bare boolean := false;
 begin
-  if octet_length(phone) > 100 then
+  if octet_length(phone) > 400 or char_length(phone) > 100 then
     return null;
   end if;
-  -- 07…, 01…, 7…, 1…, 254… and +254…, with spaces or hyphens, all become +254…; anything else becomes null.
-  return '+254' || substring(regexp_replace(phone, '[\s-]', '', 'g') from '^(?:\+?254|0)?([17]\d{8})$');
+  written := regexp_replace(
+    translate(phone, '０１２３４５６７８９＋', '0123456789+'),
+    '[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]', '', 'g'
+  );
+  -- Digits with what people write between them, and a letter that touches them.
+  for run in
+    select * from regexp_matches(
+      written,
+      '([a-zA-Z]?)(\+?[0-9](?:[0-9 \t\u00a0\u2000-\u200a\u2010-\u2015\u202f\u2212\u3000().-]*[0-9])?)([a-zA-Z]?)', 'g'
+    )
+  loop
+    digits := regexp_replace(
+      regexp_replace(run[2], '[^0-9+]', '', 'g'), '^(?:\+254|00254|254)0?(?=[17])', '0'
+    );
+    if digits ~ '^[17][0-9]{8}$' and run[1] || run[3] = '' then
+      is_bare := true;
+      digits := '0' || digits;
+    end if;
+    if digits ~ '^(\+254|0)[17][0-9]{8}$' then
+      if found_number <> right(digits, 9) then
+        return null;
+      end if;
+      found_number := right(digits, 9);
+    elsif char_length(digits) > 6 then
+      return null;
+    else
+      has_other_digits := true;
+    end if;
+  end loop;
+  -- Beside other digits, nine digits may be the end of a foreign number.
+  if is_bare and has_other_digits then
+    return null;
+  end if;
+  return '+254' || found_number;
 end
 $$;
-comment on function private.normalised_phone is 'A Kenyan mobile number as +2547… or +2541…; null for any other text.';
+comment on function private.normalised_phone is
+  'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/phone.ts.';
+
+create function private.visible_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return char_length(regexp_replace(
+    written,
+    '[\u0001-\u0020\u007f-\u00a0\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0600-\u0605\u0610-\u061c'
+    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
+    '\u0e47-\u0e4e\u115f\u1160\u135d-\u135f\u1680\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff'
+    '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u20d0-\u20f0\u2800\u3000\u302a-\u302f\u3099\u309a\u3164'
+    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]',
+    '', 'g'
+  ));
+end
+$$;
+comment on function private.visible_length is
+  'Number of characters that a reader sees: without white space, control and format characters, and combining marks. Counts as domain/visible-text.ts.';
+
+create function private.word_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return private.visible_length(regexp_replace(
+    written,
+    '[\u0021-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u007e\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9'
+    '\u00bb-\u00bf\u00d7\u00f7\u02c2-\u02df\u2010-\u2bff\u2e00-\u2e7f\u3001-\u3004\u3008-\u3020\u3030'
+    '\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd'
+    '\U0001f000-\U0001faff]',
+    '', 'g'
+  ));
+end
+$$;
+comment on function private.word_length is
+  'Number of letters and digits of any script in a text. Counts as domain/visible-text.ts.';
 
 create function private.normalised_receipt(written text) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -100,6 +173,19 @@ $$;
 comment on function private.refusal_answer is
   'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
+create function private.refuse_blank(promise text, written text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if private.visible_length(refuse_blank.written) = 0 then
+    raise exception using
+      errcode = 'check_violation', constraint = refuse_blank.promise,
+      message = format('the text of "%s" has no visible characters', refuse_blank.promise);
+  end if;
+end
+$$;
+comment on function private.refuse_blank is
+  'For triggers: refuses a required text of invisible characters as the named check constraint does, which cannot call private functions.';
+
 create function private.is_email(address text) returns boolean
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -114,7 +200,7 @@ begin
   end if;
   domain := split_part(address, '@', 2);
   return char_length(replace(address, '@', '')) = char_length(address) - 1
-    and split_part(address, '@', 1) <> ''
+    and private.visible_length(split_part(address, '@', 1)) > 0 and private.word_length(domain) > 0
     -- A dot that is neither the first nor the last character.
     and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
 end
@@ -216,317 +302,6 @@ language sql stable strict set search_path = '' as $$
 $$;
 comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
 
--- Limits: calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits, at the
--- end of the baseline migration.
-
-create unlogged table private.rate_limits (
-  bucket text not null,
-  subject text not null,
-  window_start timestamptz not null,
-  hits integer not null,
-  window_end timestamptz not null default now() + interval '2 hours',
-  constraint "one counter per subject and window" primary key (bucket, subject, window_start)
-);
-comment on table private.rate_limits is 'Calls counted per subject and time window.';
-alter table private.rate_limits enable row level security;
-create index rate_limits_by_window_end on private.rate_limits (window_end);
-
-create table private.limits (
-  name text primary key,
-  allowed integer not null,
-  within interval not null,
-  per_paid_order numeric not null default 0,
-  constraint "a limit allows at least one call" check (allowed >= 1),
-  constraint "a limit has a window" check (within > interval '0'),
-  constraint "a paid order takes no calls away" check (per_paid_order >= 0)
-);
-comment on table private.limits is
-  'Allowed calls of a network per window. allowed applies to one IP address or /64; wider networks have private.allowance_factor times as many.';
-comment on column private.limits.per_paid_order is
-  'Further calls for each order of the network that was paid in the same window, so that a limit fits the thousands of customers behind one address of a mobile network.';
-alter table private.limits enable row level security;
-
-create unlogged table private.network_paid_orders (
-  id bigint generated always as identity primary key,
-  network text not null,
-  within interval not null,
-  window_start timestamptz not null,
-  window_end timestamptz not null,
-  orders integer not null
-);
-comment on table private.network_paid_orders is
-  'Paid orders counted per network and window of a limit, in as many rows as transactions counted at once: each takes a row that no other has locked.';
-alter table private.network_paid_orders enable row level security;
-create index network_paid_orders_by_window on private.network_paid_orders (network, within, window_start);
-create index network_paid_orders_by_window_end on private.network_paid_orders (window_end);
-
--- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
-create function private.count_hit(bucket text, subject text, within interval) returns integer
-language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
-declare
-  started timestamptz := date_bin(count_hit.within, clock_timestamp(), timestamptz '2000-01-01');
-  counted integer;
-begin
-  insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
-  values (count_hit.bucket, count_hit.subject, started, started + count_hit.within, 1)
-  on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
-  returning hits into counted;
-  return counted;
-end
-$$;
-comment on function private.count_hit is
-  'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
-
--- Plans of functions do not depend on statistics, which a new table lacks: scans of whole tables are switched off. PostgreSQL
--- prices such a scan at 1e10 where no index can replace it, and would compile the statement, which takes 0.2 s: so jit is off, too.
-create function private.hits_so_far(bucket text, subject text, within interval) returns integer
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-begin
-  return coalesce((
-    select known.hits
-    from private.rate_limits as known
-    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
-      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
-  ), 0);
-end
-$$;
-comment on function private.hits_so_far is 'Number of hits in the current window, without counting one.';
-
-create table private.storefront_tokens (
-  token_hash text primary key,
-  registered_at timestamptz not null default now(),
-  constraint "a token hash is SHA-256 in hexadecimal" check (token_hash ~ '^[0-9a-f]{64}$')
-);
-comment on table private.storefront_tokens is
-  'SHA-256 hashes of the tokens with which the shop''s servers send their visitor''s IP address (x-visitor-token).';
-alter table private.storefront_tokens enable row level security;
-
-create function public.register_storefront(token_hash text) returns void
-language plpgsql volatile security definer set search_path = '' as $$
-#variable_conflict use_column
-begin
-  insert into private.storefront_tokens as known (token_hash)
-  values (register_storefront.token_hash)
-  on conflict (token_hash) do update set registered_at = now();
-  -- Several hashes are valid, because keys are rotated.
-  delete from private.storefront_tokens as known
-  where known.token_hash not in (
-    select latest.token_hash from private.storefront_tokens as latest order by latest.registered_at desc limit 5
-  );
-end
-$$;
-comment on function public.register_storefront is
-  'Accepts visitor addresses from servers with the token of this hash. The five newest hashes are valid.';
-
-create function private.request_address() returns text
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
-  visitor text := left(headers ->> 'x-visitor-address', 100);
-begin
-  if coalesce((select auth.role()), '') = 'service_role' then
-    return visitor;
-  end if;
-  if visitor is not null and exists (
-    select from private.storefront_tokens as known
-    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
-  ) then
-    return visitor;
-  end if;
-  -- An IP address with its zone has at most 100 characters.
-  return coalesce(
-    left(headers ->> 'cf-connecting-ip', 100),
-    split_part(right(rtrim(headers ->> 'x-forwarded-for'), 100), ',', -1)
-  );
-end
-$$;
-comment on function private.request_address is
-  'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
-
-create function private.caller_networks() returns text[]
-language plpgsql stable set search_path = '' as $$
-declare
-  request_address text;
-  address inet;
-begin
-  request_address := private.request_address();
-  if request_address is null then
-    return '{}';
-  end if;
-  address := split_part(trim(request_address), '%', 1)::inet;
-  if address <<= inet '::ffff:0.0.0.0/96' then
-    address := inet '0.0.0.0' + (address - inet '::ffff:0.0.0.0');
-  end if;
-  if family(address) = 4 then
-    return array[host(address), network(set_masklen(address, 24))::text];
-  end if;
-  return array[
-    network(set_masklen(address, 64))::text,
-    network(set_masklen(address, 56))::text,
-    network(set_masklen(address, 48))::text
-  ];
-exception when data_exception then
-  return '{unknown}';
-end
-$$;
-comment on function private.caller_networks is
-  'Networks of the caller''s IP address, narrowest first: the IPv4 address and its /24, or the IPv6 /64, /56 and /48. Unreadable addresses share the network "unknown". Empty for calls of the shop itself.';
-
-create function private.allowance_factor(network text) returns integer
-language plpgsql immutable set search_path = '' as $$
-begin
-  -- Many customers of one provider share a wider network.
-  return case split_part(network, '/', 2) when '56' then 2 when '48' then 8 when '24' then 8 else 1 end;
-end
-$$;
-comment on function private.allowance_factor is
-  'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
-
-create function private.count_paid_order(networks text[]) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
-declare
-  counted record;
-begin
-  for counted in
-    select payer.network, span.within, date_bin(span.within, clock_timestamp(), timestamptz '2000-01-01') as window_start
-    from unnest(networks) as payer (network)
-    cross join (select distinct l.within from private.limits as l where l.per_paid_order > 0) as span
-  loop
-    -- Never waits for another transaction: a settlement may have locked products already.
-    update private.network_paid_orders as known
-    set orders = known.orders + 1
-    where known.id = (
-      select free.id from private.network_paid_orders as free
-      where free.network = counted.network and free.within = counted.within and free.window_start = counted.window_start
-      limit 1
-      for update skip locked
-    );
-    if not found then
-      insert into private.network_paid_orders (network, within, window_start, window_end, orders)
-      values (counted.network, counted.within, counted.window_start, counted.window_start + counted.within, 1);
-    end if;
-  end loop;
-end
-$$;
-comment on function private.count_paid_order is
-  'Counts an order that was paid for the networks of its customer, in the current window of each limit that grows with paid orders.';
-
-create function private.allowance(rule private.limits, network text) returns integer
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-begin
-  return rule.allowed * private.allowance_factor(allowance.network) + floor(rule.per_paid_order * coalesce((
-    select sum(known.orders) from private.network_paid_orders as known
-    where known.network = allowance.network and known.within = rule.within
-      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
-  ), 0));
-end
-$$;
-comment on function private.allowance is
-  'Calls that a limit allows a network in the current window: its share, and per_paid_order for each of its paid orders.';
-
-create function private.is_within(rule private.limits, network text, hits bigint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- Paid orders are counted only where the share is used up.
-  return hits <= rule.allowed * private.allowance_factor(is_within.network)
-    or (rule.per_paid_order > 0 and hits <= private.allowance(rule, is_within.network));
-end
-$$;
-comment on function private.is_within is 'Whether a network may make this many calls in the current window of a limit.';
-
-create function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return not exists (
-    select from unnest(networks) as caller (network)
-    where not private.is_within(
-      rule, caller.network, private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within) + 1
-    )
-  );
-end
-$$;
-
-create function private.is_within_limit(limit_name text, subject text default '') returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-declare
-  rule private.limits;
-begin
-  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
-  return private.is_within_limit(rule, private.caller_networks(), is_within_limit.subject);
-end
-$$;
-comment on function private.is_within_limit(text, text) is
-  'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
-
-create function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' as $$
-#variable_conflict use_column
-declare
-  rule private.limits;
-  networks text[] := private.caller_networks();
-  started timestamptz;
-  is_within boolean;
-begin
-  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
-  -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
-  if not private.is_within_limit(rule, networks, count_call.subject) then
-    return false;
-  end if;
-  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
-  with counted as (
-    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
-    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
-    from unnest(networks) with ordinality as caller (network, level)
-    -- Concurrent calls lock their common counters in the same order.
-    order by caller.level
-    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
-    returning known.subject, hits
-  )
-  select coalesce(bool_and(private.is_within(rule, split_part(c.subject, ' ', 1), c.hits)), true) into is_within
-  from counted as c;
-  return is_within;
-end
-$$;
-comment on function private.count_call is
-  'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
-
-create function private.readable_phone(phone text) returns text
-language sql immutable
-return regexp_replace(phone, '^\+254(\d{3})(\d{3})(\d{3})$', '0\1 \2 \3');
-comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/phone.ts.';
-
-create function private.contact_numbers() returns text
-language sql stable set search_path = '' as $$
-  select private.readable_phone(s.support_phone) || case
-    when s.chat_phone <> s.support_phone then ' (WhatsApp ' || private.readable_phone(s.chat_phone) || ')'
-    else ''
-  end
-  from public.store_settings as s;
-$$;
-comment on function private.contact_numbers is
-  'Where customers call the shop or write on WhatsApp: 0712 345 678, with a number for WhatsApp where it is another.';
-
-create function private.time_left(limit_name text) returns text
-language plpgsql stable set search_path = '' as $$
-declare
-  rule private.limits;
-  minutes integer;
-begin
-  select * into strict rule from private.limits as l where l.name = time_left.limit_name;
-  minutes := ceil(extract(epoch from
-    date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01') + rule.within - clock_timestamp()
-  ) / 60);
-  return case
-    when minutes <= 1 then 'a minute'
-    when minutes < 120 then minutes || ' minutes'
-    else ceil(minutes / 60.0) || ' hours'
-  end;
-end
-$$;
-comment on function private.time_left is 'The time until the current window of a limit ends, such as 7 minutes or 5 hours.';
-
 -- Execution rights
 grant execute on function public.is_admin to authenticated, service_role;
 grant execute on function public.list_own_sessions to authenticated;
-grant execute on function public.register_storefront to service_role;

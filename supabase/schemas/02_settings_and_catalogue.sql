@@ -26,9 +26,11 @@ create table public.store_settings (
   order_details_months integer not null default 24,
   inquiries_months integer not null default 12,
   requires_terms_tick boolean not null default false,
+  payment_limit integer not null default 25000000,
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
+  constraint "M-PESA takes a payment of at least one shilling" check (payment_limit between 100 and 100000000),
   constraint "a reservation lasts minutes" check (reservation_minutes between 1 and 1440),
   constraint "phones are in international form"
     check (support_phone ~ '^\+[1-9]\d{7,14}$' and chat_phone ~ '^\+[1-9]\d{7,14}$'),
@@ -75,18 +77,20 @@ comment on column public.store_settings.order_details_months is
   'Months until an order is anonymised. The order itself stays in the books.';
 comment on column public.store_settings.requires_terms_tick is
   'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
+comment on column public.store_settings.payment_limit is
+  'In cents: the most that M-PESA takes in one payment, and so the largest total of an order.';
 alter table public.store_settings enable row level security;
 grant update (
   store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
   updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
   unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
-  requires_terms_tick
+  requires_terms_tick, payment_limit
 ) on public.store_settings to authenticated;
 -- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
-  requires_terms_tick
+  requires_terms_tick, payment_limit
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings
@@ -437,12 +441,13 @@ begin
       from unnest(found_ids) with ordinality as f (id, place)
       join public.products as p on p.id = f.id
     ) end,
-    'correction', case when wanted <> '' then private.better_search(terms) end
+    'correction', case when wanted <> '' then private.better_search(terms) end,
+    'most_cents', terms.most_cents
   );
 end
 $$;
 comment on function public.shop_page(text, text, text, text, integer) is
-  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. count: products that match; may_be_more: the search has reached its 250 best matches.';
+  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. most_cents: the highest price that the search names. count: products that match; may_be_more: the search has reached its 250 best matches.';
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');

@@ -199,10 +199,42 @@ create type private.search_terms as (
   exact_words tsquery,
   any_words tsquery,
   correction text,
-  is_misspelt boolean
+  is_misspelt boolean,
+  most_cents integer
 );
 comment on type private.search_terms is
-  'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product.';
+  'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product. most_cents: the highest price that it names.';
+
+create function private.split_price(folded text, out words text, out most_cents integer)
+language plpgsql immutable set search_path = '' as $$
+declare
+  currency constant text := '(?:bob|kshs?|kes|shs?|shillings?|shilingi)';
+  number constant text := '(\d{1,3}(?: \d{3})+|\d{1,7})';
+  -- A lower bound is read, too, but limits nothing.
+  named constant text := '\m(?:(over|above|more than|from|at least|zaidi ya) |(?:at|for|about|around|price|kama|bei ya|bei) )?'
+    || format('(?:%1$s ?%2$s|%2$s ?%1$s)(?: or less)?\M ?', currency, number);
+  limited constant text := format('\m(?:(?:under|below|less than|cheaper than|up to|at most|maximum|max|budget|chini ya|hadi) '
+    '(?:%1$s ?)?%2$s(?: ?%1$s)?|%2$s or less)\M ?', currency, number);
+  found_price text[];
+begin
+  words := folded;
+  found_price := regexp_match(folded, limited);
+  if found_price is not null then
+    most_cents := replace(coalesce(found_price[1], found_price[2]), ' ', '')::integer * 100;
+    words := regexp_replace(words, limited, '', 'g');
+  end if;
+  found_price := regexp_match(words, named);
+  if found_price is not null then
+    if found_price[1] is null then
+      most_cents := coalesce(most_cents, replace(coalesce(found_price[2], found_price[3]), ' ', '')::integer * 100);
+    end if;
+    words := regexp_replace(words, named, '', 'g');
+  end if;
+  words := trim(words);
+end
+$$;
+comment on function private.split_price is
+  'Separates the price in a folded search from its words: most_cents is the highest price wanted, null without one. words has no price.';
 
 -- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
 create function private.read_search(search text) returns private.search_terms
@@ -219,7 +251,12 @@ set jit = off
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
-  folded text := private.fold_text(left(search, 100));
+  -- "700/=" and "<700" name a price.
+  folded text := private.fold_text(
+    regexp_replace(regexp_replace(left(search, 100), '(\d) ?/[=-]', '\1 bob', 'g'), '[<≤] ?(\d)', 'under \1', 'g')
+  );
+  priced record;
+  shop_name text;
   all_words tsquery;
   exact_words tsquery;
   any_words tsquery;
@@ -239,13 +276,17 @@ declare
   -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
   max_similar integer;
   corrected_count integer := 0;
-  price constant text := '\m(\d+ ?(bob|kshs?|kes|shillings?)|(bob|kshs?|kes) ?\d+)\M ?';
+  -- Other drinks that people ask for: words that need no correction.
+  known_words constant text[] :=
+    '{afia,beer,chai,cider,coffee,coke,cola,fanta,guinness,kahawa,keringet,konyagi,krest,maziwa,milk,minute,mirinda,monster,novida,pepsi,picana,quencher,rum,savanna,schweppes,smirnoff,sprite,stoney,tusker,vodka,water,whisky,wine,yoghurt,yogurt}';
 begin
   -- A price matches every drink: "500 bob" is no size.
-  if folded ~ price then
-    folded := trim(regexp_replace(folded, price, '', 'g'));
+  priced := private.split_price(folded);
+  if priced.words <> folded then
+    folded := priced.words;
     exact_words := '';
   end if;
+  select private.fold_text(s.store_name) into shop_name from public.store_settings as s;
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
@@ -267,6 +308,15 @@ begin
     typed := left(typed, 60);
     if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
       word_index := word_index + word_count;
+      continue;
+    end if;
+    -- The shop's own name matches every drink.
+    if (typed = any (string_to_array(shop_name, ' ')) or typed in (shop_name || 's', replace(shop_name, ' ', '')))
+      and not exists (select from private.search_words as w where w.word = typed)
+    then
+      exact_words := coalesce(exact_words, '');
+      corrected := corrected || typed;
+      word_index := word_index + 1;
       continue;
     end if;
 
@@ -299,7 +349,8 @@ begin
     ) as near;
 
     best := null;
-    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and corrected_count < 3 then
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and corrected_count < 3
+      and typed <> all (known_words) then
       corrected_count := corrected_count + 1;
       select count(*) into found_count
       from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
@@ -326,7 +377,8 @@ begin
         ), nearest as (
           select n.word, n.is_name, n.edits, min(n.edits) over () as fewest
           from compared as n
-          where n.edits <= case when char_length(typed) <= 5 then 1 else 2 end
+          -- People seldom mistype the first letter.
+          where n.edits <= case when char_length(typed) <= 5 or left(n.word, 1) <> left(typed, 1) then 1 else 2 end
         )
         select array_agg(n.word order by not n.is_name, right(n.word, 1) <> right(typed, 1), extensions.similarity(n.word, typed) desc, n.word) into others
         from nearest as n
@@ -380,7 +432,7 @@ begin
     end if;
     word_index := word_index + word_count;
   end loop;
-  return (folded, all_words, exact_words, any_words, array_to_string(corrected, ' '), is_misspelt)::private.search_terms;
+  return (folded, all_words, exact_words, any_words, array_to_string(corrected, ' '), is_misspelt, priced.most_cents)::private.search_terms;
 end
 $$;
 comment on function private.read_search is 'Parses a search.';
@@ -417,6 +469,7 @@ declare
   candidates tid[];
   by_word tid[];
   found_ids uuid[] := '{}';
+  affordable uuid[];
 begin
   if terms.exact_words is not null then
     by_word := array(
@@ -467,11 +520,23 @@ begin
       limit most - cardinality(found_ids)
     );
   end if;
+  if terms.most_cents is not null then
+    affordable := array(
+      select p.id from unnest(found_ids) with ordinality as f (id, place) join public.products as p on p.id = f.id
+      where p.price <= terms.most_cents
+      order by f.place
+    );
+    -- Where nothing is that cheap, what comes closest.
+    found_ids := case when cardinality(affordable) > 0 then affordable else array(
+      select p.id from unnest(found_ids) with ordinality as f (id, place) join public.products as p on p.id = f.id
+      order by p.price, f.place
+    ) end;
+  end if;
   return found_ids;
 end
 $$;
 comment on function private.found_products is
-  'Ids of the active products that match a search, best first. Without a text: the newest.';
+  'Ids of the active products that match a search, best first. Without a text: the newest. A price in the search limits them; where nothing is that cheap, the cheapest come first.';
 
 create function public.search_products(search text default '', page_size integer default 50) returns setof public.products
 language plpgsql stable security definer rows 50

@@ -219,7 +219,7 @@ begin
   notes := nullif(trim(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
 
   -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
-  if name is null or char_length(name) < 2 or private.has_control_characters(name) then
+  if name is null or private.visible_length(name) < 2 or private.has_control_characters(name) then
     perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
   elsif char_length(name) > 120 then
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
@@ -229,7 +229,7 @@ begin
     perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
   elsif phone is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
-  elsif location is null or char_length(location) < 3
+  elsif location is null or private.word_length(location) < 3
     or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
   then
     perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
@@ -245,11 +245,24 @@ end
 $$;
 comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
 
-create function private.total_of_offer(product public.products, quantity integer, delivery_fee integer, expected_total integer)
-returns integer
+create function private.refuse_above_payment_limit(payment_limit integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.refuse(400, 'total_too_large',
+    format('M-PESA takes at most KSh %s in one payment. Please order less, or contact us for a large order',
+      to_char(payment_limit / 100, 'FM999,999,999')),
+    payment_limit::text);
+end
+$$;
+comment on function private.refuse_above_payment_limit is
+  'Refuses an order that M-PESA cannot charge in one payment. The hint is the limit in cents.';
+
+create function private.total_of_offer(
+  product public.products, quantity integer, settings public.store_settings, expected_total integer
+) returns integer
 language plpgsql stable set search_path = '' as $$
 declare
-  total bigint := product.price::bigint * total_of_offer.quantity + total_of_offer.delivery_fee;
+  total bigint := product.price::bigint * total_of_offer.quantity + settings.delivery_fee;
 begin
   if product.id is null then
     perform private.refuse(404, 'product_unavailable', 'This product is not available');
@@ -257,8 +270,9 @@ begin
     perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
   elsif product.stock_quantity < total_of_offer.quantity then
     perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
-  elsif total > 2000000000 then
-    perform private.refuse(400, 'total_too_large', 'The total is too large for one order');
+  -- M-PESA charges whole shillings.
+  elsif (total + 99) / 100 * 100 > settings.payment_limit then
+    perform private.refuse_above_payment_limit(settings.payment_limit);
   elsif total_of_offer.expected_total is distinct from total then
     perform private.refuse(409, 'total_changed',
       'The price has changed since you opened this page. Please check the new total', total::text);
@@ -360,7 +374,7 @@ begin
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
-  total := private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+  total := private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
   is_held := private.may_hold_units(
     networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
   );
@@ -387,7 +401,7 @@ begin
     -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
     -- changed what is left.
     select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
-    perform private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+    perform private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
     exit when not is_held or private.may_hold_units(
       networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
     );

@@ -193,7 +193,7 @@ create function public.begin_payment(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  payer text := private.normalised_phone(left(begin_payment.phone, 40));
+  payer text := private.normalised_phone(begin_payment.phone);
   ordered public.orders;
   current_attempt public.payments;
   detail text;
@@ -235,6 +235,8 @@ begin
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
   elsif begin_payment.expected_cents not in (ordered.total_amount, ordered.charge_cents) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  elsif ordered.charge_cents > (select s.payment_limit from public.store_settings as s) then
+    perform private.refuse_above_payment_limit((select s.payment_limit from public.store_settings as s));
   end if;
 
   -- Without limits, one order could send prompts to many phones.

@@ -49,6 +49,10 @@ begin
   end if;
   if not private.is_email(new.email) then
     perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif private.visible_length(left(new.name, 300)) = 0 then
+    perform private.refuse(400, 'name_invalid', 'Please enter your name');
+  elsif private.visible_length(left(new.message, 10000)) = 0 then
+    perform private.refuse(400, 'message_invalid', 'Please write a message');
   end if;
   return new;
 end

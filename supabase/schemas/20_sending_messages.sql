@@ -15,7 +15,6 @@ begin
   end if;
   return (select jsonb_build_object(
     'shop', shop,
-    'order_number', o.order_number,
     'tracking_number', o.tracking_number,
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,

@@ -248,26 +248,13 @@ begin
 end
 $$;
 
-create function private.read_phone(written text) returns text
-language plpgsql immutable set search_path = '' as $$
-begin
-  if octet_length(written) > 300 then
-    return null;
-  end if;
-  -- As domain/phone.ts reads it: with brackets and dots, 00254 and +254 (0).
-  return private.normalised_phone(
-    regexp_replace(regexp_replace(regexp_replace(written, '[^0-9+]', '', 'g'), '^00254', '+254'), '^\+?2540', '+254')
-  );
-end
-$$;
-
 create function private.read_person(identifier text, out email text, out phone text)
 language plpgsql immutable set search_path = '' as $$
 begin
   if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
     email := lower(trim(read_person.identifier));
   else
-    phone := private.read_phone(read_person.identifier);
+    phone := private.normalised_phone(read_person.identifier);
   end if;
   if email is null and phone is null then
     perform private.refuse(400, 'person_invalid', 'Please enter a Kenyan mobile number or an email address');
@@ -359,7 +346,7 @@ begin
     'inquiries', array(
       select to_jsonb(i) - 'id' - 'is_read'
       from public.inquiries as i
-      where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone
+      where lower(i.email) = person.email or private.normalised_phone(i.phone) = person.phone
       order by i.created_at desc
     ),
     'newsletter', (
@@ -453,7 +440,7 @@ begin
   update public.payments as p set phone = ''
   where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
 
-  delete from public.inquiries as i where lower(i.email) = person.email or private.read_phone(i.phone) = person.phone;
+  delete from public.inquiries as i where lower(i.email) = person.email or private.normalised_phone(i.phone) = person.phone;
   get diagnostics erased.inquiries = row_count;
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
   get diagnostics erased.newsletter = row_count;

@@ -118,6 +118,7 @@ begin
     (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
       new.previous_price is null)
   then
+    perform private.refuse_blank('a product has a name', new.name);
     perform private.update_product_search(old, new);
     perform private.count_active_products(old, new);
   end if;
@@ -143,6 +144,7 @@ create trigger products_after_change after insert or update or delete on public.
 create function private.before_category_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.refuse_blank('a category has a name', new.name);
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
   if tg_op = 'UPDATE' and old.name <> new.name then
     -- The foreign key updates its products in any order: lock them by id first, as orders do.
@@ -158,6 +160,7 @@ create trigger categories_before_change before insert or update of name on publi
 create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  perform private.refuse_blank('the store has a name', new.store_name);
   if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
     raise exception using
       errcode = 'check_violation',

@@ -48,6 +48,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each<[string, Record<string, unknown>, number, string]>([
     ['without an idempotency key', { idempotency_key: null }, 400, 'idempotency_key_missing'],
     ['with a name of one letter', { customer_name: ' A ' }, 400, 'name_invalid'],
+    ['with an invisible name', { customer_name: '\u200b\u200b' }, 400, 'name_invalid'],
+    ['with a name of marks', { customer_name: 'A\u0301\u0301' }, 400, 'name_invalid'],
+    ['with a location of dots', { delivery_location: '...' }, 400, 'location_invalid'],
+    ['with an invisible email address', { customer_email: '\u200b@b.example' }, 400, 'email_invalid'],
     ['without a name', { customer_name: null }, 400, 'name_invalid'],
     ['with an email as its name', { customer_name: 'friend,\n\nYour PIN, please' }, 400, 'name_invalid'],
     [
@@ -200,11 +204,35 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await everything(database)).toEqual(before);
   });
 
-  test('rejects a total above the maximum, and reserves no stock', async () => {
-    const dear = await makeProduct(database, 5, 1_000_000_000);
-    const form = { ...orderForm(dear), quantity: 3, expected_total: 2_000_000_000 };
-    await expectRefusal(place(database, form), 400, 'total_too_large');
-    expect(await stockOf(database, dear)).toBe(5);
+  test.each([
+    [25_000_000, 0],
+    [24_999_950, 50],
+  ])('accepts a price of %i cents with a fee of %i, as M-PESA can charge it', async (price, fee) => {
+    await database.query('update public.store_settings set delivery_fee = $1 where id', [fee]);
+    const dear = await makeProduct(database, 5, price);
+    const order = await place(database, { ...orderForm(dear), expected_total: price + fee });
+    expect(order.total_amount).toBe(25_000_000);
+    await database.query('update public.store_settings set delivery_fee = 100 where id');
+  });
+
+  test.each([
+    ['one dear unit', 25_000_000, 1],
+    ['many units', 95_000, 300],
+    ['a fraction of a shilling', 24_999_901, 1],
+    ['the largest price', 1_000_000_000, 3],
+  ])('refuses a total of %s that M-PESA cannot charge, and reserves no stock', async (_, price, quantity) => {
+    const dear = await makeProduct(database, 500, price);
+    const form = {
+      ...orderForm(dear),
+      quantity,
+      expected_total: Math.min(price * quantity + 100, 2_000_000_000),
+    };
+    const refusal = await expectRefusal(place(database, form), 400, 'total_too_large');
+    expect([refusal.message, refusal.hint]).toEqual([
+      'M-PESA takes at most KSh 250,000 in one payment. Please order less, or contact us for a large order',
+      '25000000',
+    ]);
+    expect(await stockOf(database, dear)).toBe(500);
   });
 
   test('an error about stock contains the remaining units, and one about the total the current total', async () => {

@@ -532,7 +532,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day order_details_months paybill_number payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -851,7 +851,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await read(
           `id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
            delivery_fee, reservation_minutes, till_number, paybill_number, order_details_months, inquiries_months,
-           payment_messages_months, requires_terms_tick, updated_at`,
+           payment_messages_months, requires_terms_tick, payment_limit, updated_at`,
         ),
         person,
       ).toBe(true);

@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from 'vitest';
 import type { DeviceStorage } from './browser-storage.ts';
 import {
   closePayment,
+  endOrder,
   forgetOrders,
   interruptedOrderOf,
   ordersToLoad,
@@ -88,8 +89,15 @@ test('a payment that the customer closed does not resume by itself, but its stat
   rememberOrder(order(3), storage);
   closePayment('order-3', storage);
   expect(interruptedOrderOf('mango', storage)).toBeNull();
-  // The newest is always loaded.
-  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-1']);
+  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-3', 'order-2', 'order-1']);
+});
+
+test('loads every order under way and the newest one, paid or not', () => {
+  for (const number of [1, 2, 3, 4]) rememberOrder(order(number), storage);
+  closePayment('order-2', storage);
+  endOrder('order-3', storage);
+  endOrder('order-4', storage);
+  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-4', 'order-2', 'order-1']);
 });
 
 test('reads the format of earlier versions', () => {

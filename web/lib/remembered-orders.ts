@@ -19,6 +19,8 @@ export interface RememberedOrder {
   placedAt: string;
   /** False once the server reported that there is nothing left to pay. While true, only the server knows. */
   isPaymentOpen: boolean;
+  /** True once the server reported that it was delivered, cancelled or refunded: its state is not loaded any more. */
+  isOver?: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
   /** The ordered product, to order it again. Orders stored by older versions have none. */
@@ -71,6 +73,11 @@ export function closePayment(orderId: string, storage = deviceStorage()): void {
   change(orderId, { isPaymentOpen: false, paymentReference: null }, storage);
 }
 
+/** Marks an order as delivered, cancelled or refunded. */
+export function endOrder(orderId: string, storage = deviceStorage()): void {
+  change(orderId, { isPaymentOpen: false, paymentReference: null, isOver: true }, storage);
+}
+
 /** The stored order with a tracking number, or null. */
 export function rememberedOrder(trackingNumber: string, storage = deviceStorage()): RememberedOrder | null {
   return rememberedOrders(storage).find((order) => order.trackingNumber === trackingNumber) ?? null;
@@ -81,9 +88,9 @@ export function setPaymentAside(orderId: string, storage = deviceStorage()): voi
   change(orderId, { isSetAside: true }, storage);
 }
 
-/** The orders whose state is loaded: the newest one, and those that may be unpaid. At most 20. */
+/** The orders whose state is loaded: the newest one, and those that are under way. At most 20. */
 export function ordersToLoad(storage = deviceStorage()): RememberedOrder[] {
-  return rememberedOrders(storage).filter((order, index) => index === 0 || order.isPaymentOpen);
+  return rememberedOrders(storage).filter((order, index) => index === 0 || !order.isOver);
 }
 
 /**
@@ -147,6 +154,7 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     (order.paymentReference === null || typeof order.paymentReference === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
     typeof order.isSetAside === 'boolean' &&
+    (order.isOver === undefined || typeof order.isOver === 'boolean') &&
     (order.ordered === undefined || isOrdered(order.ordered))
   );
 }

@@ -17,7 +17,7 @@ export type ShopSettings = Omit<
 
 /** The columns of `ShopSettings`, for a query. */
 export const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, updated_at';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, updated_at';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,
@@ -33,5 +33,6 @@ export const defaultShopSettings: ShopSettings = {
   till_number: '',
   paybill_number: '',
   requires_terms_tick: false,
+  payment_limit: 25_000_000,
   updated_at: '1970-01-01T00:00:00Z',
 };

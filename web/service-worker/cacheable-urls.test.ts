@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { buildFilesIn, cacheKindOf, otherRenderingsOf, smallImagesIn } from './cacheable-urls.ts';
+import {
+  buildFilesIn,
+  cacheKindOf,
+  orderPageOf,
+  otherRenderingsOf,
+  smallImagesIn,
+} from './cacheable-urls.ts';
 
 const shop = 'https://jani.example';
 const kindOf = (address: string) => cacheKindOf(new URL(address, shop), shop);
@@ -50,6 +56,27 @@ test.each([
   '/newsletter',
   'https://elsewhere.example/shop',
 ])('never caches %s', (address) => expect(kindOf(address)).toBeNull());
+
+test.each([
+  '/track-order/JJ-20261121-1234',
+  '/track-order/JJ-20261121-1234?key=0123',
+  '/track-order/JJ-20261121-1234/receipt?key=0123',
+  '/track-order/JJ-20261121-1234/pay',
+  '/t/20261121-1234-AbCdEfGhIjKlMnOpQrStUv',
+  '/track-order?tracking=JJ-20261121-1234',
+])('%s is read offline as the page of its order', (address) =>
+  expect(orderPageOf(new URL(address, shop), shop)).toBe('/track-order/JJ-20261121-1234'),
+);
+
+test.each([
+  '/shop',
+  '/track-order',
+  '/track-order/x',
+  '/t/x',
+  'https://elsewhere.example/track-order/JJ-20261121-1234',
+])('%s is not the page of an order', (address) =>
+  expect(orderPageOf(new URL(address, shop), shop)).toBeNull(),
+);
 
 test('finds the files of a page and the small images of its products', () => {
   const html = `<link rel="modulepreload" href="/assets/root-a1_B.js"><script>import("/assets/root-a1_B.js")</script>

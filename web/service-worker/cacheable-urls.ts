@@ -27,6 +27,20 @@ export function cacheKindOf(url: URL, ownOrigin: string): CacheKind | null {
   return cacheableImage.test(pathname) ? 'image' : null;
 }
 
+/**
+ * The page that shows the order of a URL, as it may be cached: without its access key, and for links to its receipt or payment.
+ * @returns null for a URL of another page
+ */
+export function orderPageOf(url: URL, ownOrigin: string): string | null {
+  if (url.origin !== ownOrigin) return null;
+  const short = /^\/t\/(\d{8}-\d{4,6})-/.exec(url.pathname)?.[1];
+  const page = /^\/track-order\/(JJ-\d{8}-\d{4,6})(?:\/|$)/.exec(url.pathname)?.[1];
+  const asked = url.pathname === '/track-order' ? url.searchParams.get('tracking') : null;
+  const number = short ? `JJ-${short}` : (page ?? asked);
+  const path = `/track-order/${number}`;
+  return orderPage.test(path) ? path : null;
+}
+
 /** Paths of the build's files that a page needs. */
 export function buildFilesIn(html: string): string[] {
   return [...new Set(html.match(/\/(?:assets|fonts)\/[\w.-]+\.(?:js|css|woff2)/g) ?? [])];

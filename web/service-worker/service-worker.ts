@@ -6,7 +6,13 @@ import type { WorkboxPlugin } from 'workbox-core/types.js';
 import { ExpirationPlugin, type ExpirationPluginOptions } from 'workbox-expiration';
 import { registerRoute } from 'workbox-routing';
 import { CacheFirst, NetworkFirst, type Strategy } from 'workbox-strategies';
-import { buildFilesIn, cacheKindOf, otherRenderingsOf, smallImagesIn } from './cacheable-urls.ts';
+import {
+  buildFilesIn,
+  cacheKindOf,
+  orderPageOf,
+  otherRenderingsOf,
+  smallImagesIn,
+} from './cacheable-urls.ts';
 
 interface ExtendableEvent extends Event {
   waitUntil(work: Promise<unknown>): void;
@@ -127,10 +133,22 @@ registerRoute(
       }
       return await fetch(request);
     } catch {
-      return offlineResponse();
+      return (await storedOrder(url, event as unknown as FetchIds)) ?? offlineResponse();
     }
   },
 );
+/** The stored page of an order, for a URL with its key or another link to it; null without one. */
+async function storedOrder(url: URL, { resultingClientId }: FetchIds): Promise<Response | null> {
+  const path = orderPageOf(url, origin);
+  if (!path) return null;
+  const page = await (await caches.open(cacheNames.order)).match(origin + path);
+  if (!page) return null;
+  if (url.pathname !== path) return Response.redirect(origin + path);
+  const since = page.headers.get(cachedAtHeader);
+  if (since) cachedAtByClient.set(resultingClientId, since);
+  return page;
+}
+
 /** A page of the storefront that is not cached and has its own offline text. */
 const isPublic = ({ pathname }: URL): boolean =>
   !/^\/(?:admin|api|rest|auth|storage|functions|realtime|share)(?:\/|$)/.test(pathname) &&

@@ -206,6 +206,14 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most"
               />
               <TextField
+                {...field('payment_limit')}
+                label="M-PESA limit (KES)"
+                required
+                inputMode="decimal"
+                autoComplete="off"
+                hint="The most that M-PESA takes in one payment. Larger orders are sent to your chat and phone"
+              />
+              <TextField
                 {...field('unpaid_orders_per_phone')}
                 label="Unpaid orders of one phone"
                 required

@@ -3,6 +3,7 @@ import { data } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
+import { visibleLength } from '../../../domain/visible-text.ts';
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { withTimeout } from '../../lib/timeout.ts';
@@ -63,7 +64,10 @@ export async function action({ request, context }: Route.ActionArgs) {
       .replaceAll('\r\n', '\n')
       .trim();
   const email = text('email');
-  if (!isEmail(email)) return data({ isSent: false }, { status: 400 });
+  const isBlank = (name: string) => visibleLength(text(name)) === 0;
+  if (!isEmail(email) || ['firstName', 'lastName', 'message'].some(isBlank)) {
+    return data({ isSent: false }, { status: 400 });
+  }
   const { error, status } = await context
     .get(shopContext)
     .store.tables.from('inquiries')

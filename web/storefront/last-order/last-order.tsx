@@ -1,4 +1,5 @@
-// The last or unpaid order of this device: its state, the next action, and a button to remove it from the device.
+// The orders of this device that are under way, or the last one: their state, the next action, and a button to remove them from the
+// device.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatOrderDate } from '../../../domain/order-date.ts';
@@ -8,7 +9,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { fillFormFromOrder } from '../order/order-memory.ts';
-import { useOwnOrders } from '../own-orders/order-states.ts';
+import { isOver, type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 
 /** The pressed button disappears: focus moves to its replacement. */
@@ -19,7 +20,8 @@ export default function LastOrder() {
   const [isConfirming, setConfirming] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   const card = useRef<HTMLElement>(null);
-  const ownOrder = orders.find(({ meaning }) => meaning?.canPay) ?? orders[0];
+  const shown = ordersToShow(orders);
+  const due = shown.filter(isDue);
 
   function confirmForgetting(isNowAsked: boolean) {
     setConfirming(isNowAsked);
@@ -43,22 +45,18 @@ export default function LastOrder() {
       </p>
     );
   }
-  if (!ownOrder) return null;
-  const { order, meaning } = ownOrder;
-  const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
-  const isDue = meaning?.canPay === true;
-  // Staff still decide about its money: another order would be paid in addition.
-  const isHeld = meaning?.kind === 'checking' || meaning?.kind === 'on_hold';
+  if (shown.length === 0) return null;
   return (
     <section
       ref={card}
       tabIndex={-1}
-      aria-label="Your last order"
-      data-due={isDue || undefined}
-      className={`flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border py-3 pr-2 pl-4 sm:pr-3 sm:pl-5 outline-none! ${isDue ? 'border-ember-300 bg-ember-50 shadow-lg' : 'border-line bg-card'}`}
+      aria-label={shown.length > 1 ? 'Your orders' : 'Your last order'}
+      // Several orders would cover the screen.
+      data-due={(shown.length === 1 && due.length > 0) || undefined}
+      className={`rounded-xl border outline-none! ${due.length > 0 ? 'border-ember-300 bg-ember-50 shadow-lg' : 'border-line bg-card'}`}
     >
       {isConfirming ? (
-        <>
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3 pr-2 pl-4 sm:pr-3 sm:pl-5">
           <p className="min-w-[min(14rem,100%)] flex-1 text-sm">
             Forget all orders on this device? They stay with us and can be looked up by their numbers.
           </p>
@@ -70,55 +68,95 @@ export default function LastOrder() {
               Keep them
             </Button>
           </span>
-        </>
+        </div>
       ) : (
-        <>
-          <div className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug">
-            <p>
-              <span className="block text-ink-soft">
-                Your last order, {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
-              </span>
-              <strong className="line-clamp-2">
-                {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
-              </strong>
-            </p>
-            <p role="status" className={`min-h-[1lh] ${isDue ? 'font-semibold' : 'text-ink-soft'}`}>
-              <TextWithAmounts>{meaning?.summary ?? withoutAnswer[answer]}</TextWithAmounts>
-            </p>
-          </div>
-          <span className="flex grow flex-wrap items-center gap-2 sm:grow-0">
-            <PayNow
-              order={{ orderId, trackingNumber, total, phone }}
-              meaning={meaning}
-              accessKey={accessKey}
-              isOffered={isDue}
-              size="medium"
+        <ul className="divide-y divide-line">
+          {shown.map((own, index) => (
+            <Row
+              key={own.order.orderId}
+              own={own}
+              answer={answer}
+              onForget={index === 0 ? () => confirmForgetting(true) : undefined}
             />
-            <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
-              Track
-            </Link>
-            {ordered && !isDue && !isHeld && answer !== 'waiting' ? (
-              <Link
-                to={`/shop/${ordered.slug}`}
-                state={{ orderAgain: ordered.quantity }}
-                onClick={() => fillFormFromOrder(tabStorage(), orderId)}
-                className={buttonStyle('leaf')}
-              >
-                Order again
-              </Link>
-            ) : null}
-            <button
-              type="button"
-              aria-label="Forget my orders on this device"
-              onClick={() => confirmForgetting(true)}
-              className="ml-auto grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
-            >
-              <Icon name="close" className="size-4" />
-            </button>
-          </span>
-        </>
+          ))}
+        </ul>
       )}
     </section>
+  );
+}
+
+const isDue = ({ meaning }: OwnOrder): boolean => meaning?.canPay === true;
+
+/** Every order under way, those to pay first; without any, the last one. Newest first. */
+export function ordersToShow(orders: readonly OwnOrder[]): OwnOrder[] {
+  const underWay = orders.filter(({ meaning }) => meaning && !isOver(meaning));
+  return underWay.length > 0
+    ? [...underWay.filter(isDue), ...underWay.filter((own) => !isDue(own))]
+    : orders.slice(0, 1);
+}
+
+interface RowProps {
+  own: OwnOrder;
+  answer: OwnOrders['answer'];
+  /** Given in the row with the button that forgets the orders of this device. */
+  onForget?: (() => void) | undefined;
+}
+
+function Row({ own, answer, onForget }: RowProps) {
+  const { order, meaning } = own;
+  const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
+  // Staff still decide about its money: another order would be paid in addition.
+  const isHeld = meaning?.kind === 'checking' || meaning?.kind === 'on_hold';
+  const isUnderWay = meaning !== null && !isOver(meaning);
+  return (
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3 pr-2 pl-4 sm:pr-3 sm:pl-5">
+      <div className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug">
+        <p>
+          <span className="block text-ink-soft">
+            {isUnderWay ? 'Your order' : 'Your last order'},{' '}
+            {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
+          </span>
+          <strong className="line-clamp-2">
+            {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
+          </strong>
+        </p>
+        <p role="status" className={`min-h-[1lh] ${isDue(own) ? 'font-semibold' : 'text-ink-soft'}`}>
+          <TextWithAmounts>{meaning?.summary ?? withoutAnswer[answer]}</TextWithAmounts>
+        </p>
+      </div>
+      <span className="flex grow flex-wrap items-center gap-2 sm:grow-0">
+        <PayNow
+          order={{ orderId, trackingNumber, total, phone }}
+          meaning={meaning}
+          accessKey={accessKey}
+          isOffered={isDue(own)}
+          size="medium"
+        />
+        <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
+          Track
+        </Link>
+        {ordered && !isDue(own) && !isHeld && answer !== 'waiting' ? (
+          <Link
+            to={`/shop/${ordered.slug}`}
+            state={{ orderAgain: ordered.quantity, like: trackingNumber }}
+            onClick={() => fillFormFromOrder(tabStorage(), orderId)}
+            className={buttonStyle('leaf')}
+          >
+            Order again
+          </Link>
+        ) : null}
+        {onForget ? (
+          <button
+            type="button"
+            aria-label="Forget my orders on this device"
+            onClick={onForget}
+            className="ml-auto grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
+          >
+            <Icon name="close" className="size-4" />
+          </button>
+        ) : null}
+      </span>
+    </li>
   );
 }
 

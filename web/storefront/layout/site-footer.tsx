@@ -1,6 +1,6 @@
 // The footer: all pages, contact methods, the newsletter.
 import { Link } from 'react-router';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/phone-format.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { shopTextPath } from './navigation.ts';
 import { NewsletterForm } from './newsletter-form.tsx';

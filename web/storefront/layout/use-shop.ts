@@ -8,7 +8,10 @@ export function useShop() {
   return shop;
 }
 
-/** URL of a chat with the seller. */
-export function chatLink(phone: string): string {
-  return `https://wa.me/${phone.replace(/\D/g, '')}`;
+/**
+ * URL of a WhatsApp chat with the seller.
+ * @param message text that the chat starts with
+ */
+export function chatLink(phone: string, message = ''): string {
+  return `https://wa.me/${phone.replace(/\D/g, '')}${message && `?text=${encodeURIComponent(message)}`}`;
 }

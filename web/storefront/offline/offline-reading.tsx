@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'react';
 import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
 import { serviceWorkers } from '../../lib/browser-storage.ts';
+import { onStoredOrdersChange, rememberedOrders } from '../../lib/remembered-orders.ts';
 import { reload } from '../../ui/reload.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 
@@ -82,6 +83,18 @@ export function OfflineReading({ pathname }: OfflineReadingProps) {
       worker.postMessage({ type: 'keep', pages, files, withPictures: !savesData() });
     });
   }, [pathname]);
+
+  // The page of the newest order, again after each change, also when no other page is opened.
+  useEffect(() => {
+    const keepOrder = () => {
+      const [newest] = rememberedOrders();
+      if (!newest || !navigator.onLine) return;
+      const pages = [`/track-order/${newest.trackingNumber}`];
+      void getServiceWorker().then((worker) => worker?.postMessage({ type: 'keep', pages }));
+    };
+    keepOrder();
+    return onStoredOrdersChange(keepOrder);
+  }, []);
 
   if (!isOffline && !since) return null;
   return (

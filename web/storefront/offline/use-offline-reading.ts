@@ -1,6 +1,7 @@
 // Loads the offline module late, so that it does not slow down a first visit.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
 import { serviceWorkers } from '../../lib/browser-storage.ts';
+import { ordersKey } from '../../lib/stored-orders.ts';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
 /** Visitors who stay this long after loading are likely to return. */
@@ -33,12 +34,15 @@ export function useOfflineReading(pathname: string): ComponentType<OfflineReadin
       timer = window.setTimeout(start, workers.controller ? 0 : startDelayMs);
     };
     window.addEventListener('offline', start);
+    // Who has ordered returns to read about it.
+    window.addEventListener(ordersKey, start);
     if (document.readyState === 'complete') wait();
     else window.addEventListener('load', wait, { once: true });
     return () => {
       isGone = true;
       window.clearTimeout(timer);
       window.removeEventListener('offline', start);
+      window.removeEventListener(ordersKey, start);
       window.removeEventListener('load', wait);
     };
   }, []);

@@ -1,8 +1,9 @@
 // Messages beside the order form's button: why an order was not placed, and how to continue.
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
 import { describeOrderChange } from '../../../domain/order-change.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
+import { ContactLinks } from '../layout/contact-links.tsx';
 import type { OrderFailure } from './place-order.ts';
 import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
@@ -14,7 +15,23 @@ interface FailureCalloutProps {
   similar: readonly SimilarDrink[];
   /** Whether the drinks are submit buttons of the surrounding form. */
   areButtons?: boolean;
+  /** Whether a toast has just given the reason: it is shown here once the toast has ended. */
+  isToasted?: boolean;
   onQuantityChange?: ((quantity: number) => void) | undefined;
+}
+
+/** How long a toast lasts, in ms (specification §9). */
+const toastMs = 4000;
+
+/** The reason of a failure. A toast with the same words ends first, so that nothing is said twice. */
+function Reason({ text, isToasted }: { text: string; isToasted: boolean }) {
+  const [isShown, setShown] = useState(!isToasted);
+  useEffect(() => {
+    if (isShown) return;
+    const timer = setTimeout(() => setShown(true), toastMs);
+    return () => clearTimeout(timer);
+  }, [isShown]);
+  return isShown ? `${sentence(text)} ` : null;
 }
 
 export function FailureCallout(props: FailureCalloutProps) {
@@ -25,7 +42,14 @@ export function FailureCallout(props: FailureCalloutProps) {
 
 function describeFailure(
   failure: OrderFailure,
-  { quantity, ownUnits = 0, similar, areButtons = false, onQuantityChange }: FailureCalloutProps,
+  {
+    quantity,
+    ownUnits = 0,
+    similar,
+    areButtons = false,
+    isToasted = false,
+    onQuantityChange,
+  }: FailureCalloutProps,
 ) {
   switch (failure.kind) {
     case 'total_changed':
@@ -48,6 +72,13 @@ function describeFailure(
               Order {failure.left} instead
             </CalloutAction>
           ) : null}
+        </Callout>
+      );
+    case 'above_limit':
+      return (
+        <Callout title="Too much for one payment">
+          Nothing was ordered. M-PESA takes {formatKsh(failure.limit)} in one payment at most. Order less, or{' '}
+          <ContactLinks message="Habari! I would like to place a large order." /> for a party.
         </Callout>
       );
     case 'out_of_stock':
@@ -84,14 +115,15 @@ function describeFailure(
     case 'unanswered':
       return (
         <Callout title="We got no answer">
-          {sentence(failure.reason)} What you typed is still here. If your order reached us after all, you get
-          that one and not a second.
+          <Reason key={failure.reason} text={failure.reason} isToasted={isToasted} />
+          What you typed is still here. If your order reached us after all, you get that one and not a second.
         </Callout>
       );
     case 'other':
       return (
         <Callout title="Your order was not placed">
-          {sentence(failure.reason)} What you typed is still here.
+          <Reason key={failure.reason} text={failure.reason} isToasted={isToasted} />
+          What you typed is still here.
         </Callout>
       );
   }

@@ -1,11 +1,15 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
-import { useEffect, useState } from 'react';
-import type { OrderForm } from '../../../domain/order-form.ts';
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { type OrderForm, orderFormOf } from '../../../domain/order-form.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
-import { type RememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
+import { type RememberedOrder, rememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
+import { createStore } from '../../lib/store.ts';
 import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
-import { prepareToasts } from '../../ui/toasts.tsx';
+import { dismissToast, prepareToasts } from '../../ui/toasts.tsx';
+import { useRefresh } from '../layout/use-refresh.ts';
+import { useShop } from '../layout/use-shop.ts';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
+import { lookUpOrder } from '../tracking/tracked-order.ts';
 import { emptyForm, fillFormFromOrder, startingForm, storeForm } from './order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
@@ -15,6 +19,8 @@ interface OrderDialogProps {
   product: OrderedProduct;
   /** An earlier order whose payment continues here. */
   interrupted: RememberedOrder | null;
+  /** The tracking number of an earlier order whose data fills in the form. */
+  like: string | null;
   quantity: number;
   onQuantityChange?: ((quantity: number) => void) | undefined;
   /** Alternatives if the product cannot be ordered. */
@@ -32,6 +38,7 @@ interface Paying {
 export default function OrderDialog({
   product,
   interrupted,
+  like,
   quantity,
   onQuantityChange,
   similar,
@@ -41,6 +48,10 @@ export default function OrderDialog({
   const [form, setForm] = useState(() => startingForm(tabStorage(), deviceStorage()));
   const [paying, setPaying] = useState<Paying | null>(null);
   const [wasOpen, setWasOpen] = useState(false);
+  const refresh = useRefresh();
+  const fill = useFillFromOrder(setForm);
+  /** Whether the page shows another availability than the form. */
+  const isPageOutdated = useRef(false);
 
   // Set during rendering, so that a continued payment never shows an empty form first.
   if (open !== wasOpen) {
@@ -57,6 +68,10 @@ export default function OrderDialog({
     if (open) void prepareToasts().catch(() => {});
   }, [open]);
 
+  useEffect(() => {
+    if (open && like) fill(like);
+  }, [open, like, fill]);
+
   // Includes text that was not submitted: a form restored by the Back button.
   function type(typed: OrderForm) {
     setForm(typed);
@@ -65,14 +80,20 @@ export default function OrderDialog({
   function leavePayment() {
     if (paying) setPaymentAside(paying.order.orderId);
   }
-  function orderAgain({ orderId, ordered }: RememberedOrder) {
+  function orderAgain({ orderId, trackingNumber, ordered }: RememberedOrder) {
     fillFormFromOrder(tabStorage(), orderId);
     setForm(startingForm(tabStorage(), deviceStorage()));
+    fill(trackingNumber);
     if (ordered) onQuantityChange?.(ordered.quantity);
     setPaying(null);
   }
   function change(isOpen: boolean) {
-    if (!isOpen) leavePayment();
+    if (!isOpen) {
+      leavePayment();
+      void dismissToast('order').catch(() => {});
+      // Not earlier: the page of a withdrawn drink disappears together with the form.
+      if (isPageOutdated.current) void refresh(true);
+    }
     onOpenChange(isOpen);
   }
 
@@ -101,9 +122,32 @@ export default function OrderDialog({
           form={form}
           onFormChange={type}
           similar={similar}
+          onAvailabilityChange={(isOutdated) => {
+            isPageOutdated.current = isOutdated;
+          }}
           onPay={(order, isResumed) => setPaying({ order, isResumed })}
         />
       )}
     </DialogOrDrawer>
+  );
+}
+
+/**
+ * Fills in an empty form with an earlier order of this device, read with its stored access key: another tab has typed it, or a browser
+ * that was closed since.
+ */
+function useFillFromOrder(setForm: (change: (before: OrderForm) => OrderForm) => void) {
+  const { config } = useShop();
+  return useCallback(
+    (trackingNumber: string) => {
+      const accessKey = rememberedOrder(trackingNumber)?.accessKey;
+      if (!accessKey || startingForm(tabStorage(), deviceStorage()) !== emptyForm) return;
+      void lookUpOrder(createStore(config).tables, trackingNumber, { accessKey }).then((lookup) => {
+        const details = lookup.kind === 'found' && !lookup.order.isMasked ? lookup.order.details : null;
+        if (!details) return;
+        setForm((before) => (Object.values(before).some(Boolean) ? before : orderFormOf(details)));
+      });
+    },
+    [config, setForm],
   );
 }

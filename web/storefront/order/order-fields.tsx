@@ -3,6 +3,8 @@ import { useState } from 'react';
 import { suggestEmail } from '../../../domain/email.ts';
 import { countCharacters, type OrderForm, orderFormLimits } from '../../../domain/order-form.ts';
 import { TextArea, TextField } from '../../ui/field.tsx';
+import { networkHint } from '../payment/payment-parts.tsx';
+import { outsideNairobiNote } from './next-steps.ts';
 import { CalloutAction } from './order-callouts.tsx';
 
 /** The used length of a field, shown once little is left. */
@@ -30,6 +32,11 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
     return { hint: describeLength(name, props.value ?? props.defaultValue), ...props };
   };
   const email = field('email');
+  const phone = field('phone');
+  const location = limited('location');
+  // Fields of a form without a value are read as they are typed.
+  const [typed, setTyped] = useState<{ phone?: string; location?: string }>({});
+  const note = outsideNairobiNote(location.value ?? typed.location ?? location.defaultValue ?? '');
   // Not validated while the customer types.
   const [completedEmail, setCompletedEmail] = useState('');
   const suggestion = completedEmail === email.value ? suggestEmail(completedEmail.trim()) : null;
@@ -63,7 +70,12 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         inputMode="tel"
         autoComplete="tel"
         placeholder="0712345678"
-        {...field('phone')}
+        hint={networkHint(phone.value ?? typed.phone ?? phone.defaultValue)}
+        {...phone}
+        onChange={(event) => {
+          setTyped({ ...typed, phone: event.target.value });
+          phone.onChange?.(event);
+        }}
       />
       <div className="sm:col-span-2 low:col-span-1">
         <TextField
@@ -71,8 +83,19 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           required
           autoComplete="street-address"
           placeholder="Such as: Westlands, Mpaka Road"
-          {...limited('location')}
+          {...location}
+          onChange={(event) => {
+            setTyped({ ...typed, location: event.target.value });
+            location.onChange?.(event);
+          }}
         />
+        <p role="status" className="mt-1.5 text-sm empty:hidden">
+          {note ? (
+            <>
+              <strong>Outside Nairobi delivery takes longer.</strong> {note}
+            </>
+          ) : null}
+        </p>
       </div>
       <TextField label="Building name (optional)" {...limited('building')} />
       <TextField label="House/unit number (optional)" {...limited('unit')} />

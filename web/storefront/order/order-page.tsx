@@ -1,6 +1,6 @@
 // The order form as a page: without JavaScript, or if the dialog's code does not load.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
-import { formatKsh, orderTotal } from '../../../domain/money.ts';
+import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
 import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -12,11 +12,14 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/order-page.ts';
-import { FailureCallout } from './order-callouts.tsx';
+import LargeOrder from './large-order.tsx';
+import { nextSteps } from './next-steps.ts';
+import { Callout, FailureCallout } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import { emptyForm } from './order-memory.ts';
 import { Amounts, OrderedLine } from './order-summary.tsx';
 import { type OrderFailure, otherFailure, placeOrder, problemsOf } from './place-order.ts';
+import { againField, placedOrderCookie, readSameOrder } from './same-order.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 
@@ -76,29 +79,34 @@ export async function action({ request, context, url }: Route.ActionArgs) {
   const form = formIn(sent);
   // A repeated submission, by a second press or a reload, stays one order.
   const key = text('key');
-  if (text(fillField) === 'yes') return { form, key: crypto.randomUUID(), problems: [], failure: null };
+  if (text(fillField) === 'yes')
+    return { form, key: crypto.randomUUID(), problems: [], failure: null, earlier: null };
   const problems = checkOrderForm(form);
-  if (problems.length > 0) return data({ form, key, problems, failure: null }, 400);
-  const outcome = await placeOrder(
-    context.get(shopContext).store.tables,
-    {
-      productId: text('productId'),
-      quantity: quantityIn(url),
-      form,
-      shown: { price: figure('shownPrice'), deliveryFee: figure('shownFee') },
-      // If the checkbox is required, the database refuses an order without it.
-      acceptsTerms: text(termsField) === 'yes',
-    },
-    key,
-  );
+  if (problems.length > 0) return data({ form, key, problems, failure: null, earlier: null }, 400);
+  const order = {
+    productId: text('productId'),
+    quantity: quantityIn(url),
+    form,
+    shown: { price: figure('shownPrice'), deliveryFee: figure('shownFee') },
+    // If the checkbox is required, the database refuses an order without it.
+    acceptsTerms: text(termsField) === 'yes',
+  };
+  // Back reloads this page, whose key is then a new one.
+  const earlier = await readSameOrder(request.headers.get('cookie'), order, key);
+  if (earlier && text(againField) !== 'yes') {
+    return data({ form, key, problems: [], failure: null, earlier }, 409);
+  }
+  const outcome = await placeOrder(context.get(shopContext).store.tables, order, key);
   if (outcome.isPlaced) {
     const { trackingNumber, accessKey } = outcome.order;
-    throw redirect(orderLink('', trackingNumber, accessKey));
+    throw redirect(orderLink('', trackingNumber, accessKey), {
+      headers: { 'Set-Cookie': await placedOrderCookie(order, key, { trackingNumber, accessKey }, url) },
+    });
   }
   const { failure } = outcome;
   // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
-  return data({ form, key: next, problems: problemsOf(failure), failure }, 409);
+  return data({ form, key: next, problems: problemsOf(failure), failure, earlier: null }, 409);
 }
 
 const formIn = (sent: FormData) =>
@@ -118,6 +126,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
       key: String(sent.get('key') ?? ''),
       problems: [],
       failure: otherFailure({}, 'unanswered'),
+      earlier: null,
     };
   }
 }
@@ -127,10 +136,11 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   const isSending = useNavigation().state === 'submitting';
   const { product, similar, quantity } = loaderData;
 
-  const { form = emptyForm, problems = [], failure = null } = actionData ?? {};
+  const { form = emptyForm, problems = [], failure = null, earlier = null } = actionData ?? {};
   const problemOf = (name: string) => problems.find(({ field }) => field === name)?.text;
   if (!product) return <NotSold similar={similar} quantity={quantity} form={form} />;
   const total = orderTotal(product.price, quantity, settings.delivery_fee);
+  const isAboveLimit = chargeCents(total) > settings.payment_limit;
   const isSoldOut = product.stock_quantity === 0;
   const shownFailure: OrderFailure | null = isSoldOut
     ? { kind: 'out_of_stock', text: '', field: null }
@@ -150,9 +160,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <h1 id="order" className="text-4xl font-extrabold">
           Your order
         </h1>
-        <p className="text-ink-soft">
-          At your door in 15-60 minutes within Nairobi. Next, you'll pay with M-PESA.
-        </p>
+        <p className="text-ink-soft">{nextSteps(form.location)}</p>
       </header>
       <Form method="post" className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         <input type="hidden" name="key" value={actionData?.key || loaderData.key} />
@@ -160,6 +168,11 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <input type="hidden" name="shownPrice" value={product.price} />
         <input type="hidden" name="shownFee" value={settings.delivery_fee} />
         <OrderedLine product={product} quantity={quantity} isDisabled />
+        {isAboveLimit ? (
+          <p role="status">
+            <LargeOrder name={product.name} quantity={quantity} />
+          </p>
+        ) : null}
         <OrderFields
           field={(name) => ({
             name,
@@ -171,18 +184,32 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
         <div className="grid grid-cols-1 gap-3">
           {/* Without JavaScript the answer is a new page: scrolls to the error. */}
-          <div tabIndex={-1} {...(failure ? { autoFocus: true } : {})} className="outline-none!">
+          <div tabIndex={-1} {...(failure || earlier ? { autoFocus: true } : {})} className="outline-none!">
             <FailureCallout failure={shownFailure} quantity={quantity} similar={similar} areButtons />
           </div>
+          {earlier ? (
+            <Callout title="The same again?">
+              You placed this order a short while ago: {earlier.trackingNumber}.
+              <a
+                href={orderLink('', earlier.trackingNumber, earlier.accessKey)}
+                className={`${buttonStyle('outline')} mt-2`}
+              >
+                See that order
+              </a>
+              <input type="hidden" name={againField} value="yes" />
+            </Callout>
+          ) : null}
           {failure ? <NextStep failure={failure} slug={product.slug} /> : null}
           {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
           <TermsLine isTickRequired={settings.requires_terms_tick} problem={problemOf(termsField)} />
-          <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut}>
+          <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut || isAboveLimit}>
             {isSending
               ? 'Processing...'
               : failure?.kind === 'total_changed'
                 ? `Accept and order · ${formatKsh(total)}`
-                : 'Place Order'}
+                : earlier
+                  ? 'Order the same again'
+                  : 'Place Order'}
           </Button>
           <p className="text-sm text-ink-soft">
             Prefer to talk to a person?{' '}

@@ -1,13 +1,8 @@
 // The order form: customer, address, price and errors.
-import { type FormEvent, useId, useRef, useState } from 'react';
-import { formatKsh, orderTotal } from '../../../domain/money.ts';
+import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
+import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
 import type { OrderFigures } from '../../../domain/order-change.ts';
-import {
-  checkOrderForm,
-  type OrderForm,
-  type OrderFormProblem,
-  orderTotalLimit,
-} from '../../../domain/order-form.ts';
+import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
 import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
@@ -18,6 +13,8 @@ import { useAction } from '../../ui/use-action.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrder } from '../own-orders/order-states.ts';
+import LargeOrder from './large-order.tsx';
+import { nextSteps } from './next-steps.ts';
 import { Callout, CalloutAction, describeLeft, FailureCallout, leftTitle } from './order-callouts.tsx';
 import { OrderFields } from './order-fields.tsx';
 import {
@@ -45,6 +42,8 @@ interface OrderPanelProps {
   onFormChange(form: OrderForm): void;
   /** Alternatives if this product cannot be ordered. */
   similar: readonly SimilarDrink[];
+  /** Called with whether the page shows another availability than the one known here. */
+  onAvailabilityChange(isPageOutdated: boolean): void;
   /** Called when there is an order to pay: the one just placed, or an earlier one. */
   onPay(order: RememberedOrder, isFromBefore: boolean): void;
 }
@@ -56,6 +55,7 @@ export function OrderPanel({
   form,
   onFormChange,
   similar,
+  onAvailabilityChange,
   onPay,
 }: OrderPanelProps) {
   const { config, settings } = useShop();
@@ -83,8 +83,11 @@ export function OrderPanel({
   const shownPrices = quoted ?? { price: product.price, deliveryFee: settings.delivery_fee };
   const total = orderTotal(shownPrices.price, quantity, shownPrices.deliveryFee);
   const ownUnits = unpaid?.meaning.holdsUnits ? (unpaid.order.ordered?.quantity ?? 0) : 0;
-  const cannotBeOrdered = live.isOff || live.unitsLeft === 0;
+  const isAboveLimit = chargeCents(total) > settings.payment_limit;
+  const cannotBeOrdered = live.isOff || live.unitsLeft === 0 || isAboveLimit;
   const current = currentFailure();
+  const isPageOutdated = live.isOff || (live.unitsLeft === 0) !== (product.stock_quantity === 0);
+  useEffect(() => onAvailabilityChange(isPageOutdated));
 
   function currentFailure(): OrderFailure | null {
     if (live.isOff) return { kind: 'unavailable', text: '', field: null };
@@ -194,7 +197,7 @@ export function OrderPanel({
 
   return (
     <>
-      <DialogHeading title="Your order" description={nextSteps} isTerse />
+      <DialogHeading title="Your order" description={nextSteps(form.location)} isTerse />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
@@ -210,10 +213,11 @@ export function OrderPanel({
             isDisabled={isSubmitting}
           />
           <QuantityNotice
+            product={product}
             quantity={quantity}
             unitsLeft={current ? quantity : live.unitsLeft}
             ownUnits={ownUnits}
-            total={total}
+            isAboveLimit={isAboveLimit}
             onQuantityChange={onQuantityChange}
           />
           <OrderFields field={field} />
@@ -241,7 +245,7 @@ export function OrderPanel({
             Remember my details on this device
           </label>
           <Amounts {...shownPrices} quantity={quantity} />
-          <p className="text-sm text-ink-soft md:hidden">{nextSteps}</p>
+          <p className="text-sm text-ink-soft md:hidden">{nextSteps(form.location)}</p>
         </form>
       </DialogBody>
       <DialogFooter isSticky={current === null}>
@@ -250,6 +254,7 @@ export function OrderPanel({
           quantity={quantity}
           ownUnits={ownUnits}
           similar={similar}
+          isToasted
           onQuantityChange={onQuantityChange}
         />
         <div className="grid gap-3 low:grid-cols-[1fr_auto] low:items-center">
@@ -285,18 +290,24 @@ export function OrderPanel({
   );
 }
 
-const nextSteps = "At your door in 15-60 minutes within Nairobi. Next, you'll pay with M-PESA.";
-
 interface QuantityNoticeProps {
+  product: OrderedProduct;
   quantity: number;
   unitsLeft: number;
   ownUnits: number;
-  total: number;
+  isAboveLimit: boolean;
   onQuantityChange?: ((quantity: number) => void) | undefined;
 }
 
 /** Reports next to the quantity that so many cannot be ordered. */
-function QuantityNotice({ quantity, unitsLeft, ownUnits, total, onQuantityChange }: QuantityNoticeProps) {
+function QuantityNotice({
+  product,
+  quantity,
+  unitsLeft,
+  ownUnits,
+  isAboveLimit,
+  onQuantityChange,
+}: QuantityNoticeProps) {
   const isTooMany = quantity > unitsLeft;
   return (
     <div role="status" className="-mt-3 text-sm empty:hidden">
@@ -309,8 +320,8 @@ function QuantityNotice({ quantity, unitsLeft, ownUnits, total, onQuantityChange
             </CalloutAction>
           ) : null}
         </>
-      ) : total > orderTotalLimit ? (
-        <strong>One order can cost {formatKsh(orderTotalLimit)} at most. Call us for more.</strong>
+      ) : isAboveLimit ? (
+        <LargeOrder name={product.name} quantity={quantity} />
       ) : null}
     </div>
   );

@@ -106,6 +106,18 @@ test('missing stock is returned as the number of units left', async () => {
   });
 });
 
+test('a total above the payment limit is returned with the limit', async () => {
+  const body = {
+    code: 'PT400',
+    message: 'M-PESA takes at most …',
+    details: 'total_too_large',
+    hint: '25000000',
+  };
+  expect((await place(refusing(400, body))).outcome).toMatchObject({
+    failure: { kind: 'above_limit', limit: 25_000_000, field: null },
+  });
+});
+
 test('cleans pasted text, and reports a key that was used for another order', async () => {
   const { outcome, requests } = await place(
     refusing(409, {

@@ -32,6 +32,8 @@ export type OrderFailure = {
     }
   | { kind: 'not_enough_stock'; left: number }
   | { kind: 'out_of_stock' }
+  /** More than M-PESA takes in one payment: the limit in cents. */
+  | { kind: 'above_limit'; limit: number }
   /** The shop has stopped selling it. */
   | { kind: 'unavailable' }
   /** The idempotency key was used for an order with other details. */
@@ -162,6 +164,9 @@ function describe(error: Refusal, { quantity, shown }: OrderRequest): OrderFailu
     case 'not_enough_stock':
       if (hint === null) break;
       return { kind: 'not_enough_stock', left: hint, ...common };
+    case 'total_too_large':
+      if (hint === null) break;
+      return { kind: 'above_limit', limit: hint, ...common };
     case 'out_of_stock':
       return { kind: 'out_of_stock', ...common };
     case 'product_unavailable':

@@ -9,6 +9,9 @@ export interface FollowedPayment {
   isReported: boolean;
 }
 
+/** Topic of the toast about an order's payment. */
+export const paymentTopic = (orderId: string): string => `payment of ${orderId}`;
+
 const storageKey = 'jani.payments';
 const maxPayments = 20;
 

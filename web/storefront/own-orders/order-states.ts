@@ -3,6 +3,7 @@ import { useSyncExternalStore } from 'react';
 import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import {
   closePayment,
+  endOrder,
   interruptedOrderOf,
   onStoredOrdersChange,
   ordersToLoad,
@@ -127,9 +128,14 @@ async function load(address: StoreAddress): Promise<void> {
   }
   show('answered');
   for (const { order, meaning } of current.orders) {
-    if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
+    if (meaning && isOver(meaning) && !order.isOver) endOrder(order.orderId);
+    else if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
   }
 }
+
+/** Delivered, cancelled or refunded: nothing more happens to it. */
+export const isOver = ({ kind }: OrderMeaning): boolean =>
+  kind === 'delivered' || kind === 'cancelled' || kind === 'refunded';
 
 const isEnded = ({ kind }: OrderMeaning): boolean =>
   kind !== 'unpaid' && kind !== 'paying' && kind !== 'checking';

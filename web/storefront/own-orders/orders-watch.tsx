@@ -1,6 +1,7 @@
 // On devices with orders: updates their state and announces results of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
+import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { onStoredOrdersChange, rememberedOrders, rememberPrompt } from '../../lib/remembered-orders.ts';
 import { createStore } from '../../lib/store.ts';
@@ -13,6 +14,7 @@ import {
   announcedPayments,
   type FollowedPayment,
   paymentsToFollow,
+  paymentTopic,
   shownPayments,
 } from './announced-payments.ts';
 import { loadOrderStates, useOwnOrders } from './order-states.ts';
@@ -22,6 +24,14 @@ const pollIntervalsMs = { paying: 5000, unpaid: 20_000 };
 /** After this many polls (a minute and a half) the interval is five times longer, until polling ends. */
 const frequentPolls = 30;
 const maxPolls = 150;
+
+/** For each shown toast about an unfinished payment: whether it is still true. */
+const toastsByOrder = new Map<string, (meaning: OrderMeaning) => boolean>();
+const isStillTrue: Record<string, (meaning: OrderMeaning) => boolean> = {
+  // The last known state of the order may be older than the toast.
+  failed: ({ canPay }) => canPay,
+  review: ({ kind, canPay }) => kind === 'checking' || canPay,
+};
 
 export interface OrdersWatchProps {
   pathname: string;
@@ -57,6 +67,15 @@ export default function OrdersWatch({ pathname }: OrdersWatchProps) {
   }, [config, hasUnpaid, isPaying]);
 
   usePaymentAnnouncements(pathname);
+  // A toast about an order's payment ends with the state that it reports.
+  useEffect(() => {
+    for (const { order, meaning } of orders) {
+      const isTrue = toastsByOrder.get(order.orderId);
+      if (!isTrue || !meaning || isTrue(meaning)) continue;
+      toastsByOrder.delete(order.orderId);
+      void dismissToast(paymentTopic(order.orderId)).catch(() => {});
+    }
+  }, [orders]);
   return null;
 }
 
@@ -90,7 +109,10 @@ function usePaymentAnnouncements(pathname: string) {
       const path = `/track-order/${trackingNumber}`;
       // That page itself shows that the order is paid.
       if (answer.status === 'completed' && page.current === path) return;
-      const topic = `payment ${paymentReference}`;
+      const topic = paymentTopic(orderId);
+      const lasts = isStillTrue[answer.status];
+      if (lasts) toastsByOrder.set(orderId, lasts);
+      else toastsByOrder.delete(orderId);
       showToast({
         ...toast,
         topic,

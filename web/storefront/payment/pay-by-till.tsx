@@ -1,7 +1,7 @@
 // How to pay without a prompt: the values to enter in M-PESA, each with a copy button.
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
+import { ContactLinks } from '../layout/contact-links.tsx';
 import { chatLink, useShop } from '../layout/use-shop.ts';
 
 interface HandPaidOrder {
@@ -57,7 +57,7 @@ export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
   const message = `I have paid order ${trackingNumber} by hand. The M-PESA receipt is `;
   return (
     <a
-      href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
+      href={chatLink(settings.chat_phone, message)}
       target="_blank"
       rel="noreferrer"
       className="font-semibold text-dusk-600 underline underline-offset-2"
@@ -69,27 +69,10 @@ export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
 
 /** Where the shop has neither prompts nor a till: how to reach it. */
 export function ContactShop({ trackingNumber }: { trackingNumber: string }) {
-  const { settings } = useShop();
-  const message = `I would like to pay order ${trackingNumber}. `;
   return (
     <p>
-      Please{' '}
-      <a
-        href={`${chatLink(settings.chat_phone)}?text=${encodeURIComponent(message)}`}
-        target="_blank"
-        rel="noreferrer"
-        className="font-semibold text-dusk-600 underline underline-offset-2"
-      >
-        chat with us
-      </a>{' '}
-      or call{' '}
-      <a
-        href={`tel:${settings.support_phone}`}
-        className="font-semibold whitespace-nowrap text-dusk-600 underline underline-offset-2"
-      >
-        {formatPhone(settings.support_phone)}
-      </a>
-      , and we sort out the payment with you.
+      Please <ContactLinks message={`Habari! I would like to pay order ${trackingNumber}.`} />, and we sort
+      out the payment with you.
     </p>
   );
 }

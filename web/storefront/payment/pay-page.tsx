@@ -12,6 +12,7 @@ import { withTimeout } from '../../lib/timeout.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { outsideNairobiNote } from '../order/next-steps.ts';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { ContactShop, PayByTill, useHasTill } from './pay-by-till.tsx';
@@ -24,7 +25,7 @@ import {
   type OpenPrompt,
   PaymentRefusal,
 } from './payment-calls.ts';
-import { Amount, PracticeNote, promptedElsewhere } from './payment-parts.tsx';
+import { Amount, networkHint, PracticeNote, promptedElsewhere } from './payment-parts.tsx';
 
 export const meta: Route.MetaFunction = () => [
   { title: 'Pay with M-PESA' },
@@ -49,12 +50,12 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   // Other states are shown on the order's page, which also requests the proof required for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
-  const { total, customerPhone } = order.details;
-  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, accessKey };
+  const { total, customerPhone, address } = order.details;
+  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, address, accessKey };
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
-  const { order, customerPhone, accessKey } = await unpaidOrder({ url, params, context });
+  const { order, customerPhone, address, accessKey } = await unpaidOrder({ url, params, context });
   const request = url.searchParams.get('request');
   const { functions, tables } = context.get(shopContext).store;
   const [answer, isPaused] = await Promise.all([
@@ -68,6 +69,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   return {
     order: { ...order, paymentReference: request },
     phone: formatPhone(customerPhone).replaceAll(' ', ''),
+    outsideNairobi: outsideNairobiNote(address ?? ''),
     accessKey,
     isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
@@ -118,7 +120,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { order, accessKey, isAwaited, failure, advice, isPaused } = loaderData;
+  const { order, outsideNairobi, accessKey, isAwaited, failure, advice, isPaused } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
   const hasTill = useHasTill();
   const phone = actionData?.phone ?? loaderData.phone;
@@ -151,6 +153,11 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
           </Notice>
         ) : null}
         <Amount order={order} charge={charge} />
+        {outsideNairobi ? (
+          <Notice tone="info" title="Outside Nairobi delivery takes longer">
+            {outsideNairobi}
+          </Notice>
+        ) : null}
         {isWaiting ? (
           <>
             <p role="status" className="rounded-lg bg-paper-deep px-5 py-4">
@@ -182,6 +189,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
               required
               placeholder="0712345678 or 254712345678"
               defaultValue={phone}
+              hint={networkHint(phone)}
               problem={actionData?.problem ?? undefined}
             />
             <PracticeNote phone={phone} />

@@ -26,6 +26,7 @@ const aboutTheOrder = new Set([
   'payment_needs_review',
   'order_cancelled',
   'nothing_to_pay',
+  'total_too_large',
   // An order whose reservation ended may find no stock.
   'product_unavailable',
   'out_of_stock',
@@ -41,6 +42,13 @@ export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code ==
 /** Whether a prompt may still arrive on the phone: the function did not refuse it. */
 export const mayStillPrompt = (error: unknown): boolean =>
   !(error instanceof PaymentRefusal) || error.code === noAnswer;
+
+// Errors of the order itself, which another attempt has again.
+const finalRefusals = new Set(['total_too_large', 'nothing_to_pay', 'order_not_found']);
+
+/** Whether another attempt can only fail, so that the customer needs the shop. */
+export const isFinalRefusal = (error: unknown): boolean =>
+  error instanceof PaymentRefusal && error.code !== null && finalRefusals.has(error.code);
 
 /** Whether only the prompt failed, so that the order can be paid without one. */
 export function isPromptFailure(error: unknown): boolean {

@@ -26,7 +26,10 @@ export default function PaymentDialog({ order, meaning, open, onOpenChange }: Pa
     change(false);
     fillFormFromOrder(tabStorage(), order.orderId);
     const { ordered } = order;
-    if (ordered) void navigate(`/shop/${ordered.slug}`, { state: { orderAgain: ordered.quantity } });
+    if (ordered)
+      void navigate(`/shop/${ordered.slug}`, {
+        state: { orderAgain: ordered.quantity, like: order.trackingNumber },
+      });
     else void navigate('/shop');
   }
   return (

@@ -37,6 +37,7 @@ test('a refused initiation fails with its message', () =>
       error: 'No network',
       isUnreached: true,
       isUnanswered: true,
+      isFinal: false,
     }),
   ).toEqual({
     phase: 'failed',
@@ -45,6 +46,7 @@ test('a refused initiation fails with its message', () =>
     advice: null,
     isUnreached: true,
     isUnanswered: true,
+    isFinal: false,
     retryAfterSeconds: 0,
   }));
 
@@ -65,6 +67,12 @@ test('a failed payment has the message of its result code', () => {
 test('distinguishes an unreachable phone from a declined prompt', () => {
   expect(after(waiting, reported('failed', '1037'))).toMatchObject({ isUnreached: true });
   expect(after(waiting, reported('failed', '1032'))).toMatchObject({ isUnreached: false });
+});
+
+test('offers no other attempt where it can only fail', () => {
+  expect(after(waiting, reported('failed', '3'))).toMatchObject({ isFinal: true });
+  for (const code of ['1', '4', '1032', '1037', '2001'])
+    expect(after(waiting, reported('failed', code))).toMatchObject({ isFinal: false });
 });
 
 test('blocks a retry only for results that M-PESA would repeat, and for as long', () => {

@@ -42,6 +42,8 @@ export type PaymentState =
       isUnreached: boolean;
       /** The request for the prompt had no answer, so a prompt may still arrive. */
       isUnanswered: boolean;
+      /** Another attempt can only fail: the customer needs the shop. */
+      isFinal: boolean;
       /** Seconds before another attempt: M-PESA would fail an earlier one. */
       retryAfterSeconds: number;
     };
@@ -49,7 +51,7 @@ export type PaymentState =
 export type PaymentEvent =
   | { type: 'pay' }
   | { type: 'initiated'; paymentReference: string; promptedPhone?: string }
-  | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean }
+  | { type: 'refused'; error: string; isUnreached: boolean; isUnanswered: boolean; isFinal: boolean }
   | { type: 'in_review' }
   | { type: 'cancelled' }
   | { type: 'paused' }
@@ -62,6 +64,8 @@ export const pollIntervalMs = 3000;
 
 /** M-PESA's code for a phone that is off or without network. */
 const unreachable = '1037';
+/** M-PESA's code for more than it takes in one payment. */
+const aboveLimit = '3';
 
 /** After this many answers (a minute and a half) the customer reads that they need not wait here. */
 const answersUntilSlow = 30;
@@ -93,6 +97,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             advice: null,
             isUnreached: event.isUnreached,
             isUnanswered: event.isUnanswered,
+            isFinal: event.isFinal,
             retryAfterSeconds: 0,
           }
         : state;
@@ -113,7 +118,8 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const retryAfterSeconds = retryDelayAfter(event.resultCode);
         const isUnreached = event.resultCode === unreachable;
         const advice = adviseAfterFailure(event.resultCode);
-        return { ...end(state), error, advice, isUnreached, isUnanswered: false, retryAfterSeconds };
+        const isFinal = event.resultCode === aboveLimit;
+        return { ...end(state), error, advice, isUnreached, isUnanswered: false, isFinal, retryAfterSeconds };
       }
       return {
         ...state,

@@ -4,7 +4,9 @@ import { useNavigate } from 'react-router';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { useLeaveDialog } from '../../ui/dialog-history.ts';
+import { dismissToast } from '../../ui/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
+import { paymentTopic } from '../own-orders/announced-payments.ts';
 import { loadOrderStates, useOwnMeaning } from '../own-orders/order-states.ts';
 import { useHasTill } from './pay-by-till.tsx';
 import type { PaymentState } from './payment-machine.ts';
@@ -47,7 +49,12 @@ export function PaymentPanel({
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
-  const headingRef = useHeadingFocus(final ? final.kind : isByHand ? 'by hand' : state.phase);
+  const [isChanging, setChanging] = useState(false);
+  const headingRef = useHeadingFocus(
+    final ? final.kind : isByHand ? 'by hand' : isChanging ? 'initiating' : state.phase,
+  );
+  usePaymentToast(order.orderId);
+  useOrderToast(final !== null || state.phase === 'processing' || state.phase === 'failed');
   useFrequentPolling(['idle', 'failed', 'paused'].includes(state.phase));
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
@@ -86,7 +93,11 @@ export function PaymentPanel({
           endedPhone={state.phase === 'idle' ? state.endedPhone : undefined}
           phone={phone}
           onPhoneChange={setPhone}
-          onPay={pay}
+          isPhoneFocused={isChanging}
+          onPay={(number) => {
+            setChanging(false);
+            pay(number);
+          }}
           onClose={onClose}
           onNewOrder={onNewOrder}
           onPayByHand={payByHand}
@@ -102,7 +113,14 @@ export function PaymentPanel({
           advice={state.advice}
           isUnreached={state.isUnreached}
           isUnanswered={state.isUnanswered}
+          isFinal={state.isFinal}
+          wasPrompted={state.paymentReference !== null}
           retryAfterSeconds={state.retryAfterSeconds}
+          phone={phone}
+          onChangePhone={() => {
+            setChanging(true);
+            retry();
+          }}
           onRetry={retry}
           onClose={onClose}
           onPayByHand={payByHand}
@@ -154,6 +172,19 @@ function useFrequentPolling(isOffered: boolean) {
 }
 
 const checking = describeOrder({ ...cancelledFacts, status: 'pending', paymentCheck: 'review' }, 0);
+
+/** A toast about this order's last payment ends when its dialog opens. */
+function usePaymentToast(orderId: string) {
+  useEffect(() => void dismissToast(paymentTopic(orderId)).catch(() => {}), [orderId]);
+}
+
+/** The toast of a placed order asks to pay: dismissed once there is something else to do, and with the dialog. */
+function useOrderToast(isOutdated: boolean) {
+  useEffect(() => {
+    if (isOutdated) void dismissToast('order').catch(() => {});
+  }, [isOutdated]);
+  useEffect(() => () => void dismissToast('order').catch(() => {}), []);
+}
 
 /** Each state moves focus to its heading, for screen readers and keyboards. */
 function useHeadingFocus(phase: string) {

@@ -1,6 +1,7 @@
 // Parts shared by the states of the payment dialog.
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { otherNetworkOf } from '../../../domain/phone-network.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -63,6 +64,15 @@ export function PracticeNote({ phone }: { phone: string }) {
       ) : null}
     </p>
   );
+}
+
+/** A hint about a number that M-PESA's prompts may not reach. Numbers can be ported, so it refuses nothing. */
+export function networkHint(typed = ''): string | undefined {
+  const phone = normalisePhone(typed);
+  const network = phone && otherNetworkOf(phone);
+  return network
+    ? `This looks like a number of ${network}. M-PESA prompts reach Safaricom numbers only.`
+    : undefined;
 }
 
 /** @param phone masked */

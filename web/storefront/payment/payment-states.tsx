@@ -3,8 +3,7 @@ import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } fr
 import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
-
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -12,10 +11,12 @@ import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
+import { ContactLinks } from '../layout/contact-links.tsx';
 import { ContactShop, PayByTill } from './pay-by-till.tsx';
 import { isConnectionLost, type PaymentState, takesLong } from './payment-machine.ts';
 import {
   Amount,
+  networkHint,
   PracticeNote,
   promptedElsewhere,
   RingingPhone,
@@ -43,6 +44,8 @@ interface ReadyToPayProps extends StateProps {
   /** Masked, if the prompt on another phone has just ended without payment. */
   endedPhone?: string | undefined;
   phone: string;
+  /** Whether the customer is about to change the phone. */
+  isPhoneFocused: boolean;
   onPhoneChange(phone: string): void;
   onPay(phone: string): void;
   onClose(): void;
@@ -58,6 +61,7 @@ export function ReadyToPay({
   isSending,
   endedPhone,
   phone,
+  isPhoneFocused,
   onPhoneChange,
   onPay,
   onClose,
@@ -69,6 +73,9 @@ export function ReadyToPay({
   const isOffline = !useIsOnline();
   const phoneField = useRef<HTMLInputElement>(null);
   const payButton = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isPhoneFocused) phoneField.current?.select();
+  }, [isPhoneFocused]);
   const formId = useId();
   const charge = chargeCents(order.total);
 
@@ -96,7 +103,13 @@ export function ReadyToPay({
         description="We send a prompt to your phone. You confirm it there with your PIN."
       />
       <DialogBody>
-        <form id={formId} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
+        {/* On a phone in landscape the amount and the phone are side by side. */}
+        <form
+          id={formId}
+          onSubmit={submit}
+          noValidate
+          className="grid grid-cols-1 items-start gap-5 low:grid-cols-2 low:gap-y-3"
+        >
           {endedPhone ? (
             <Notice tone="info" title="You can pay now">
               The prompt on {endedPhone} ended without payment.
@@ -115,6 +128,7 @@ export function ReadyToPay({
             value={phone}
             onChange={(event) => onPhoneChange(event.target.value)}
             disabled={isSending}
+            hint={networkHint(phone)}
             problem={problem}
           />
           <PracticeNote phone={phone} />
@@ -343,6 +357,12 @@ interface FailedProps extends StateProps {
   isUnreached: boolean;
   /** A prompt may still arrive. */
   isUnanswered: boolean;
+  /** Another attempt can only fail. */
+  isFinal: boolean;
+  /** Whether M-PESA has sent the prompt. */
+  wasPrompted: boolean;
+  phone: string;
+  onChangePhone(): void;
   /** Seconds for which another prompt would fail as well. */
   retryAfterSeconds: number;
   onPayByHand?: (() => void) | undefined;
@@ -358,6 +378,10 @@ export function PaymentFailed({
   advice,
   isUnreached,
   isUnanswered,
+  isFinal,
+  wasPrompted,
+  phone,
+  onChangePhone,
   retryAfterSeconds,
   onRetry,
   onClose,
@@ -380,6 +404,21 @@ export function PaymentFailed({
             <p>{error}</p>
             {advice ? <p className="mt-1 text-sm font-normal">{advice}</p> : null}
           </div>
+          {isFinal ? null : (
+            <p className="flex flex-wrap items-center justify-between gap-x-4 rounded-lg border border-line bg-card py-2 pr-2 pl-5">
+              <span>
+                <span className="block text-xs text-ink-soft">
+                  {wasPrompted ? 'We asked this phone' : 'Phone to pay with'}
+                </span>
+                <strong className="font-semibold whitespace-nowrap tabular-nums">
+                  {formatPhone(normalisePhone(phone) ?? phone)}
+                </strong>
+              </span>
+              <Button tone="quiet" onClick={onChangePhone}>
+                Change
+              </Button>
+            </p>
+          )}
           {isUnanswered ? (
             <p>If a prompt comes to your phone after all, you can answer it. You won't pay twice.</p>
           ) : null}
@@ -394,20 +433,26 @@ export function PaymentFailed({
           ) : null}
           {onPayByHand && !isUnreached ? <OtherWay onClick={onPayByHand} /> : null}
           <TrackingNumber number={order.trackingNumber} />
+          <p className={isFinal ? 'text-lg' : 'text-sm text-ink-soft'}>
+            {isFinal ? 'We will sort it out with you:' : 'Trouble paying?'}{' '}
+            <ContactLinks message={`Habari! I could not pay for order ${order.trackingNumber}.`} />.
+          </p>
         </div>
       </DialogBody>
       <DialogFooter isSticky>
         <div className={actions}>
-          <Button
-            size="large"
-            onClick={onRetry}
-            disabled={secondsLeft > 0}
-            className="md:order-2 low:order-2"
-          >
-            {secondsLeft > 0
-              ? `Try again in ${Math.floor(secondsLeft / 60)}:${String(secondsLeft % 60).padStart(2, '0')}`
-              : 'Try Again'}
-          </Button>
+          {isFinal ? null : (
+            <Button
+              size="large"
+              onClick={onRetry}
+              disabled={secondsLeft > 0}
+              className="md:order-2 low:order-2"
+            >
+              {secondsLeft > 0
+                ? `Try again in ${Math.floor(secondsLeft / 60)}:${String(secondsLeft % 60).padStart(2, '0')}`
+                : 'Try Again'}
+            </Button>
+          )}
           <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">
             Cancel
           </Button>

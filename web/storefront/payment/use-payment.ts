@@ -9,6 +9,7 @@ import {
   checkPayment,
   initiatePayment,
   isCancelled,
+  isFinalRefusal,
   isInReview,
   isPromptFailure,
   mayStillPrompt,
@@ -72,6 +73,7 @@ export function usePayment(order: PayableOrder): {
           error: message || 'Failed to initiate payment. Please try again. ⚠️',
           isUnreached: isPromptFailure(error),
           isUnanswered: mayStillPrompt(error),
+          isFinal: isFinalRefusal(error),
         });
       } finally {
         isInitiating.current = false;

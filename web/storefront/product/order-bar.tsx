@@ -9,11 +9,13 @@ interface OrderBarProps {
   name: string;
   /** Cents, for the whole quantity. */
   cents: number;
+  /** Whether a tap waits for the form's code. */
+  isWaiting: boolean;
   onOrder(): void;
   onPrepare(): void;
 }
 
-export function OrderBar({ after, name, cents, onOrder, onPrepare }: OrderBarProps) {
+export function OrderBar({ after, name, cents, isWaiting, onOrder, onPrepare }: OrderBarProps) {
   const isShown = useIsPast(after);
   return (
     <section
@@ -33,6 +35,7 @@ export function OrderBar({ after, name, cents, onOrder, onPrepare }: OrderBarPro
           onPointerEnter={onPrepare}
           onFocus={onPrepare}
           onClick={onOrder}
+          data-tapped={isWaiting || undefined}
           aria-haspopup="dialog"
           className="shrink-0"
         >

@@ -1,7 +1,7 @@
 // One product: description, price, stock and the order button.
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
-import { formatKsh } from '../../../domain/money.ts';
+import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
 import { slugForQuery } from '../../../domain/product-form.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath } from '../../../domain/share-image.ts';
@@ -41,6 +41,8 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const MissingProduct = lazy(() =>
   import('./missing-product.tsx').catch(() => ({ default: MissingProductTitle })),
 );
+// Without the code the order form still says so.
+const LargeOrder = lazy(() => import('../order/large-order.tsx').catch(() => ({ default: () => <></> })));
 const importOrderStates = () => import('../own-orders/order-states.ts');
 
 export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
@@ -122,6 +124,8 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   // Once loaded, the dialog stays mounted, so that its closing animation shows.
   const [isDialogMounted, setDialogMounted] = useState(false);
   const isOutOfStock = product.stock_quantity === 0;
+  const isAboveLimit =
+    chargeCents(orderTotal(product.price, quantity, settings.delivery_fee)) > settings.payment_limit;
 
   const { form, isLoadingCode, isConnectionLost, fetchCode } = useDialogCode(loadOrderDialog);
 
@@ -234,6 +238,17 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               }}
               className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
             >
+              {/* In the row, which covers what is below it on a phone. */}
+              <p role="status" className="basis-full text-sm empty:hidden">
+                {quantity > product.stock_quantity && !isOutOfStock ? (
+                  <strong>Only {product.stock_quantity} left. </strong>
+                ) : null}
+                {isAboveLimit && !isOutOfStock ? (
+                  <Suspense fallback={null}>
+                    <LargeOrder name={product.name} quantity={quantity} />
+                  </Suspense>
+                ) : null}
+              </p>
               <p className="flex basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
                 <Price cents={product.price * quantity} className="text-xl" />
                 <span className="text-sm text-ink-soft">
@@ -258,9 +273,6 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               </Button>
             </form>
             <p className="text-sm text-ink-soft" role="status">
-              {quantity > product.stock_quantity && !isOutOfStock ? (
-                <strong className="text-ink">Only {product.stock_quantity} left. </strong>
-              ) : null}
               <TextWithAmounts>
                 {`${
                   quantity > 1
@@ -301,6 +313,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           after={form}
           name={quantity > 1 ? `${quantity} × ${product.name}` : product.name}
           cents={product.price * quantity}
+          isWaiting={isLoadingCode}
           onOrder={() => void open(true)}
           onPrepare={prepareOrderDialog}
         />
@@ -310,6 +323,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           <OrderDialog
             product={product}
             interrupted={interrupted}
+            like={again?.like ?? null}
             quantity={quantity}
             onQuantityChange={setQuantity}
             similar={related}
@@ -334,16 +348,17 @@ function describe(product: Product, settings: ReturnType<typeof useShop>['settin
 }
 
 /** A request to order a quantity again, from the link that led here. Once per link: a reload does not repeat it. */
-function useOrderAgain(): { quantity: number } | null {
+function useOrderAgain(): { quantity: number; like: string | null } | null {
   const { state, key } = useLocation();
-  const [again, setAgain] = useState<{ quantity: number } | null>(null);
+  const [again, setAgain] = useState<ReturnType<typeof useOrderAgain>>(null);
   const handled = useRef<string | null>(null);
   useEffect(() => {
     if (handled.current === key) return;
     handled.current = key;
-    const quantity = Number((state as { orderAgain?: unknown } | null)?.orderAgain);
+    const { orderAgain, like } = (state ?? {}) as { orderAgain?: unknown; like?: unknown };
+    const quantity = Number(orderAgain);
     if (!Number.isInteger(quantity) || quantity < 1) return;
-    setAgain({ quantity });
+    setAgain({ quantity, like: typeof like === 'string' ? like : null });
     window.history.replaceState({ ...window.history.state, usr: null }, '');
   }, [state, key]);
   return again;

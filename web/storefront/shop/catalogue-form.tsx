@@ -65,7 +65,8 @@ export function CatalogueForm({
   const [unfolds, setUnfolds] = useState(false);
   const usual = usualOrder(query.search);
   const chosenSort = query.sort === usual ? '' : query.sort;
-  const chosenCount = [query.brand, query.category, chosenSort].filter(Boolean).length;
+  // A sort leaves nothing out.
+  const chosenCount = [query.brand, query.category].filter(Boolean).length;
 
   // Text that was typed before hydration counts too.
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, on hydration
@@ -95,9 +96,10 @@ export function CatalogueForm({
           close();
           onChange(readForm(event.currentTarget));
         }}
-        className="grid grid-cols-[1fr_auto] gap-2 rounded-xl bg-card p-2.5 shadow-lg md:grid-cols-[1fr_12rem_14rem] md:gap-x-3 md:gap-y-2.5 md:rounded-2xl md:p-3"
+        className="flex flex-wrap gap-2 rounded-xl bg-card p-2.5 shadow-lg md:grid md:grid-cols-[1fr_12rem_14rem] md:gap-x-3 md:gap-y-2.5 md:rounded-2xl md:p-3"
       >
-        <div className="relative min-w-0">
+        {/* With large text the button wraps below the field. */}
+        <div className="relative min-w-[min(10rem,100%)] flex-1">
           <label htmlFor="shop-search" className="sr-only">
             Search
           </label>

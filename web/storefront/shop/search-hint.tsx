@@ -1,5 +1,6 @@
 // A hint for searches about an order or a price.
 import { Link } from 'react-router';
+import { formatKsh } from '../../../domain/money.ts';
 import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 
 const linkStyle =
@@ -10,9 +11,28 @@ interface SearchHintProps {
   onSortByPrice: () => void;
   /** URL of the results sorted by price; null if they are already. Undefined without results. */
   byPrice?: string | null;
+  /** The highest price that the search names, in cents; null without one. */
+  mostCents?: number | null;
+  /** Whether a found drink costs no more. */
+  isMet?: boolean;
 }
 
-export default function SearchHint({ search, onSortByPrice, byPrice }: SearchHintProps) {
+export default function SearchHint({
+  search,
+  onSortByPrice,
+  byPrice,
+  mostCents = null,
+  isMet = false,
+}: SearchHintProps) {
+  if (mostCents !== null) {
+    return (
+      <p className="mb-4 text-lg">
+        {isMet
+          ? `These cost ${formatKsh(mostCents)} or less.`
+          : `Nothing like that costs ${formatKsh(mostCents)} or less. These come closest.`}
+      </p>
+    );
+  }
   const purpose = readSearchPurpose(search);
   const isFound = byPrice !== undefined;
   if (!purpose || (isFound && purpose.kind !== 'price')) return null;

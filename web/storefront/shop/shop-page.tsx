@@ -32,7 +32,11 @@ import { useCatalogueQuery } from './use-catalogue-query.ts';
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
 
 const titles: Partial<Record<ListOrder, string>> = { brand: 'Shop by brand', flavor: 'Shop by flavor' };
-const titleOf = ({ sort }: CatalogueQuery) => titles[sort] ?? 'Shop all drinks';
+const titleOf = ({ search, brand, category, sort }: CatalogueQuery) => {
+  if (search.trim()) return `“${search.trim()}”`;
+  const chosen = [brand, category].filter(Boolean).join(' ');
+  return chosen || (titles[sort] ?? 'Shop all drinks');
+};
 
 const pathOf = (query: CatalogueQuery, page = 1) => {
   const parameters = writeCatalogueQuery(query, page).toString();
@@ -70,6 +74,8 @@ interface ShopList {
   /** Slugs of the complete list that match the search, best first. */
   found: string[] | null;
   correction: string | null;
+  /** The highest price that the search names, in cents. */
+  most_cents: number | null;
 }
 
 export async function loader({ context, request }: Route.LoaderArgs) {
@@ -144,6 +150,9 @@ const trail = [{ name: 'Shop all drinks', path: '/shop' }];
 function Frame({ children }: { children: React.ReactNode }) {
   const { config } = useShop();
   const [parameters] = useSearchParams();
+  const query = readCatalogueQuery(parameters);
+  // A longer heading needs the space.
+  const isNarrowed = Boolean(query.search.trim() || query.brand || query.category);
   return (
     <>
       <DataBlock data={import.meta.env.SSR ? [describeBreadcrumbs(config.publicUrl, trail)] : null} />
@@ -151,13 +160,17 @@ function Frame({ children }: { children: React.ReactNode }) {
       <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,var(--color-afterglow-far))] text-white">
         <div
           aria-hidden="true"
-          className="absolute right-[-2rem] bottom-[-6rem] size-40 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:right-[12%] md:bottom-[-11.5rem] md:size-72"
+          className={`${isNarrowed ? 'max-md:hidden' : ''} absolute right-[-2rem] bottom-[-6rem] size-40 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:right-[12%] md:bottom-[-11.5rem] md:size-72`}
         />
         <div className="page relative flex flex-wrap items-baseline gap-x-8 gap-y-1 pt-4 pb-12 md:pt-5 md:pb-13">
-          <h1 className="text-4xl font-extrabold">{titleOf(readCatalogueQuery(parameters))}</h1>
-          <p className="text-lg text-dusk-100 max-xl:sr-only">
-            Three brands, nine flavors, always sent out cold.
-          </p>
+          <h1 className="line-clamp-2 text-4xl font-extrabold wrap-anywhere md:max-w-[55%]">
+            {titleOf(query)}
+          </h1>
+          {isNarrowed ? null : (
+            <p className="text-lg text-dusk-100 max-xl:sr-only">
+              Three brands, nine flavors, always sent out cold.
+            </p>
+          )}
         </div>
       </header>
       <div className="page relative -mt-8">
@@ -257,6 +270,8 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
         <Suspense fallback={null}>
           <SearchHint
             search={searchText}
+            mostCents={list.most_cents}
+            isMet={visibleProducts.some(({ price }) => price <= (list.most_cents ?? 0))}
             byPrice={query.sort === 'price' ? null : pathOf({ ...query, sort: 'price' })}
             onSortByPrice={() => status.current?.focus({ preventScroll: true })}
           />

@@ -6,7 +6,6 @@ const answer = {
   access_key: 'secret',
   live_handle: 'handle',
   tracking_number: 'JJ-20261121-1234',
-  order_number: 'ORD-1042',
   status: 'processing',
   payment_status: 'paid',
   delivery_fee: 100,
@@ -23,7 +22,7 @@ const answer = {
 
 test('a receipt contains items and payments', () => {
   expect(readReceipt(answer)).toMatchObject({
-    orderNumber: 'ORD-1042',
+    trackingNumber: 'JJ-20261121-1234',
     customerName: 'Amina Kamau',
     items: [{ name: 'Mango', quantity: 1, unitPrice: 95_000 }],
     payments: [{ chargeCents: 95_100, receipt: 'UKL3AB12CD', refundedAt: null, isSurplus: false }],
@@ -32,7 +31,7 @@ test('a receipt contains items and payments', () => {
 
 test('rejects an incomplete receipt', () => {
   expect(readReceipt({ ...answer, is_masked: true })).toBeNull();
-  expect(readReceipt({ ...answer, order_number: undefined })).toBeNull();
+  expect(readReceipt({ ...answer, total_amount: undefined })).toBeNull();
   expect(readReceipt([answer])).toBeNull();
   expect(readReceipt({ ...answer, payments: 'none', order_items: [null, {}] })).toMatchObject({
     payments: [],

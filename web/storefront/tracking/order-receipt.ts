@@ -37,7 +37,6 @@ export interface OrderReceipt
   extends OrderFacts,
     Pick<TrackedOrder, 'trackingNumber' | 'accessKey'>,
     Pick<OrderDetails, 'createdAt' | 'deliveryFee' | 'customerName' | 'customerPhone' | 'address'> {
-  orderNumber: string;
   /** Cents. */
   total: number;
   items: ReceiptItem[];
@@ -76,8 +75,7 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
   const order = readTrackedOrder(answer);
   const facts = readOrderFacts(answer);
   if (!facts || facts.total === null) return null;
-  if (!order?.details || order.isMasked || !isRecord(answer) || typeof answer.order_number !== 'string')
-    return null;
+  if (!order?.details || order.isMasked || !isRecord(answer)) return null;
   const { trackingNumber, accessKey } = order;
   const { createdAt, deliveryFee, customerName, customerPhone, address } = order.details;
   return {
@@ -90,7 +88,6 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
     customerName,
     customerPhone,
     address,
-    orderNumber: answer.order_number,
     items: records(answer.order_items).flatMap(({ id, name, quantity, unit_price }) =>
       typeof quantity === 'number' && typeof unit_price === 'number'
         ? [{ id: String(id), name: text(name) ?? 'Product', quantity, unitPrice: unit_price }]

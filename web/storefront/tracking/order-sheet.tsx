@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatOrderDate } from '../../../domain/order-date.ts';
-import { describeOrder, type OrderMeaning, paidBesideTotal } from '../../../domain/order-meaning.ts';
+import { describeOrder, type OrderMeaning, totalLines } from '../../../domain/order-meaning.ts';
 import { describeOrderStatus } from '../../../domain/order-status.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { tabStorage } from '../../lib/browser-storage.ts';
@@ -55,7 +55,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
     />
   );
   const meaning = describeOrder(order, useNow(readAt));
-  const paid = paidBesideTotal(order);
+  const amounts = totalLines({ ...order, total: details?.total ?? null });
 
   return (
     <article aria-labelledby="order" data-status={order.status} className="grid grid-cols-1 gap-6">
@@ -103,16 +103,25 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                 <dd className="text-right">
                   {details.deliveryFee === 0 ? 'Free' : formatKsh(details.deliveryFee)}
                 </dd>
-                <dt className="text-lg font-bold">Total amount</dt>
-                <dd className="text-right">
-                  <Price cents={details.total} className="text-xl max-[20rem]:whitespace-normal!" />
-                </dd>
-                {paid ? (
+                {amounts.rounding > 0 ? (
                   <>
-                    <dt className="text-ink-soft">{paid.label}</dt>
-                    <dd className="text-right font-semibold">{formatKsh(paid.cents)}</dd>
+                    <dt className="text-ink-soft">Rounded up to whole shillings</dt>
+                    <dd className="text-right">{formatKsh(amounts.rounding)}</dd>
                   </>
                 ) : null}
+                <dt className="text-lg font-bold">Total amount</dt>
+                <dd className="text-right">
+                  <Price
+                    cents={amounts.total ?? details.total}
+                    className="text-xl max-[20rem]:whitespace-normal!"
+                  />
+                </dd>
+                {amounts.paid === null ? null : (
+                  <>
+                    <dt className="text-ink-soft">Paid</dt>
+                    <dd className="text-right font-semibold">{formatKsh(amounts.paid)}</dd>
+                  </>
+                )}
               </dl>
             </Section>
 
@@ -190,7 +199,7 @@ function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeanin
       {item?.slug && meaning.canOrderAgain ? (
         <Link
           to={`/shop/${item.slug}`}
-          state={{ orderAgain: item.quantity }}
+          state={{ orderAgain: item.quantity, like: order.trackingNumber }}
           onClick={() => order.id && fillFormFromOrder(tabStorage(), order.id)}
           className={buttonStyle('leaf')}
         >

@@ -1,10 +1,10 @@
 // The receipt of a paid order, to save or print: items, payments and refunds.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
-import { chargeCents, formatKsh } from '../../../domain/money.ts';
+import { formatKsh } from '../../../domain/money.ts';
 import { formatOrderDate } from '../../../domain/order-date.ts';
 import { orderLink } from '../../../domain/order-link.ts';
-import { describeOrder } from '../../../domain/order-meaning.ts';
+import { describeOrder, totalLines } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { rememberedOrder } from '../../lib/remembered-orders.ts';
@@ -192,9 +192,6 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
 
       <dl className="grid gap-x-8 gap-y-4 border-y border-line py-5 sm:grid-cols-2">
         <Fact name="Order">
-          <span className="tabular-nums">{receipt.orderNumber}</span>
-        </Fact>
-        <Fact name="Tracking number">
           <span className="tabular-nums">{receipt.trackingNumber}</span>
         </Fact>
         <Fact name="Order date">
@@ -228,13 +225,14 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
 
       <p className="border-t border-line pt-5 text-sm text-ink-soft">
         {meaning.tone === 'done' ? `Asante for ordering from ${settings.store_name}. ` : ''}Questions? Call{' '}
-        {formatPhone(settings.support_phone)} and name the order {receipt.orderNumber}.
+        {formatPhone(settings.support_phone)} and name the order {receipt.trackingNumber}.
       </p>
     </article>
   );
 }
 
 function Items({ receipt }: { receipt: OrderReceipt }) {
+  const { total, rounding } = totalLines(receipt);
   return (
     <table className="w-full text-left tabular-nums">
       <caption className="sr-only">What was bought</caption>
@@ -270,22 +268,20 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
             {receipt.deliveryFee === 0 ? 'Free' : formatKsh(receipt.deliveryFee)}
           </td>
         </tr>
+        {rounding > 0 ? (
+          <tr>
+            <th scope="row" className="pt-1 font-normal text-ink-soft">
+              Rounded up to whole shillings
+            </th>
+            <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(rounding)}</td>
+          </tr>
+        ) : null}
         <tr className="text-lg font-bold">
           <th scope="row" className="pt-1">
             Total
           </th>
-          <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(receipt.total)}</td>
+          <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(total ?? receipt.total)}</td>
         </tr>
-        {chargeCents(receipt.total) === receipt.total ? null : (
-          <tr>
-            <th scope="row" className="pt-1 font-normal text-ink-soft">
-              Charged, in whole shillings
-            </th>
-            <td className="pt-1 pl-3 text-right whitespace-nowrap">
-              {formatKsh(chargeCents(receipt.total))}
-            </td>
-          </tr>
-        )}
       </tfoot>
     </table>
   );

@@ -1,12 +1,14 @@
 // The short links in text messages: each redirects to its order's page.
 import { redirect } from 'react-router';
 import { orderLink, readShortOrderLink } from '../../../domain/order-link.ts';
+import { linkWithoutPunctuation } from '../../../domain/pasted-link.ts';
 import type { Route } from './+types/short-link.ts';
 
-export function loader({ params }: Route.LoaderArgs) {
-  const order = readShortOrderLink(params.code);
+export function loader({ url }: Route.LoaderArgs) {
+  const [, , code = '', page] = (linkWithoutPunctuation(url) ?? url.pathname).split('/');
+  const order = readShortOrderLink(code);
   const to = order
-    ? orderLink('', order.trackingNumber, order.accessKey, params.page === 'receipt' ? 'receipt' : 'tracking')
+    ? orderLink('', order.trackingNumber, order.accessKey, page === 'receipt' ? 'receipt' : 'tracking')
     : '/track-order';
   return redirect(to, {
     headers: {

@@ -1,6 +1,6 @@
 // The layout of order tracking: heading, search form, and a card for the result.
 import { useRef } from 'react';
-import { useNavigate, useNavigation } from 'react-router';
+import { Link, useNavigate, useNavigation } from 'react-router';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
@@ -29,10 +29,25 @@ export function TrackingFrame({ trackingNumber, isCompact = false, children }: T
               Your tracking number came with your order. It begins with JJ.
             </p>
           </div>
-          <TrackingSearch key={trackingNumber} trackingNumber={trackingNumber} isSearching={isSearching} />
+          {/* On a phone the shown order needs the space. */}
+          <div className={isCompact ? 'max-md:hidden' : ''}>
+            <TrackingSearch key={trackingNumber} trackingNumber={trackingNumber} isSearching={isSearching} />
+          </div>
         </div>
       </section>
-      <div className="page -mt-14 grid gap-6 md:-mt-20">{children}</div>
+      <div className="page -mt-14 grid gap-6 md:-mt-20">
+        {children}
+        {isCompact ? (
+          <p className="text-center md:hidden">
+            <Link
+              to="/track-order"
+              className="inline-block rounded-md px-2 py-2.5 font-semibold text-dusk-600 underline underline-offset-2"
+            >
+              Track another order
+            </Link>
+          </p>
+        ) : null}
+      </div>
     </>
   );
 }

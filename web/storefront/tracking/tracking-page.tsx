@@ -9,7 +9,7 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
+import { dismissToast, showToast } from '../../ui/toasts.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
@@ -197,6 +197,9 @@ function useLookupToast(lookup: OrderLookup) {
     }
     if (lookup.kind === 'failed')
       showToast({ topic: 'tracking', kind: 'error', title: 'Error', text: lookup.message });
+    if (lookup.kind === 'found') return;
+    // Of the next lookup it would be untrue.
+    return () => void dismissToast('tracking').catch(() => {});
   }, [lookup]);
 }
 

@@ -53,6 +53,16 @@ alter type public.reconciliation_row add attribute order_status text, add attrib
 comment on type public.reconciliation_row is
   'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); typed (staff typed a receipt that M-PESA should have reported); double; wrong_amount. order_booked_cents: what counts for its order; order_waiting_cents: unassigned money under the order''s number.';
 
+alter type private.search_terms add attribute most_cents integer;
+comment on type private.search_terms is
+  'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product. most_cents: the highest price that it names.';
+
+alter table public.store_settings add column payment_limit integer not null default 25000000;
+comment on column public.store_settings.payment_limit is
+  'In cents: the most that M-PESA takes in one payment, and so the largest total of an order.';
+grant update (payment_limit) on public.store_settings to authenticated;
+grant select (payment_limit) on public.store_settings to anon, authenticated;
+
 alter table public.message_templates drop constraint "a template is of a kind that is known";
 
 alter table public.order_events drop constraint "a kind of event is known";
@@ -69,7 +79,11 @@ drop function public.begin_payment(uuid,text,text,text,integer);
 
 drop function public.confirm_till_payment(uuid,text,integer,boolean);
 
+drop function public.count_work();
+
 drop function public.message_budgets();
+
+drop function private.delivery_status_for_order(text,text,text);
 
 drop function private.fail_attempt(uuid,text,private.payment_report,text);
 
@@ -79,11 +93,15 @@ drop function private.is_credential_error(text,text);
 
 drop function private.open_order(text,text,text);
 
+drop function private.read_phone(text);
+
 drop function private.refuse_same_amount(payments);
 
 drop function private.refuse_too_many_unpaid_orders(text[],text,integer);
 
 drop function private.return_to_budget(text,boolean,timestamp with time zone);
+
+drop function private.total_of_offer(products,integer,integer,integer);
 
 drop function public.receive_mpesa_transaction(text,text,integer,text,timestamp with time zone,text,text,text,bigint);
 
@@ -129,6 +147,96 @@ alter table private.limits add constraint "a paid order takes no calls away" CHE
 
 alter table private.mpesa_registrations add constraint "a version of C2B is known" CHECK ((api_version = ANY (ARRAY['v1'::text, 'v2'::text])));
 
+alter table public.store_settings add constraint "M-PESA takes a payment of at least one shilling" CHECK (((payment_limit >= 100) AND (payment_limit <= 100000000)));
+
+create or replace function private.normalised_phone(phone text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  written text;
+  run text[];
+  digits text;
+  found_number text;
+  has_other_digits boolean := false;
+  is_bare boolean := false;
+begin
+  if octet_length(phone) > 400 or char_length(phone) > 100 then
+    return null;
+  end if;
+  written := regexp_replace(
+    translate(phone, '０１２３４５６７８９＋', '0123456789+'),
+    '[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]', '', 'g'
+  );
+  -- Digits with what people write between them, and a letter that touches them.
+  for run in
+    select * from regexp_matches(
+      written,
+      '([a-zA-Z]?)(\+?[0-9](?:[0-9 \t\u00a0\u2000-\u200a\u2010-\u2015\u202f\u2212\u3000().-]*[0-9])?)([a-zA-Z]?)', 'g'
+    )
+  loop
+    digits := regexp_replace(
+      regexp_replace(run[2], '[^0-9+]', '', 'g'), '^(?:\+254|00254|254)0?(?=[17])', '0'
+    );
+    if digits ~ '^[17][0-9]{8}$' and run[1] || run[3] = '' then
+      is_bare := true;
+      digits := '0' || digits;
+    end if;
+    if digits ~ '^(\+254|0)[17][0-9]{8}$' then
+      if found_number <> right(digits, 9) then
+        return null;
+      end if;
+      found_number := right(digits, 9);
+    elsif char_length(digits) > 6 then
+      return null;
+    else
+      has_other_digits := true;
+    end if;
+  end loop;
+  -- Beside other digits, nine digits may be the end of a foreign number.
+  if is_bare and has_other_digits then
+    return null;
+  end if;
+  return '+254' || found_number;
+end
+$$;
+
+comment on function private.normalised_phone is
+  'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/phone.ts.';
+
+create or replace function private.visible_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return char_length(regexp_replace(
+    written,
+    '[\u0001-\u0020\u007f-\u00a0\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0600-\u0605\u0610-\u061c'
+    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
+    '\u0e47-\u0e4e\u115f\u1160\u135d-\u135f\u1680\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff'
+    '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u20d0-\u20f0\u2800\u3000\u302a-\u302f\u3099\u309a\u3164'
+    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]',
+    '', 'g'
+  ));
+end
+$$;
+
+comment on function private.visible_length is
+  'Number of characters that a reader sees: without white space, control and format characters, and combining marks. Counts as domain/visible-text.ts.';
+
+create or replace function private.word_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return private.visible_length(regexp_replace(
+    written,
+    '[\u0021-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u007e\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9'
+    '\u00bb-\u00bf\u00d7\u00f7\u02c2-\u02df\u2010-\u2bff\u2e00-\u2e7f\u3001-\u3004\u3008-\u3020\u3030'
+    '\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd'
+    '\U0001f000-\U0001faff]',
+    '', 'g'
+  ));
+end
+$$;
+
+comment on function private.word_length is
+  'Number of letters and digits of any script in a text. Counts as domain/visible-text.ts.';
+
 create or replace function private.normalised_receipt(written text) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -145,6 +253,43 @@ $$;
 
 comment on function private.normalised_receipt is
   'An M-PESA receipt in capitals, without blanks; null for any other text. normaliseReceipt in domain/mpesa-receipt.ts.';
+
+create or replace function private.refuse_blank(promise text, written text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if private.visible_length(refuse_blank.written) = 0 then
+    raise exception using
+      errcode = 'check_violation', constraint = refuse_blank.promise,
+      message = format('the text of "%s" has no visible characters', refuse_blank.promise);
+  end if;
+end
+$$;
+
+comment on function private.refuse_blank is
+  'For triggers: refuses a required text of invisible characters as the named check constraint does, which cannot call private functions.';
+
+create or replace function private.is_email(address text) returns boolean
+language plpgsql immutable set search_path = '' as $$
+declare
+  domain text;
+begin
+  if address is null or octet_length(address) > 1016 or char_length(address) > 254 then
+    return false;
+  end if;
+  -- White space and control characters, written out: \s depends on the database's locale.
+  if address ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]' then
+    return false;
+  end if;
+  domain := split_part(address, '@', 2);
+  return char_length(replace(address, '@', '')) = char_length(address) - 1
+    and private.visible_length(split_part(address, '@', 1)) > 0 and private.word_length(domain) > 0
+    -- A dot that is neither the first nor the last character.
+    and position('.' in substr(domain, 2, greatest(char_length(domain) - 2, 0))) > 0;
+end
+$$;
+
+comment on function private.is_email is
+  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
 create unlogged table private.network_paid_orders (
   id bigint generated always as identity primary key,
@@ -315,6 +460,573 @@ $$;
 
 comment on function private.time_left is 'The time until the current window of a limit ends, such as 7 minutes or 5 hours.';
 
+create or replace function public.shop_page(
+  search text default '',
+  brand text default null,
+  category text default null,
+  sort text default null,
+  page integer default 1
+) returns jsonb
+language plpgsql stable security definer
+set search_path = ''
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  page_size constant integer := 60;
+  most_found constant integer := 250;
+  wanted text := trim(left(coalesce(shop_page.search, ''), 200));
+  of_brand text := left(shop_page.brand, 200);
+  of_category text := left(shop_page.category, 200);
+  before integer := (least(greatest(coalesce(shop_page.page, 1), 1), 1000) - 1) * page_size;
+  is_whole boolean := (select count(*) from (select from public.products as p where p.is_active limit page_size + 1) as few) <= page_size;
+  terms private.search_terms;
+  found_ids uuid[];
+  shown_ids uuid[];
+  matching integer;
+begin
+  if wanted <> '' then
+    terms := private.read_search(wanted);
+    found_ids := private.found_products(terms, most_found);
+  end if;
+  if is_whole then
+    shown_ids := private.shop_page_ids(null, null, null, 0, page_size);
+    matching := coalesce(cardinality(shown_ids), 0);
+  elsif wanted <> '' then
+    select array_agg(f.id order by f.place) filter (where f.place > before and f.place <= before + page_size), count(*)
+    into shown_ids, matching
+    from (
+      select p.id, row_number() over (
+        order by
+          case shop_page.sort when 'brand' then lower(p.brand) when 'flavor' then lower(p.category) end,
+          case shop_page.sort when 'brand' then p.brand when 'flavor' then p.category end,
+          case shop_page.sort when 'price' then p.price end,
+          case when shop_page.sort in ('popularity', 'brand', 'flavor', 'price') then p.created_at end desc,
+          match.place
+      ) as place
+      from unnest(found_ids) with ordinality as match (id, place)
+      join public.products as p on p.id = match.id
+      where (coalesce(of_brand, '') in ('', p.brand)) and (coalesce(of_category, '') in ('', p.category))
+    ) as f;
+  else
+    select coalesce(sum(c.products), 0) into matching
+    from private.catalogue_counts as c
+    where coalesce(of_brand, '') in ('', c.brand) and coalesce(of_category, '') in ('', c.category);
+    shown_ids := private.shop_page_ids(of_brand, of_category, shop_page.sort, before, page_size);
+  end if;
+  return jsonb_build_object(
+    'is_whole', is_whole,
+    'count', matching,
+    'may_be_more', coalesce(cardinality(found_ids), 0) = most_found,
+    'pages', greatest((matching + page_size - 1) / page_size, 1),
+    'products', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'slug', p.slug, 'name', p.name, 'tagline', p.tagline, 'price', p.price, 'previous_price', p.previous_price,
+          'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', p.stock_quantity
+        ) order by s.place
+      )
+      from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)
+        with ordinality as s (id, place)
+      join public.products as p on p.id = s.id
+    ), '[]'),
+    'brands', (
+      select coalesce(jsonb_agg(distinct c.brand order by c.brand), '[]')
+      from private.catalogue_counts as c where c.brand <> ''
+    ),
+    'categories', (
+      select coalesce(jsonb_agg(distinct c.category order by c.category), '[]')
+      from private.catalogue_counts as c
+      join public.categories as k on k.name = c.category and k.is_active
+    ),
+    'found', case when is_whole and wanted <> '' then (
+      select coalesce(jsonb_agg(p.slug order by f.place), '[]')
+      from unnest(found_ids) with ordinality as f (id, place)
+      join public.products as p on p.id = f.id
+    ) end,
+    'correction', case when wanted <> '' then private.better_search(terms) end,
+    'most_cents', terms.most_cents
+  );
+end
+$$;
+
+comment on function public.shop_page(text, text, text, text, integer) is
+  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. most_cents: the highest price that the search names. count: products that match; may_be_more: the search has reached its 250 best matches.';
+
+-- History of prices
+
+create table public.price_changes (
+  id bigint generated always as identity primary key,
+  product_id uuid,
+  product_name text,
+  from_cents integer not null,
+  to_cents integer not null,
+  changed_by uuid,
+  changed_by_email text,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null))
+);
+
+comment on table public.price_changes is
+  'Changes of prices, and of the delivery fee (without a product). Append-only. It refers to no product, so that it survives one. changed_by_email: the email address at that time.';
+
+alter table public.price_changes enable row level security;
+
+revoke all on public.price_changes from anon, authenticated, service_role;
+
+grant select on public.price_changes to authenticated, service_role;
+
+create policy "staff read every price change" on public.price_changes
+  for select to authenticated using ((select public.is_admin()));
+
+create index price_changes_by_product on public.price_changes (product_id, id);
+
+create trigger price_changes_before_change before update or delete on public.price_changes
+  for each row execute function private.refuse_change('The history of prices is only added to');
+
+create or replace function private.record_price_change(product_id uuid, product_name text, from_cents integer, to_cents integer) returns void
+language sql volatile set search_path = '' as $$
+  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email)
+  select record_price_change.product_id, record_price_change.product_name, record_price_change.from_cents,
+    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid()))
+  where record_price_change.from_cents <> record_price_change.to_cents;
+$$;
+
+create or replace function public.typical_price() returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return (select percentile_disc(0.5) within group (order by p.price) from public.products as p where p.is_active);
+end
+$$;
+
+comment on function public.typical_price is 'For staff: the median price of active products in cents. Null without products.';
+
+-- Execution rights
+grant execute on function public.product_and_related, public.home_products, public.shop_page
+  to anon, authenticated, service_role;
+
+grant execute on function public.staff_settings, public.typical_price to authenticated, service_role;
+
+create or replace function private.split_price(folded text, out words text, out most_cents integer)
+language plpgsql immutable set search_path = '' as $$
+declare
+  currency constant text := '(?:bob|kshs?|kes|shs?|shillings?|shilingi)';
+  number constant text := '(\d{1,3}(?: \d{3})+|\d{1,7})';
+  -- A lower bound is read, too, but limits nothing.
+  named constant text := '\m(?:(over|above|more than|from|at least|zaidi ya) |(?:at|for|about|around|price|kama|bei ya|bei) )?'
+    || format('(?:%1$s ?%2$s|%2$s ?%1$s)(?: or less)?\M ?', currency, number);
+  limited constant text := format('\m(?:(?:under|below|less than|cheaper than|up to|at most|maximum|max|budget|chini ya|hadi) '
+    '(?:%1$s ?)?%2$s(?: ?%1$s)?|%2$s or less)\M ?', currency, number);
+  found_price text[];
+begin
+  words := folded;
+  found_price := regexp_match(folded, limited);
+  if found_price is not null then
+    most_cents := replace(coalesce(found_price[1], found_price[2]), ' ', '')::integer * 100;
+    words := regexp_replace(words, limited, '', 'g');
+  end if;
+  found_price := regexp_match(words, named);
+  if found_price is not null then
+    if found_price[1] is null then
+      most_cents := coalesce(most_cents, replace(coalesce(found_price[2], found_price[3]), ' ', '')::integer * 100);
+    end if;
+    words := regexp_replace(words, named, '', 'g');
+  end if;
+  words := trim(words);
+end
+$$;
+
+comment on function private.split_price is
+  'Separates the price in a folded search from its words: most_cents is the highest price wanted, null without one. words has no price.';
+
+-- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
+create or replace function private.read_search(search text) returns private.search_terms
+language plpgsql stable
+set search_path = ''
+-- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
+-- the JIT compiler.
+set enable_seqscan = off
+-- Parts of words are found in the trigram index: with a limit the planner would rather scan all words in order.
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set jit = off
+-- Minimum similarity of a word with a typing error. The edit distance then decides.
+set pg_trgm.similarity_threshold = 0.2
+as $$
+declare
+  -- "700/=" and "<700" name a price.
+  folded text := private.fold_text(
+    regexp_replace(regexp_replace(left(search, 100), '(\d) ?/[=-]', '\1 bob', 'g'), '[<≤] ?(\d)', 'under \1', 'g')
+  );
+  priced record;
+  shop_name text;
+  all_words tsquery;
+  exact_words tsquery;
+  any_words tsquery;
+  is_misspelt boolean := false;
+  words text[];
+  word_index integer := 1;
+  word_count integer;
+  typed text;
+  meaning text;
+  exact tsquery;
+  wide tsquery;
+  others text[];
+  best text;
+  halves text[];
+  found_count integer;
+  corrected text[] := '{}';
+  -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
+  max_similar integer;
+  corrected_count integer := 0;
+  -- Other drinks that people ask for: words that need no correction.
+  known_words constant text[] :=
+    '{afia,beer,chai,cider,coffee,coke,cola,fanta,guinness,kahawa,keringet,konyagi,krest,maziwa,milk,minute,mirinda,monster,novida,pepsi,picana,quencher,rum,savanna,schweppes,smirnoff,sprite,stoney,tusker,vodka,water,whisky,wine,yoghurt,yogurt}';
+begin
+  -- A price matches every drink: "500 bob" is no size.
+  priced := private.split_price(folded);
+  if priced.words <> folded then
+    folded := priced.words;
+    exact_words := '';
+  end if;
+  select private.fold_text(s.store_name) into shop_name from public.store_settings as s;
+  -- Some characters fold to several.
+  words := (string_to_array(left(folded, 200), ' '))[1:10];
+  max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
+  while word_index <= coalesce(cardinality(words), 0) loop
+    -- The longest phrase from here on that has a meaning, else one word, or two that the catalogue writes as one.
+    word_count := least(3, cardinality(words) - word_index + 1);
+    loop
+      typed := array_to_string(words[word_index : word_index + word_count - 1], ' ');
+      meaning := private.meaning_of(typed);
+      exit when meaning is not null or word_count = 1;
+      word_count := word_count - 1;
+    end loop;
+    if meaning is null and word_index < cardinality(words)
+      and exists (select from private.search_words as w where w.word = words[word_index] || words[word_index + 1])
+    then
+      word_count := 2;
+      typed := words[word_index] || words[word_index + 1];
+    end if;
+    typed := left(typed, 60);
+    if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
+      word_index := word_index + word_count;
+      continue;
+    end if;
+    -- The shop's own name matches every drink.
+    if (typed = any (string_to_array(shop_name, ' ')) or typed in (shop_name || 's', replace(shop_name, ' ', '')))
+      and not exists (select from private.search_words as w where w.word = typed)
+    then
+      exact_words := coalesce(exact_words, '');
+      corrected := corrected || typed;
+      word_index := word_index + 1;
+      continue;
+    end if;
+
+    exact := plainto_tsquery('private.catalogue', typed);
+    if meaning <> '' then
+      exact := exact || to_tsquery('private.catalogue', replace(meaning, ' ', ' | '));
+    end if;
+    -- Words that begin with it, words that contain it, and the meanings of synonyms that begin with it.
+    select array_agg(near.word) into others
+    from (
+      (
+        select w.word from private.search_words as w
+        where w.word > typed and w.word < typed || E'\uffff'
+        limit max_similar
+      )
+      union
+      (
+        select w.word from private.search_words as w
+        where char_length(typed) between 4 and 24 and w.word like '%' || typed || '%' and w.word <> typed
+        limit max_similar
+      )
+      union
+      (
+        select m.word
+        from public.search_synonyms as s, string_to_table(s.means, ' ') as m (word)
+        where meaning is null and char_length(typed) >= 2 and s.word > typed and s.word like typed || '%'
+          and s.word not like '% %' and m.word <> ''
+        limit max_similar
+      )
+    ) as near;
+
+    best := null;
+    if meaning is null and others is null and char_length(typed) between 4 and 24 and typed !~ '\d' and corrected_count < 3
+      and typed <> all (known_words) then
+      corrected_count := corrected_count + 1;
+      select count(*) into found_count
+      from (select from private.searchable_products as s where s.words @@ exact limit 3) as s;
+      if found_count < 3 then
+        -- The words with the fewest edits; swapped neighbours count as one edit.
+        with alike as (
+          (
+            select w.word, w.is_name from private.search_words as w
+            where w.word operator(extensions.%) typed
+              and (w.is_name or greatest(char_length(w.word), char_length(typed)) > 4)
+          )
+          union
+          select s.word, true from public.search_synonyms as s where s.word not like '% %'
+        ), compared as (
+          select a.word, a.is_name,
+            d.edits - (
+              d.edits = 2
+              and (select string_agg(c, '' order by c) from string_to_table(a.word, null) as c)
+                = (select string_agg(c, '' order by c) from string_to_table(typed, null) as c)
+            )::integer as edits
+          from alike as a
+          cross join lateral (select extensions.levenshtein_less_equal(a.word, typed, 2) as edits) as d
+          where d.edits between 1 and 2
+        ), nearest as (
+          select n.word, n.is_name, n.edits, min(n.edits) over () as fewest
+          from compared as n
+          -- People seldom mistype the first letter.
+          where n.edits <= case when char_length(typed) <= 5 or left(n.word, 1) <> left(typed, 1) then 1 else 2 end
+        )
+        select array_agg(n.word order by not n.is_name, right(n.word, 1) <> right(typed, 1), extensions.similarity(n.word, typed) desc, n.word) into others
+        from nearest as n
+        where n.edits = n.fewest;
+        best := others[1];
+        if found_count > 0 then
+          -- The word has matches: similar words are suggested, not searched.
+          others := null;
+        elsif best is not null then
+          is_misspelt := true;
+          meaning := private.meaning_of(best);
+          if meaning <> '' then
+            others := others || string_to_array(meaning, ' ');
+          end if;
+        else
+          -- Two words without their space.
+          select array[left(typed, cut), substr(typed, cut + 1)] into halves
+          from generate_series(3, char_length(typed) - 3) as cut
+          where cardinality(words) < 12
+            and (select count(*) from unnest(array[left(typed, cut), substr(typed, cut + 1)]) as half
+              where exists (select from private.search_words as w where w.word = half)
+                or private.meaning_of(half) is not null) = 2
+          order by cut desc
+          limit 1;
+          if found then
+            is_misspelt := true;
+            words := words[: word_index - 1] || halves || words[word_index + word_count :];
+            continue;
+          end if;
+          -- A longer word that begins with a name: lemonade.
+          select array[w.word] into others
+          from private.search_words as w
+          where w.is_name and w.word = any (array(select left(typed, n) from generate_series(4, char_length(typed) - 1) as n))
+          order by char_length(w.word) desc
+          limit 1;
+          best := others[1];
+          is_misspelt := is_misspelt or best is not null;
+        end if;
+      end if;
+    end if;
+
+    wide := exact;
+    if others is not null then
+      wide := wide || to_tsquery('private.catalogue', array_to_string(others, ' | '));
+    end if;
+    corrected := corrected || coalesce(best, typed);
+    exact_words := coalesce(exact_words || exact, exact);
+    any_words := coalesce(any_words || wide, wide);
+    if meaning is distinct from '' then
+      all_words := coalesce(all_words && wide, wide);
+    end if;
+    word_index := word_index + word_count;
+  end loop;
+  return (folded, all_words, exact_words, any_words, array_to_string(corrected, ' '), is_misspelt, priced.most_cents)::private.search_terms;
+end
+$$;
+
+comment on function private.read_search is 'Parses a search.';
+
+create or replace function private.found_products(terms private.search_terms, most integer) returns uuid[]
+language plpgsql stable
+set search_path = ''
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  -- At most this many matches are ranked; of more, the newest.
+  compared integer := greatest(most, 250);
+  candidates tid[];
+  by_word tid[];
+  found_ids uuid[] := '{}';
+  affordable uuid[];
+begin
+  if terms.exact_words is not null then
+    by_word := array(
+      select s.ctid from private.searchable_products as s
+      where s.words @@ coalesce(terms.all_words, terms.exact_words)
+      limit compared
+    );
+    candidates := by_word;
+    -- There may be more: those named so, and the newest.
+    if cardinality(by_word) = compared then
+      candidates := candidates || array(
+        select s.ctid from private.searchable_products as s where s.name ~>=~ terms.folded and s.name ~<~ (terms.folded || E'\uffff') limit compared
+      ) || array(
+        select s.ctid from private.searchable_products as s
+        where to_tsvector('private.catalogue', s.name) @@ coalesce(terms.all_words, terms.exact_words)
+        limit compared
+      ) || array(
+        select n.ctid
+        from (
+          select s.ctid, s.words from private.searchable_products as s
+          order by s.created_at desc, s.product_id
+          limit 2 * compared
+        ) as n
+        where n.words @@ coalesce(terms.all_words, terms.exact_words)
+      );
+    end if;
+    found_ids := private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most);
+    -- Some of the words, where hardly any product matches all of them.
+    if terms.all_words <> terms.any_words and cardinality(found_ids) < least(most, 3) then
+      candidates := array(
+        select s.ctid from private.searchable_products as s where s.words @@ terms.any_words limit compared
+      );
+      found_ids := (array(
+        select f.id
+        from unnest(found_ids || private.ranked_products(candidates, terms.folded, terms.exact_words, terms.any_words, most))
+          with ordinality as f (id, place)
+        group by f.id
+        order by min(f.place)
+      ))[:most];
+    end if;
+  end if;
+  -- No word narrows the search: every drink, newest first.
+  if terms.all_words is null and (terms.exact_words is not null or terms.folded is null) then
+    found_ids := found_ids || array(
+      select s.product_id from private.searchable_products as s
+      where s.product_id <> all (found_ids)
+      order by s.created_at desc, s.product_id
+      limit most - cardinality(found_ids)
+    );
+  end if;
+  if terms.most_cents is not null then
+    affordable := array(
+      select p.id from unnest(found_ids) with ordinality as f (id, place) join public.products as p on p.id = f.id
+      where p.price <= terms.most_cents
+      order by f.place
+    );
+    -- Where nothing is that cheap, what comes closest.
+    found_ids := case when cardinality(affordable) > 0 then affordable else array(
+      select p.id from unnest(found_ids) with ordinality as f (id, place) join public.products as p on p.id = f.id
+      order by p.price, f.place
+    ) end;
+  end if;
+  return found_ids;
+end
+$$;
+
+comment on function private.found_products is
+  'Ids of the active products that match a search, best first. Without a text: the newest. A price in the search limits them; where nothing is that cheap, the cheapest come first.';
+
+create or replace function private.read_order_details(
+  customer_name text, customer_email text, customer_phone text, delivery_location text, building text, unit text,
+  delivery_notes text
+) returns private.order_details
+language plpgsql immutable set search_path = '' as $$
+declare
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+begin
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(customer_name) > 4000 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(customer_email) > 4000 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(octet_length(delivery_location), octet_length(building), octet_length(unit)) > 4000 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(delivery_notes) > 4000 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(customer_name);
+  email := trim(customer_email);
+  phone := private.normalised_phone(customer_phone);
+  location := trim(delivery_location);
+  building_name := nullif(trim(building), '');
+  unit_name := nullif(trim(unit), '');
+  -- Line feeds stay; other control characters become spaces.
+  notes := nullif(trim(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or private.visible_length(name) < 2 or private.has_control_characters(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  elsif char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif not private.is_email(email) or private.has_control_characters(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or private.word_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  return (
+    name, email, phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
+  )::private.order_details;
+end
+$$;
+
+comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
+
+create or replace function private.refuse_above_payment_limit(payment_limit integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.refuse(400, 'total_too_large',
+    format('M-PESA takes at most KSh %s in one payment. Please order less, or contact us for a large order',
+      to_char(payment_limit / 100, 'FM999,999,999')),
+    payment_limit::text);
+end
+$$;
+
+comment on function private.refuse_above_payment_limit is
+  'Refuses an order that M-PESA cannot charge in one payment. The hint is the limit in cents.';
+
+create or replace function private.total_of_offer(
+  product public.products, quantity integer, settings public.store_settings, expected_total integer
+) returns integer
+language plpgsql stable set search_path = '' as $$
+declare
+  total bigint := product.price::bigint * total_of_offer.quantity + settings.delivery_fee;
+begin
+  if product.id is null then
+    perform private.refuse(404, 'product_unavailable', 'This product is not available');
+  elsif product.stock_quantity = 0 then
+    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+  elsif product.stock_quantity < total_of_offer.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
+  -- M-PESA charges whole shillings.
+  elsif (total + 99) / 100 * 100 > settings.payment_limit then
+    perform private.refuse_above_payment_limit(settings.payment_limit);
+  elsif total_of_offer.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+  return total;
+end
+$$;
+
+comment on function private.total_of_offer is
+  'Price of the units and the delivery fee, in cents. Refuses an order whose product (null: not for sale), stock or total is not what its customer saw.';
+
 create or replace function public.place_order(
   idempotency_key uuid,
   product_id uuid,
@@ -406,7 +1118,7 @@ begin
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
-  total := private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+  total := private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
   is_held := private.may_hold_units(
     networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
   );
@@ -433,7 +1145,7 @@ begin
     -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
     -- changed what is left.
     select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
-    perform private.total_of_offer(product, place_order.quantity, settings.delivery_fee, place_order.expected_total);
+    perform private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
     exit when not is_held or private.may_hold_units(
       networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
     );
@@ -925,7 +1637,7 @@ create or replace function public.begin_payment(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  payer text := private.normalised_phone(left(begin_payment.phone, 40));
+  payer text := private.normalised_phone(begin_payment.phone);
   ordered public.orders;
   current_attempt public.payments;
   detail text;
@@ -967,6 +1679,8 @@ begin
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
   elsif begin_payment.expected_cents not in (ordered.total_amount, ordered.charge_cents) then
     perform private.refuse(409, 'amount_changed', 'The amount does not match the order');
+  elsif ordered.charge_cents > (select s.payment_limit from public.store_settings as s) then
+    perform private.refuse_above_payment_limit((select s.payment_limit from public.store_settings as s));
   end if;
 
   -- Without limits, one order could send prompts to many phones.
@@ -3401,7 +4115,8 @@ language plpgsql security definer set search_path = '' as $$
 declare
   member uuid := private.expect_staff_member();
   reason text := nullif(trim(note_change.note), '');
-  code text := nullif(trim(note_change.receipt), '');
+  has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
+  code text;
   paid public.payments;
   noted public.change_notes;
 begin
@@ -3411,14 +4126,14 @@ begin
     perform private.refuse(400, 'decision_unknown', 'Change is credit, to be returned, or returned');
   elsif private.is_whole_shillings(note_change.amount_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
-  elsif code is not null and note_change.kind <> 'returned' then
+  elsif has_receipt and note_change.kind <> 'returned' then
     perform private.refuse(400, 'receipt_invalid', 'Only change that was sent back has a receipt');
   end if;
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = note_change.payment_id)
   for update;
-  if code is not null then
-    code := private.check_refund_receipt(code);
+  if has_receipt then
+    code := private.check_refund_receipt(note_change.receipt);
   end if;
   select * into paid from public.payments as p where p.id = note_change.payment_id for update;
   if not found or paid.purpose <> 'order' then
@@ -3505,6 +4220,138 @@ comment on function private.should_be_reported is
 grant execute on function public.suggest_orders, public.take_back_payment, public.resolve_review, public.note_change,
   public.check_typed_receipt to authenticated, service_role;
 
+create or replace function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+declare
+  new_status text := private.order_status_of_delivery(new.delivery_status);
+  old_status text := private.order_status_of_delivery(old.delivery_status);
+begin
+  if new_status is not null then
+    update public.orders as o
+    set status = new_status, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from new_status;
+  elsif old_status is not null or new.delivery_status = 'failed' then
+    -- A delivery that fails without a rider belongs to an order that was shipped without one.
+    update public.orders as o
+    set status = 'processing', updated_at = now()
+    where o.id = new.order_id and private.shown_status(o.status) = coalesce(old_status, 'out_for_delivery')
+      and o.payment_status <> 'refunded';
+  end if;
+end
+$$;
+
+create or replace function private.before_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  moment timestamptz := clock_timestamp();
+  ordered public.orders;
+begin
+  -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
+  select * into ordered from public.orders as o where o.id = new.order_id for no key update;
+  if tg_op = 'UPDATE' then
+    -- Never the same time for two changes.
+    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    if current_setting('private.is_undoing', true) = 'yes' then
+      return new;
+    end if;
+    new.pickup_time := old.pickup_time;
+    new.delivery_time := old.delivery_time;
+    if new.delivery_status = old.delivery_status then
+      -- The order may have changed while this request waited for its lock.
+      new.delivery_status := private.delivery_status_for_order(ordered, old.delivery_status, new.delivery_person);
+      if new.delivery_status = old.delivery_status then
+        return new;
+      end if;
+    elsif private.delivery_status_for_order(ordered, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (private.is_called_off(ordered) or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- The order changed first. A status that changes the order still applies, unless the order is called off.
+      new.delivery_status := private.delivery_status_for_order(ordered,
+        case when private.is_called_off(ordered) then old.delivery_status else new.delivery_status end, new.delivery_person);
+    elsif private.order_status_of_delivery(old.delivery_status) is null and new.delivery_status in ('pending', 'assigned')
+      and not private.is_called_off(ordered)
+    then
+      -- A rider for an order that was shipped without one is on the way.
+      new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
+    end if;
+  elsif new.delivery_status in ('pending', 'assigned') and not private.is_called_off(ordered) then
+    new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
+  end if;
+  if new.delivery_status <> 'failed' and private.is_called_off(ordered) then
+    if ordered.payment_status = 'refunded' then
+      perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
+    end if;
+    perform private.refuse(409, 'delivery_of_cancelled_order', 'This order was cancelled. To deliver it after all, change the order first');
+  end if;
+  -- An earlier status clears later times.
+  case new.delivery_status
+    when 'picked_up' then
+      new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'delivered' then
+      new.delivery_time := moment;
+    when 'pending', 'assigned' then
+      new.pickup_time := null;
+      new.delivery_time := null;
+    else
+      new.delivery_time := null;
+  end case;
+  return new;
+end
+$$;
+
+create or replace function private.is_called_off(ordered public.orders) returns boolean
+language sql immutable
+return ordered.status = 'cancelled' or (ordered.payment_status = 'refunded' and ordered.status <> 'delivered');
+
+comment on function private.is_called_off is
+  'Whether nothing of an order is to be delivered any more: it was cancelled, or its money was sent back before it was delivered.';
+
+create or replace function private.delivery_status_for_order(ordered public.orders, delivery_status text, delivery_person text) returns text
+language sql immutable
+return case
+  -- Whatever the rider had begun ends; what arrived has arrived.
+  when private.is_called_off(ordered) then case when delivery_status = 'delivered' then 'delivered' else 'failed' end
+  when ordered.status = 'delivered' then 'delivered'
+  when private.shown_status(ordered.status) = 'out_for_delivery' then case
+    when delivery_status in ('picked_up', 'in_transit') then delivery_status
+    -- Shipped without a rider: it waits for one.
+    when delivery_person is null then 'pending'
+    else 'in_transit'
+  end
+  when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+  when delivery_person is null then 'pending'
+  else 'assigned'
+end;
+
+comment on function private.delivery_status_for_order is
+  'The status that a delivery gets from its order; unchanged if they agree.';
+
+create or replace function private.move_delivery_with_order(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+declare
+  delivery public.deliveries;
+  new_status text;
+begin
+  -- Skips a locked delivery: the request that has it waits for this order, then reads it.
+  select * into delivery from public.deliveries as d where d.order_id = new.id for no key update skip locked;
+  if found then
+    new_status := private.delivery_status_for_order(
+      new,
+      -- A reactivated order is delivered again.
+      case when old.status = 'cancelled' and delivery.delivery_status = 'failed'
+        then case when delivery.delivery_person is null then 'pending' else 'assigned' end
+        else delivery.delivery_status
+      end,
+      delivery.delivery_person
+    );
+    update public.deliveries as d
+    set delivery_status = new_status
+    where d.id = delivery.id and d.delivery_status <> new_status;
+  end if;
+end
+$$;
+
 create or replace function public.resolve_paid_order(order_id uuid, resolution text) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -3539,9 +4386,55 @@ $$;
 comment on function public.resolve_paid_order is
   'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
 
+create or replace function private.record_status_change(order_id uuid, state_before jsonb) returns public.status_change
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  change_id uuid;
+  change public.status_change;
+begin
+  delete from private.status_changes as c where c.id in (
+    select old.id from private.status_changes as old where old.undo_until < now() for update skip locked
+  );
+  insert into private.status_changes (order_id, changed_by, undo_until, state_before, state_after)
+  values (
+    record_status_change.order_id, (select auth.uid()), now() + private.undo_window(),
+    record_status_change.state_before, private.order_state(record_status_change.order_id)
+  )
+  returning id into change_id;
+  change := (
+    change_id, extract(epoch from private.undo_window())::integer,
+    exists (
+      select from public.outbox_messages as m
+      join private.outbox_queue as q on q.message_id = m.id
+      where m.order_id = record_status_change.order_id and private.is_status_message(m.kind)
+        and m.attempts = 0 and private.is_message_true(m.order_id, m.kind)
+    )
+  )::public.status_change;
+  perform private.note_answer(to_jsonb(change));
+  return change;
+end
+$$;
+
+comment on function private.record_status_change is
+  'Stores what undo_status_change needs. Returns the result of the procedure that made the change.';
+
 -- Execution rights
 grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
   public.undo_status_change to authenticated, service_role;
+
+create or replace function private.work_step(order_status text, payment_status text, delivery_status text) returns text
+language sql immutable
+return case
+  when payment_status <> 'paid' or order_status in ('cancelled', 'delivered') then null
+  when delivery_status = 'failed' then 'failed'
+  when private.shown_status(order_status) = 'out_for_delivery' then 'on_the_way'
+  when delivery_status = 'assigned' then 'assigned'
+  else 'prepare'
+end;
+
+comment on function private.work_step is
+  'What a paid order waits for: prepare (in the shop, without a rider), assigned (its rider picks it up), on_the_way, or failed (its delivery failed: try again or refund). Null: nothing. Also of orders that were shipped without a rider, delivery_status is pending until one is assigned.';
 
 create or replace function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
@@ -3592,6 +4485,209 @@ $$;
 comment on function private.read_list_search is
   'Parses a search in a staff list. words: LIKE patterns that must all match. digits: a LIKE pattern of a phone number that may match instead. order_ids: orders whose tracking number, order number or M-PESA receipt was typed completely; then only these match.';
 
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
+create or replace function private.list_conditions(
+  filters private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
+)
+language plpgsql stable set search_path = '' as $$
+declare
+  is_orders constant boolean := filters.list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
+  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
+  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
+  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
+    select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
+  rider_name constant text := lower(trim(left(filters.rider, 120)));
+  typed record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
+begin
+  typed := private.read_list_search(filters.search);
+  is_broad := true;
+
+  if filters.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.from_day);
+  end if;
+  if filters.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when filters.status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when filters.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when filters.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', filters.status)
+      else format('o.status = %L', filters.status)
+    end;
+    indexed := indexed || case filters.payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled unpaid order owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      when 'needs_review' then null
+      when 'refund_due' then null
+      else case when filters.payment is not null then 'false' end
+    end;
+    indexed := indexed || case filters.due
+      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
+      ) < now() - private.delivery_promise()$sql$
+      else case when filters.due is not null then
+        is_open || format($sql$ and o.payment_status = 'paid' and private.work_step(
+          o.status, o.payment_status, (select d.delivery_status from public.deliveries as d where d.order_id = o.id)
+        ) = %L$sql$, filters.due)
+      end
+    end;
+  else
+    indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
+    indexed := indexed || case filters.due
+      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
+        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      else case when filters.due is not null then 'false' end
+    end;
+  end if;
+
+  -- Conditions without an index in the order of the list, the rarest last: candidates come from it.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(typed.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', typed.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', typed.order_ids);
+    is_broad := false;
+  elsif typed.words is not null then
+    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
+      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
+      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, typed.words,
+      case when typed.digits is not null then
+        format(' or %s like %L', order_text, typed.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
+      end
+    );
+    -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
+    -- three letters are not in trigram indexes.
+    foreach pattern in array typed.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
+          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+          || case when is_orders then '' else
+            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      when typed.digits is not null then format(
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
+         union select o.id from public.orders as o where %s like %L',
+        case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
+    end || case when typed.digits is not null and not is_orders then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
+  end if;
+  if is_orders and filters.payment = 'needs_review' then
+    -- Money that came too late or in part, or that M-PESA reports in another amount.
+    checked := checked || is_review_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'needs_review'
+      union
+      select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
+  end if;
+  if is_orders and filters.payment = 'refund_due' then
+    checked := checked || is_refund_due;
+    candidates := $sql$
+      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+      union
+      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+end
+$$;
+
+comment on function private.list_conditions is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_broad: whether the newest rows are scanned first.';
+
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
+create or replace function public.search_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.orders
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    ('orders', search, status, payment, from_day, until_day, rider, due), before_created_at, before_id, page_size
+  );
+  return query
+    select o.* from public.orders as o where o.id = any (found_ids) order by o.created_at desc, o.id desc;
+end
+$$;
+
+comment on function public.search_orders is
+  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare, assigned, on_the_way, failed.';
+
+create or replace function public.count_work() returns table (
+  to_prepare integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
+  late_deliveries integer
+)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query select
+    private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'on_the_way')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'failed')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'late')),
+    private.count_in_list(('orders', null, null, 'unpaid', null, null, null, null)),
+    private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
+    private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
+    private.count_in_list(('deliveries', null, null, null, null, null, null, 'late'));
+end
+$$;
+
+comment on function public.count_work is
+  'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
+
+-- Execution rights
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
+  public.count_work, public.recent_riders to authenticated, service_role;
+
 create or replace function private.before_inquiry_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -3613,6 +4709,10 @@ begin
   end if;
   if not private.is_email(new.email) then
     perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif private.visible_length(left(new.name, 300)) = 0 then
+    perform private.refuse(400, 'name_invalid', 'Please enter your name');
+  elsif private.visible_length(left(new.message, 10000)) = 0 then
+    perform private.refuse(400, 'message_invalid', 'Please write a message');
   end if;
   return new;
 end
@@ -3922,7 +5022,6 @@ begin
   end if;
   return (select jsonb_build_object(
     'shop', shop,
-    'order_number', o.order_number,
     'tracking_number', o.tracking_number,
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,
@@ -4391,6 +5490,197 @@ begin
 end
 $$;
 
+create or replace function private.read_person(identifier text, out email text, out phone text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  if octet_length(read_person.identifier) <= 1016 and private.is_email(trim(read_person.identifier)) then
+    email := lower(trim(read_person.identifier));
+  else
+    phone := private.normalised_phone(read_person.identifier);
+  end if;
+  if email is null and phone is null then
+    perform private.refuse(400, 'person_invalid', 'Please enter a Kenyan mobile number or an email address');
+  end if;
+end
+$$;
+
+comment on function private.read_person is 'A person as email address in lower case, or phone as +254…. Refuses other texts.';
+
+create or replace function public.export_person(identifier text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  answer jsonb;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(export_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  order_ids := array(
+    select o.id from public.orders as o
+    where lower(o.customer_email) = person.email or o.customer_phone = person.phone
+    order by o.created_at desc, o.id
+  );
+  answer := jsonb_build_object(
+    'identifier', person_key,
+    'exported_at', now(),
+    'shop', (select s.store_name from public.store_settings as s),
+    'orders', array(
+      select jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+        'status', o.status, 'payment_status', o.payment_status,
+        'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+        'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'erasure_requested_at', o.erasure_requested_at,
+        'reason_to_keep', private.retention_reason(o.id),
+        'items', array(
+          select jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+          from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+        ),
+        'payments', array(
+          select private.describe_payment(p) from public.payments as p where p.order_id = o.id order by p.created_at
+        ),
+        -- Who delivered is another person's data.
+        'delivery', (
+          select jsonb_build_object(
+            'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+          )
+          from public.deliveries as d where d.order_id = o.id
+        ),
+        'history', array(
+          select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)
+          from public.order_events as e where e.order_id = o.id order by e.id
+        ),
+        'messages', array(
+          select private.describe_message(m) from public.outbox_messages as m where m.order_id = o.id order by m.created_at
+        )
+      )
+      from public.orders as o where o.id = any (order_ids) order by o.created_at desc, o.id
+    ),
+    'payments_for_others', array(
+      select private.describe_payment(p)
+      from public.payments as p
+      where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
+      order by p.created_at
+    ),
+    'inquiries', array(
+      select to_jsonb(i) - 'id' - 'is_read'
+      from public.inquiries as i
+      where lower(i.email) = person.email or private.normalised_phone(i.phone) = person.phone
+      order by i.created_at desc
+    ),
+    'newsletter', (
+      select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
+      from public.newsletter_subscriptions as n where lower(n.email) = person.email
+    ),
+    'newsletter_mails', array(
+      select private.describe_message(m)
+      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email order by m.created_at
+    ),
+    -- Other phones and email addresses of the same customer, for separate requests.
+    'also_used', array(
+      select distinct other.identifier
+      from public.orders as o
+      cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
+      order by other.identifier
+    ),
+    'earlier_requests', array(
+      select jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts)
+      from public.personal_data_requests as r
+      where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
+      order by r.id desc
+    )
+  );
+  perform private.log_personal_data_request('export', person_key, jsonb_build_object(
+    'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'inquiries', jsonb_array_length(answer -> 'inquiries'),
+    'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
+  ));
+  return answer;
+end
+$$;
+
+comment on function public.export_person is
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged. Returns jsonb: a document to hand over, which no program reads in whole.';
+
+create or replace function public.erase_person(identifier text) returns public.erasure
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  closed uuid[];
+  erased public.erased_counts;
+  postponed public.postponed_order[];
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(erase_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  -- Lock the orders first, by id, against deadlocks.
+  order_ids := array(
+    select o.id from public.orders as o
+    where o.anonymised_at is null and (lower(o.customer_email) = person.email or o.customer_phone = person.phone
+      or exists (select from public.payments as p where p.order_id = o.id and p.phone = person.phone))
+    order by o.id
+    for no key update
+  );
+
+  closed := array(
+    select o.id from public.orders as o
+    where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
+      and private.retention_reason(o.id) is null
+  );
+  perform private.anonymise_orders(closed);
+  erased.orders := cardinality(closed);
+  update public.orders as o
+  set erasure_requested_at = coalesce(o.erasure_requested_at, now())
+  where o.id = any (order_ids) and o.anonymised_at is null
+    and (lower(o.customer_email) = person.email or o.customer_phone = person.phone);
+
+  -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
+  update public.payments as p
+  set phone = ''
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
+  get diagnostics erased.payments_for_others = row_count;
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
+    and private.retention_reason(e.order_id) is null;
+  update public.payments as p set phone = ''
+  where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
+
+  delete from public.inquiries as i where lower(i.email) = person.email or private.normalised_phone(i.phone) = person.phone;
+  get diagnostics erased.inquiries = row_count;
+  delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
+  get diagnostics erased.newsletter = row_count;
+
+  postponed := array(
+    select (
+      o.id, o.order_number, private.retention_reason(o.id),
+      coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+    )::public.postponed_order
+    from public.orders as o
+    where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
+    order by o.created_at desc
+  );
+  perform private.log_personal_data_request(
+    'erasure', person_key, to_jsonb(erased) || jsonb_build_object('postponed', cardinality(postponed))
+  );
+  return (person_key, erased, postponed)::public.erasure;
+end
+$$;
+
+comment on function public.erase_person is
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+
+-- Execution rights
+grant execute on function public.export_person, public.erase_person to authenticated, service_role;
+
 grant execute on function public.forget_old_rows to service_role;
 
 create or replace function private.figures_of(counted public.orders) returns private.day_figures
@@ -4451,6 +5741,75 @@ $$;
 
 comment on function public.system_status is
   'For staff: the last good backup and the last attempt, the last message of M-PESA, prompts open for more than five minutes, when the first staff account was created, and since when prompts do not work (null: they do).';
+
+create or replace function public.day_totals(day date) returns table (
+  placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
+  paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
+  other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
+)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with orders as (
+    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.payments, money.cents, money.then_cents
+    from public.orders as o
+    cross join lateral (
+      select count(*) as payments, coalesce(sum(p.charge_cents), 0) as cents,
+        coalesce(sum(p.charge_cents) filter (where p.completed_at >= since and p.completed_at < until), 0) as then_cents
+      from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.purpose = 'order'
+    ) as money
+    where o.created_at >= since and o.created_at < until
+  ), by_order as (
+    select
+      coalesce(sum(o.total_amount), 0) as placed,
+      coalesce(sum(o.charge_cents - o.total_amount) filter (where o.is_paid), 0) as rounding,
+      -coalesce(sum(o.total_amount) filter (where not o.is_paid), 0) as not_paid,
+      -coalesce(sum(o.charge_cents) filter (where o.is_paid and o.payments = 0), 0) as paid_otherwise,
+      coalesce(sum(o.cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
+      coalesce(sum(o.cents), 0) as received_for_orders,
+      coalesce(sum(o.then_cents), 0) as received_then,
+      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
+    from orders as o
+  ), by_payment as (
+    select
+      coalesce(sum(p.charge_cents), 0) as received,
+      coalesce(sum(p.charge_cents) filter (where o.payment_status = 'needs_review'), 0) as in_review,
+      -- M-PESA's clock decides the day in the books.
+      coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
+    from public.payments as p
+    left join public.orders as o on o.id = p.order_id
+    left join public.mpesa_transactions as t on t.payment_id = p.id
+    where p.status = 'completed' and p.purpose = 'order' and p.completed_at >= since and p.completed_at < until
+  ), other_day as (
+    select coalesce(sum(p.charge_cents), 0) as cents
+    from public.mpesa_transactions as t
+    join public.payments as p on p.id = t.payment_id
+    where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
+      and not coalesce(p.completed_at >= since and p.completed_at < until, false)
+  ), sent_back as (
+    select coalesce(sum(r.refund_cents), 0) as cents
+    from public.refunds as r
+    join public.payments as p on p.id = r.payment_id
+    where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+  )
+  select
+    a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
+    (a.received_then - a.received_for_orders)::bigint,
+    (b.received - a.received_then)::bigint,
+    b.received, -d.cents, b.received - d.cents,
+    c.cents - b.left_day, b.received + c.cents - b.left_day,
+    a.delivery_fees, b.in_review
+  from by_order as a, by_payment as b, other_day as c, sent_back as d;
+end
+$$;
+
+comment on function public.day_totals is
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
 
 -- Metrics for monitoring (docs/monitoring.md)
 
@@ -4519,9 +5878,115 @@ $$;
 
 comment on function public.shop_metrics is 'Metrics for monitoring: name, value of its label (null: none), value.';
 
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures to authenticated;
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals to authenticated;
 
 grant execute on function public.record_page_views, public.record_backup, public.shop_metrics to service_role;
+
+create or replace function private.after_product_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.refuse_blank('a product has a name', new.name);
+    perform private.update_product_search(old, new);
+    perform private.count_active_products(old, new);
+  end if;
+  if tg_op = 'UPDATE' then
+    perform private.record_price_change(new.id, new.name, old.price, new.price);
+  end if;
+  -- Of the stock, pages only show whether there is any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.before_category_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.refuse_blank('a category has a name', new.name);
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  if tg_op = 'UPDATE' and old.name <> new.name then
+    -- The foreign key updates its products in any order: lock them by id first, as orders do.
+    perform from public.products as p where p.category = old.name order by p.id for update;
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.before_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.refuse_blank('the store has a name', new.store_name);
+  if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create or replace function private.after_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if old is distinct from new then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
+  end if;
+  perform private.record_price_change(null, null, old.delivery_fee, new.delivery_fee);
+  if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
+    insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
+    values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.after_order_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.count_change(private.figures_of(old), private.figures_of(new));
+  if tg_op = 'INSERT' then
+    perform private.record_order_events(null, new);
+    return null;
+  elsif tg_op = 'DELETE' then
+    delete from public.order_events as e where e.order_id = old.id;
+    delete from public.outbox_messages as m where m.order_id = old.id;
+    return null;
+  end if;
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
+  end if;
+  if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
+    perform private.record_refund_of_order(new);
+  end if;
+  if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
+    perform private.queue_messages_of_order(old, new);
+    perform private.notify_order_followers(new.id);
+  end if;
+  perform private.record_order_events(old, new);
+  if (old.status <> new.status or private.is_called_off(old) <> private.is_called_off(new))
+    and current_setting('private.is_undoing', true) is distinct from 'yes'
+  then
+    perform private.move_delivery_with_order(old, new);
+  end if;
+  return null;
+end
+$$;
 
 -- Payments and refunds
 
@@ -4707,6 +6172,126 @@ comment on function public.refund_approvers is
 -- Execution rights
 grant execute on function public.refund_approvers to authenticated;
 
+-- Writes of staff whose answer was lost: whether they were saved can be asked, and one that was not saved never will be.
+
+create table private.staff_writes (
+  id uuid primary key,
+  is_withdrawn boolean not null default false,
+  answer jsonb,
+  written_at timestamptz not null default now()
+);
+
+comment on table private.staff_writes is
+  'Requests of staff that wrote something, by the header x-write-id, for an hour. is_withdrawn: settle_write came first, so that the request is refused. answer: what the procedure returned, where the screen needs it.';
+
+alter table private.staff_writes enable row level security;
+
+create index staff_writes_by_time on private.staff_writes (written_at);
+
+create or replace function private.write_id() returns uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  sent text := nullif(current_setting('request.headers', true), '')::jsonb ->> 'x-write-id';
+begin
+  return case when sent ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then sent::uuid end;
+end
+$$;
+
+comment on function private.write_id is 'The id that the panel gave to this request. Null: none.';
+
+create or replace function private.record_staff_write() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  write_id uuid := private.write_id();
+begin
+  if write_id is null or not public.is_admin() then
+    return null;
+  end if;
+  insert into private.staff_writes (id) values (write_id) on conflict do nothing;
+  if found then
+    delete from private.staff_writes as w where w.id in (
+      select past.id from private.staff_writes as past
+      where past.written_at < now() - interval '1 hour' order by past.written_at limit 20 for update skip locked
+    );
+  elsif (select w.is_withdrawn from private.staff_writes as w where w.id = write_id) then
+    perform private.refuse(409, 'write_withdrawn', 'The connection broke before this was saved. Please try again');
+  end if;
+  return null;
+end
+$$;
+
+comment on function private.record_staff_write is
+  'Records the request of a staff member that writes to a table, once; refuses one that settle_write has withdrawn.';
+
+create or replace function private.note_answer(answer jsonb) returns void
+language sql volatile set search_path = '' as $$
+  update private.staff_writes as w set answer = note_answer.answer where w.id = private.write_id();
+$$;
+
+comment on function private.note_answer is 'Keeps the answer of a procedure for settle_write.';
+
+create or replace function public.settle_write(write_id uuid) returns table (is_saved boolean, answer jsonb)
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  -- Waits for the request if it is still running.
+  insert into private.staff_writes (id, is_withdrawn) values (settle_write.write_id, true) on conflict do nothing;
+  return query select not w.is_withdrawn, w.answer from private.staff_writes as w where w.id = settle_write.write_id;
+end
+$$;
+
+comment on function public.settle_write is
+  'For staff: whether a request whose answer was lost was saved, by its x-write-id. If not, it is withdrawn: it is refused should it still arrive, so that it can be repeated safely. answer: what it returned, where that was kept. One row.';
+
+-- Before each statement on a table that staff write, themselves or by a procedure.
+create trigger orders_by_staff before insert or update or delete on public.orders for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger deliveries_by_staff before insert or update or delete on public.deliveries for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger payments_by_staff before insert or update or delete on public.payments for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger refunds_by_staff before insert or update or delete on public.refunds for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger mpesa_transactions_by_staff before insert or update or delete on public.mpesa_transactions for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger reconciliation_events_by_staff before insert or update or delete on public.reconciliation_events for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger products_by_staff before insert or update or delete on public.products for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger categories_by_staff before insert or update or delete on public.categories for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger search_synonyms_by_staff before insert or update or delete on public.search_synonyms for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger store_settings_by_staff before insert or update or delete on public.store_settings for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger shop_texts_by_staff before insert or update or delete on public.shop_texts for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger message_templates_by_staff before insert or update or delete on public.message_templates for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger outbox_messages_by_staff before insert or update or delete on public.outbox_messages for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger inquiries_by_staff before insert or update or delete on public.inquiries for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+create trigger prompt_pause_by_staff before insert or update or delete on private.prompt_pause for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
+-- Execution rights
+grant execute on function public.settle_write to authenticated, service_role;
+
 alter table private.prompt_pause add constraint prompt_pause_incident_id_fkey FOREIGN KEY (incident_id) REFERENCES private.prompt_incidents(id);
 alter publication supabase_realtime add table public.messages_to_check;
 alter table private.messages_sent drop column without_priority;
@@ -4796,10 +6381,20 @@ begin
 end
 $$;
 
+-- Confirmations that could not be read were on no screen.
+do $$
+begin
+  perform private.add_message_to_check(m.source, 'unreadable', m.body, array['receipt', 'amount'], null, null, null, '')
+  from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome = 'unreadable' and m.body <> '{}';
+end
+$$;
+
 -- Until now attempts came into review by another amount only.
 update public.payments as p set review_cause = 'wrong_amount' where p.status = 'review' and p.review_cause is null;
 
--- Only now, because rows may have had other spellings.
+-- Only now, because rows may have had other spellings. Deferred checks of the changed rows would refuse the change of the table.
+set constraints all immediate;
 alter table public.payments add constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s');
 alter table public.mpesa_transactions
   add constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s');
@@ -4824,3 +6419,25 @@ from (values
   ('order_payment_corrected', 'mail', 'Your order {tracking} is not paid yet',
     E'Habari {name},\n\nWe are sorry: we noted another customer''s payment for your order {tracking} by mistake. Your order is not paid yet, and its total is {total}.\n\nYou can pay for it here:\n{link}\n\nIf you have paid, please reply or call us, and we will look for your payment.\n\n{shop}\n{shop_phone}\n{shop_email}')
 ) as starting (kind, channel, subject, body);
+
+-- Deliveries of orders that were cancelled or refunded before they arrived, and of orders that were shipped without a rider.
+update public.deliveries as d
+set delivery_status = private.delivery_status_for_order(o, d.delivery_status, d.delivery_person)
+from public.orders as o
+where o.id = d.order_id and private.is_called_off(o) and d.delivery_status not in ('failed', 'delivered');
+
+update public.deliveries as d
+set delivery_status = 'pending'
+from public.orders as o
+where o.id = d.order_id and d.delivery_person is null and d.delivery_status = 'in_transit' and d.pickup_time is null
+  and o.status in ('shipped', 'out_for_delivery') and not private.is_called_off(o);
+
+-- Texts to customers name the tracking number, which is longer than the order number: these two would not fit one SMS. A text that
+-- staff edited stays.
+update public.message_templates as t
+set body = case when t.body = t.default_body then short.body else t.body end, default_body = short.body
+from (values
+  ('order_payment_held', '{shop}: {paid} received[, {receipt}], {order} needs a check. We will call you. {link}'),
+  ('order_refunded', '{shop}: {refunded} for {order} was sent back to the phone that paid[, {refund_receipt}]. {link}')
+) as short (kind, body)
+where t.kind = short.kind and t.channel = 'text';

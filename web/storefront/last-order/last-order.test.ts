@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { describeOrder, type OrderFacts } from '../../../domain/order-meaning.ts';
+import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { OwnOrder } from '../own-orders/order-states.ts';
+import { ordersToShow } from './last-order.tsx';
+
+const facts: OrderFacts = {
+  status: 'pending',
+  paymentStatus: 'unpaid',
+  paymentCheck: null,
+  isRefunding: false,
+  cancelledBecause: null,
+  total: 95_100,
+  paid: null,
+  refunded: null,
+  partPaid: null,
+  surplus: null,
+  reservedUntil: null,
+  expiresAt: null,
+};
+const own = (orderId: string, change: Partial<OrderFacts> | null): OwnOrder => ({
+  order: { orderId } as RememberedOrder,
+  meaning: change && describeOrder({ ...facts, ...change }, 0),
+});
+const paid = { status: 'processing', paymentStatus: 'paid' };
+const delivered = { status: 'delivered', paymentStatus: 'paid' };
+const cancelled = { status: 'cancelled' };
+const shown = (...orders: OwnOrder[]) => ordersToShow(orders).map(({ order }) => order.orderId);
+
+test('shows every order under way, those to pay first', () => {
+  expect(
+    shown(own('paid', paid), own('due', {}), own('on its way', { ...paid, status: 'out_for_delivery' })),
+  ).toEqual(['due', 'paid', 'on its way']);
+  expect(
+    shown(own('paid', paid), own('delivered', delivered), own('refunding', { ...paid, isRefunding: true })),
+  ).toEqual(['paid', 'refunding']);
+});
+
+test('shows the last order where none is under way or its state is unknown', () => {
+  expect(shown(own('delivered', delivered), own('cancelled', cancelled))).toEqual(['delivered']);
+  expect(shown(own('unknown', null), own('older', null))).toEqual(['unknown']);
+  expect(shown()).toEqual([]);
+});

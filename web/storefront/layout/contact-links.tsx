@@ -1,0 +1,21 @@
+// How to reach the seller, with a prepared message.
+import { formatPhone } from '../../../domain/phone-format.ts';
+import { chatLink, useShop } from './use-shop.ts';
+
+const linkStyle = '-my-2 inline-block py-2 font-bold underline underline-offset-2';
+
+/** WhatsApp and call links within a sentence. */
+export function ContactLinks({ message }: { message: string }) {
+  const { settings } = useShop();
+  return (
+    <>
+      <a href={chatLink(settings.chat_phone, message)} target="_blank" rel="noreferrer" className={linkStyle}>
+        WhatsApp us
+      </a>{' '}
+      or{' '}
+      <a href={`tel:${settings.support_phone}`} className={`${linkStyle} whitespace-nowrap`}>
+        call {formatPhone(settings.support_phone)}
+      </a>
+    </>
+  );
+}

@@ -1,0 +1,14 @@
+// More than M-PESA takes in one payment: such orders are agreed with the seller.
+import { formatKsh } from '../../../domain/money.ts';
+import { ContactLinks } from '../layout/contact-links.tsx';
+import { useShop } from '../layout/use-shop.ts';
+
+export default function LargeOrder({ name, quantity }: { name: string; quantity: number }) {
+  const { settings } = useShop();
+  return (
+    <>
+      <strong>M-PESA takes {formatKsh(settings.payment_limit)} in one payment at most.</strong> For a party,
+      order from a person: <ContactLinks message={`Habari! I would like to order ${quantity} × ${name}.`} />.
+    </>
+  );
+}
