@@ -12,6 +12,9 @@ comment on column private.order_networks.phone is 'The customer''s phone. Null f
 comment on column public.outbox_messages.has_priority is
   'Whether the message may use the whole daily budget: its order was paid, or staff caused or sent it. Messages that visitors cause without paying may use half of it.';
 
+comment on column public.store_settings.unpaid_orders_per_phone is
+  'Maximum unpaid orders of one phone in one network (of all phones: waiting_orders in private.limits). Wider networks: private.allowance_factor.';
+
 drop function public.message_budgets();
 
 drop function private.refuse_too_many_unpaid_orders(text[],text,integer);

@@ -205,13 +205,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         paid: customers - unpaid,
       });
       expect(await paidWithoutMessages()).toBe(0);
-      // Who does not pay gets the link, too, except in the first burst, when no one had paid yet.
+      // Who does not pay gets the link, too, except in the first burst of a network, when no one had paid yet.
       for (const channel of ['text', 'mail']) {
         expect(await messages(channel, 'sent', 'not v.is_paid')).toBeGreaterThanOrEqual(
-          unpaid - 60 / unpaidOf,
+          0.9 * (unpaid - 60 / unpaidOf),
         );
       }
     },
+    240_000,
   );
 
   const attack = async (tries: number, address: string, from = 500_000) => {
