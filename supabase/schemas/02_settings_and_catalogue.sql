@@ -67,7 +67,7 @@ comment on column public.store_settings.refund_approval_above is
 comment on column public.store_settings.payment_messages_months is
   'Months for which M-PESA''s messages are stored verbatim, with the payer''s name. Kenyan law requires records for five years.';
 comment on column public.store_settings.unpaid_orders_per_phone is
-  'Maximum unpaid orders of one phone in one network; ten times as many for all phones. Wider networks: private.allowance_factor.';
+  'Maximum unpaid orders of one phone in one network (of all phones: waiting_orders in private.limits). Wider networks: private.allowance_factor.';
 comment on column public.store_settings.reserved_share_percent is
   'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
 comment on column public.store_settings.texts_per_day is

@@ -292,8 +292,11 @@ comment on function private.release_messages is
 create function private.reason_to_withhold(kind text, channel text, recipient text) returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
-  -- Concurrent prompts count one after the other.
-  perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  -- Concurrent prompts count one after the other. Orders end one after the other anyway, in transactions that hold locks of products,
+  -- for which a prompt waits.
+  if reason_to_withhold.kind = 'order_received' then
+    perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  end if;
   -- The recipient first, so that a message withheld for it does not use up the network's limit.
   return case
     when 5 <= (

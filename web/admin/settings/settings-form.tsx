@@ -219,7 +219,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 required
                 inputMode="numeric"
                 autoComplete="off"
-                hint="How many may wait for payment at a time; ten times as many from one network"
+                hint="How many of one customer may wait for payment at a time"
               />
               <TextField
                 {...field('reserved_share_percent')}
