@@ -483,7 +483,7 @@ export function PromptsPaused({
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
           {hasTill ? <PayByTill order={order} /> : <ContactShop trackingNumber={order.trackingNumber} />}
-          {hasTill ? null : <TrackingNumber number={order.trackingNumber} />}
+          <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
       <DialogFooter>
