@@ -130,6 +130,25 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(logged).not.toMatch(/amina@|254712345678|key=/);
   });
 
+  test('mails staff the cause of paused prompts, with the setting to check and the screen', async () => {
+    const order = await promptOrder();
+    await database.query(
+      `update public.payments set status = 'failed', result_code = '404.001.03', result_description = 'Invalid Access Token',
+         ended_by = 'owner' where order_id = $1`,
+      [order.id],
+    );
+    await sendDueMessages(options);
+    const mail = mails.find(({ kind }) => kind === 'prompts_paused');
+    expect(mail).toMatchObject({
+      to: expect.stringMatching(/@jani\.example$/),
+      subject: 'Customers get no M-PESA prompts',
+    });
+    expect(mail?.text).toMatch(/MPESA_CONSUMER_KEY/);
+    expect(mail?.text).toContain('404.001.03 Invalid Access Token');
+    expect(mail?.html).toContain(`href="${publicUrl}/admin/settings/payments"`);
+    await database.query(`delete from private.prompt_pause`);
+  });
+
   test('every default text fits one SMS and names its order', async () => {
     const order = await promptOrder();
     await database.query(

@@ -265,6 +265,44 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toMatchObject({ money: 'refunded' });
     });
 
+    test('above the limit is mailed to the other staff, until it is approved', async () => {
+      order = await place(2);
+      paid = await pay();
+      await setStatus('cancelled');
+      const refund = await request();
+      const { rows } = await database.query<{ recipient: string; id: string }>(
+        `select id, recipient from public.outbox_messages
+         where kind = 'refund_to_approve' and event_key = $1 and status = 'waiting'`,
+        [refund.id],
+      );
+      expect(rows.length).toBeGreaterThan(0);
+      expect(rows.map(({ recipient }) => recipient)).not.toContain(refund.requested_by_email);
+      const approvers = [await as<string | string[]>(first, 'refund_approvers', {})].flat();
+      expect(approvers.sort()).toEqual(rows.map(({ recipient }) => recipient).sort());
+
+      await approve(refund);
+      // A message that is no longer true is not sent.
+      for (const { id } of rows) {
+        const { rows: queued } = await database.query<{ lease: string }>(
+          `update private.outbox_queue set lease = gen_random_uuid() where message_id = $1 returning lease`,
+          [id],
+        );
+        expect(
+          await service('begin_message', {
+            message_id: id,
+            lease: queued[0]?.lease,
+            body: 'x',
+            subject: 'x',
+          }),
+        ).toBeNull();
+      }
+      const { rows: left } = await database.query(
+        `select from public.outbox_messages where kind = 'refund_to_approve' and event_key = $1`,
+        [refund.id],
+      );
+      expect(left).toEqual([]);
+    });
+
     test('of exactly the limit needs no approval, and of one shilling more does', async () => {
       await setStatus('cancelled');
       const setLimit = (cents: number) =>

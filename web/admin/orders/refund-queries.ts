@@ -46,9 +46,9 @@ export function useRefundApprovers(isNeeded: boolean): string[] | undefined {
  * @param emails of the colleagues; undefined while unknown
  */
 export function describeApprovers(emails: readonly string[] | undefined): string {
-  if (!emails) return 'a colleague must approve it';
+  if (!emails) return 'it needs the approval of a colleague';
   if (emails.length === 0) {
-    return 'a colleague must approve it, and you have none yet. Add one, or send the money back by hand and note it';
+    return 'it needs the approval of a colleague, and you have none yet. Add one, or send the money back by hand and note it';
   }
   const [named, more] = [emails.slice(0, 3), emails.length - 3];
   const list = more > 0 ? [...named, `${more} more`] : named;

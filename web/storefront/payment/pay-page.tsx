@@ -132,11 +132,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
       <header className="grid grid-cols-1 gap-1">
         <h1 id="pay" className="text-4xl font-extrabold">
-          {isWaiting
-            ? 'Check your phone'
-            : isByHand && hasTill
-              ? 'Pay in your M-PESA menu'
-              : 'Pay with M-PESA'}
+          {isWaiting ? 'Check your phone' : isByHand && hasTill ? 'Pay another way' : 'Pay with M-PESA'}
         </h1>
         <p className="text-ink-soft">
           {isWaiting

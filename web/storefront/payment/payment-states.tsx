@@ -525,17 +525,17 @@ export function PromptsPaused({
     <>
       <DialogHeading
         ref={headingRef}
-        title={hasTill ? 'Pay in your M-PESA menu' : 'M-PESA prompts do not work right now'}
+        title={hasTill ? 'Pay another way' : 'Prompts do not work right now'}
         description={
           hasTill
-            ? 'M-PESA prompts do not work right now, so pay by hand. Your order is saved.'
+            ? 'M-PESA prompts do not work right now, so pay by hand in your M-PESA menu. Your order is saved.'
             : 'Your order is saved, and our team is on it.'
         }
       />
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
           {hasTill ? <PayByTill order={order} /> : <ContactShop trackingNumber={order.trackingNumber} />}
-          {hasTill ? null : <TrackingNumber number={order.trackingNumber} />}
+          <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
       <DialogFooter>

@@ -187,8 +187,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         statement: { kind: expect.stringMatching(/registered/) },
       });
     }
-    const { rows } = await till.database.query('select kind from private.mpesa_registrations order by kind');
-    expect(rows).toEqual([{ kind: 'statement' }, { kind: 'till' }]);
+    const { rows } = await till.database.query(
+      'select kind, api_version from private.mpesa_registrations order by kind',
+    );
+    expect(rows).toEqual([
+      { kind: 'statement', api_version: null },
+      { kind: 'till', api_version: 'v2' },
+    ]);
+    expect((await till.act('describe-setup')).body.setup).toMatchObject({ c2b: { version: 'v2' } });
   });
 
   test('a payment without a prompt pays the order of its reference, in either spelling', async () => {
