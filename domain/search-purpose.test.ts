@@ -5,12 +5,13 @@ test.each(['JJ-20261123-4209', 'jj202611234209', 'order JJ 20261123 4209'])('%s 
   expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: 'JJ-20261123-4209' });
 });
 
-test.each(['ord1040', 'ORD-1040', 'track my order', 'where is my parcel'])(
-  '%s is about an order',
-  (search) => {
-    expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: null });
-  },
-);
+test.each(['ord1040', 'ORD-1040', 'order no. 1040'])('%s names an order by its order number', (search) => {
+  expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: 'ORD-1040' });
+});
+
+test.each(['ord 104', 'track my order', 'where is my parcel'])('%s is about an order', (search) => {
+  expect(readSearchPurpose(search)).toEqual({ kind: 'order', trackingNumber: null });
+});
 
 test.each([
   '950',

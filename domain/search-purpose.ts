@@ -1,6 +1,7 @@
 // Guesses the purpose of a search without results: an order or a price.
-import { isTrackingNumber, normaliseTrackingNumber } from './tracking-number.ts';
+import { readOrderNumbers } from './tracking-number.ts';
 
+/** `trackingNumber`: a tracking number or order number that the search names. */
 export type SearchPurpose = { kind: 'order'; trackingNumber: string | null } | { kind: 'price' };
 
 const longest = 100;
@@ -12,8 +13,8 @@ const priceRange = /^[1-9]\d{1,4}\s*(?:[-–]|to)\s*[1-9]\d{1,4}$/;
 /** @returns null when the text may be the name of a drink */
 export function readSearchPurpose(search: string): SearchPurpose | null {
   const text = search.slice(0, longest);
-  const number = normaliseTrackingNumber(text);
-  if (isTrackingNumber(number)) return { kind: 'order', trackingNumber: number };
+  const [number] = readOrderNumbers(text);
+  if (number) return { kind: 'order', trackingNumber: number };
   if (orderWords.test(text)) return { kind: 'order', trackingNumber: null };
   const figure = /\d[\d,.]*/.exec(text)?.[0] ?? '';
   const isBare = text.trim() === figure && /^[1-9]\d{1,5}$/.test(figure.replace(/[,.]/g, ''));

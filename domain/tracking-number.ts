@@ -79,9 +79,6 @@ export function describeOtherNumber(text: string): string | null {
 /** Whether a text is a tracking number as it is stored. Call it with text of bounded length. */
 export const isTrackingNumber = (text: string): boolean => /^JJ-\d{8}-\d{4,6}$/.test(text);
 
-/** Whether a text is an order number as it is stored. Call it with text of bounded length. */
-export const isOrderNumber = (text: string): boolean => /^ORD-\d{4,9}$/.test(text);
-
 /**
  * Shortens it for M-PESA's AccountReference of at most 12 characters (Daraja, STK push).
  * @param trackingNumber such as `JJ-20261121-1234`

@@ -5,6 +5,7 @@ import { asOwner, type Shop } from './staff-member.ts';
 export interface Order {
   id: string;
   order_number: string;
+  tracking_number: string;
   status: string;
   payment_status: string;
 }

@@ -136,16 +136,21 @@ create function private.open_order(
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  numbers text[] := private.order_numbers_in(open_order.tracking_number);
+  numbers text[];
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
   needs_whole_phone boolean;
   networks text[];
 begin
-  select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
-  is_by_order_number := found and found_order.tracking_number <> all (numbers);
-  -- Each spelling of a number counts for the same limits.
-  wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_by_order_number := false;
+  if not found then
+    numbers := private.order_numbers_in(open_order.tracking_number);
+    select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
+    is_by_order_number := found and found_order.tracking_number <> all (numbers);
+    -- Each spelling of a number counts for the same limits.
+    wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
+  end if;
   is_open := exists (
     select from private.order_keys as k
     where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)

@@ -209,6 +209,14 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () => as(staff, `select public.resolve_paid_order($1, 'refunded') as answer`, [twice.id]),
           () =>
             as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [order.id, unknown, cents]),
+          () =>
+            as(
+              other,
+              'select public.take_back_payment(p.id) as answer from public.payments as p where p.receipt = $1',
+              [unknown],
+            ),
+          () => as(other, `select public.resolve_review($1, 'deliver', $2) as answer`, [order.id, cents]),
+          () => as(other, `select to_jsonb(public.note_change($1, 'returned', 100)) as answer`, [double?.id]),
         ])),
       );
     }
