@@ -8,6 +8,7 @@ import {
   describeBackup,
   describeDatabase,
   describeMessages,
+  describeMessagesToCheck,
   describePayments,
   describeRefunds,
   describeStatement,
@@ -232,4 +233,16 @@ test('names the used-up budgets and the number of unsent messages in one notice'
     title: "Today's budget of texts and mails is used up",
     text: '6 messages of today were not sent.',
   });
+});
+
+test('messages of M-PESA to check need attention, and are not shown while there are none', () => {
+  expect([describeMessagesToCheck(undefined), describeMessagesToCheck({ to_check: 0 })]).toEqual([
+    null,
+    null,
+  ]);
+  expect(describeMessagesToCheck({ to_check: 1 })).toMatchObject({
+    state: 'attention',
+    detail: expect.stringMatching(/^One message of M-PESA/),
+  });
+  expect(describeMessagesToCheck({ to_check: 3 })?.detail).toMatch(/^3 messages of M-PESA/);
 });
