@@ -1516,10 +1516,20 @@ begin
 end
 $$;
 
+-- Confirmations that could not be read were on no screen.
+do $$
+begin
+  perform private.add_message_to_check(m.source, 'unreadable', m.body, array['receipt', 'amount'], null, null, null, '')
+  from public.payment_messages as m
+  where m.source = 'confirmation' and m.outcome = 'unreadable' and m.body <> '{}';
+end
+$$;
+
 -- Until now attempts came into review by another amount only.
 update public.payments as p set review_cause = 'wrong_amount' where p.status = 'review' and p.review_cause is null;
 
--- Only now, because rows may have had other spellings.
+-- Only now, because rows may have had other spellings. Deferred checks of the changed rows would refuse the change of the table.
+set constraints all immediate;
 alter table public.payments add constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s');
 alter table public.mpesa_transactions
   add constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s');

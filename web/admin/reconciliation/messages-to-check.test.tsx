@@ -40,7 +40,11 @@ test('a message appears on the open screen, and what staff enter pays its order'
   const order = await placeOrder(shop, 'Unreadable amount');
   const opened = await openScreen('/admin/reconciliation');
   await screen.findByRole('heading', { name: 'Reconciliation' });
-  const { receipt, body } = await receiveUnreadable(order.tracking_number);
+  const [{ tracking_number, charge_cents } = { tracking_number: '', charge_cents: 0 }] = await readRows<{
+    tracking_number: string;
+    charge_cents: number;
+  }>(`orders?id=eq.${order.id}`);
+  const { receipt, body } = await receiveUnreadable(tracking_number);
   const message = await messageOf(receipt);
   message.getByText('The amount can’t be read');
   message.getByText(body);
@@ -52,8 +56,7 @@ test('a message appears on the open screen, and what staff enter pays its order'
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await form.findByText(/Please enter the amount/);
   expect(document.activeElement).toBe(amount);
-  const { charge_cents } = (await readRows<{ charge_cents: number }>(`orders?id=eq.${order.id}`))[0] ?? {};
-  await fill(opened, amount, `KES ${(Number(charge_cents) / 100).toLocaleString('en-KE')}.00`);
+  await fill(opened, amount, `KES ${(charge_cents / 100).toLocaleString('en-KE')}.00`);
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await waitFor(async () => expect((await readOrder(shop, order.id)).payment_status).toBe('paid'));
   await waitFor(() => expect(screen.queryByText(body)).toBeNull());
