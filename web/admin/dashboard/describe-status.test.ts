@@ -8,6 +8,7 @@ import {
   describeBackup,
   describeDatabase,
   describeMessages,
+  describeMessagesToCheck,
   describePayments,
   describeRefunds,
   describeStatement,
@@ -277,4 +278,16 @@ test('names the number of withheld messages and each reason once', () => {
   expect(withheld({ over_budget: 2, reason }, { over_budget: 2, reason: half })?.text).toBe(
     "Too many unpaid orders from one network today. The half of today's budget of mails for visitors who have not paid is used up.",
   );
+});
+
+test('messages of M-PESA to check need attention, and are not shown while there are none', () => {
+  expect([describeMessagesToCheck(undefined), describeMessagesToCheck({ to_check: 0 })]).toEqual([
+    null,
+    null,
+  ]);
+  expect(describeMessagesToCheck({ to_check: 1 })).toMatchObject({
+    state: 'attention',
+    detail: expect.stringMatching(/^One message of M-PESA/),
+  });
+  expect(describeMessagesToCheck({ to_check: 3 })?.detail).toMatch(/^3 messages of M-PESA/);
 });

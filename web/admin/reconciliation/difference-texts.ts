@@ -86,7 +86,7 @@ export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: stri
   wrong_amount: {
     label: 'Wrong amount',
     tone: 'orange',
-    meaning: 'The amount that came is not the amount that was due.',
+    meaning: 'The amount that came is not the amount that was due, or M-PESA contradicted itself about it.',
   },
   typed: {
     label: 'Typed, not confirmed',
