@@ -118,8 +118,9 @@ describe('the scripts of a storefront page', () => {
   test('load at once on staff pages', async () => {
     const html = await (await fetch(`${shop.url}/admin/login`)).text();
     expect(html).toContain('<link rel="modulepreload"');
-    expect(html).toContain('<script type="module"');
-    expect(html).not.toContain('late-boot');
+    expect(html).not.toContain('rel="late"');
+    // Started by a script that asks only whether the browser can run them.
+    expect(html).toContain("s.type='module';s.textContent=d.getElementById('late-boot').textContent");
   });
 
   test('contain no code of the staff panel, nor does the style sheet', async () => {
@@ -144,7 +145,8 @@ describe('a first visit on a slow line', () => {
     async (path) => {
       const visit = await firstVisit(browser, `${shop.url}${path}`);
       expect(visit.total).toBeLessThan(250_000);
-      expect(visit.scripts).toBeLessThan(122_000);
+      // 1.7 kB of them are for browsers since 2021 (docs/decisions/old-browsers.md).
+      expect(visit.scripts).toBeLessThan(124_000);
       const later =
         /dialog|toast|\/(?:store|live|module|dist)-|chart|staff|admin|payment|schema|tracking-p|nothing-found/;
       expect(visit.requests.filter(({ kind, path }) => kind === 'Script' && later.test(path))).toEqual([]);
