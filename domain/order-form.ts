@@ -68,7 +68,7 @@ function findTooLong(form: OrderForm): OrderFormProblem[] {
 export const countCharacters = (text: string): number => [...text.replace(/\r\n?/g, '\n').trim()].length;
 
 /** The text without format characters, which chats and contacts add to copied text. */
-export const withoutFormatCharacters = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
+const withoutFormatCharacters = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
  * The form of an earlier order, from what its tracking page shows. Its email address is not shown.

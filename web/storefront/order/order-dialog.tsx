@@ -20,7 +20,7 @@ interface OrderDialogProps {
   /** An earlier order whose payment continues here. */
   interrupted: RememberedOrder | null;
   /** The tracking number of an earlier order whose data fills in the form. */
-  like: string | null;
+  like: string | undefined;
   quantity: number;
   onQuantityChange?: ((quantity: number) => void) | undefined;
   /** Alternatives if the product cannot be ordered. */

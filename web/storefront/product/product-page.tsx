@@ -1,7 +1,7 @@
 // One product: description, price, stock and the order button.
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
-import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
+import { formatKsh } from '../../../domain/money.ts';
 import { slugForQuery } from '../../../domain/product-form.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath } from '../../../domain/share-image.ts';
@@ -124,8 +124,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   // Once loaded, the dialog stays mounted, so that its closing animation shows.
   const [isDialogMounted, setDialogMounted] = useState(false);
   const isOutOfStock = product.stock_quantity === 0;
-  const isAboveLimit =
-    chargeCents(orderTotal(product.price, quantity, settings.delivery_fee)) > settings.payment_limit;
+  const isAboveLimit = product.price * quantity + settings.delivery_fee > settings.payment_limit;
 
   const { form, isLoadingCode, isConnectionLost, fetchCode } = useDialogCode(loadOrderDialog);
 
@@ -243,7 +242,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
                 {quantity > product.stock_quantity && !isOutOfStock ? (
                   <strong>Only {product.stock_quantity} left. </strong>
                 ) : null}
-                {isAboveLimit && !isOutOfStock ? (
+                {isAboveLimit ? (
                   <Suspense fallback={null}>
                     <LargeOrder name={product.name} quantity={quantity} />
                   </Suspense>
@@ -323,7 +322,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           <OrderDialog
             product={product}
             interrupted={interrupted}
-            like={again?.like ?? null}
+            like={again?.like}
             quantity={quantity}
             onQuantityChange={setQuantity}
             similar={related}
@@ -348,7 +347,7 @@ function describe(product: Product, settings: ReturnType<typeof useShop>['settin
 }
 
 /** A request to order a quantity again, from the link that led here. Once per link: a reload does not repeat it. */
-function useOrderAgain(): { quantity: number; like: string | null } | null {
+function useOrderAgain(): { quantity: number; like: string } | null {
   const { state, key } = useLocation();
   const [again, setAgain] = useState<ReturnType<typeof useOrderAgain>>(null);
   const handled = useRef<string | null>(null);
@@ -358,7 +357,7 @@ function useOrderAgain(): { quantity: number; like: string | null } | null {
     const { orderAgain, like } = (state ?? {}) as { orderAgain?: unknown; like?: unknown };
     const quantity = Number(orderAgain);
     if (!Number.isInteger(quantity) || quantity < 1) return;
-    setAgain({ quantity, like: typeof like === 'string' ? like : null });
+    setAgain({ quantity, like: String(like ?? '') });
     window.history.replaceState({ ...window.history.state, usr: null }, '');
   }, [state, key]);
   return again;
