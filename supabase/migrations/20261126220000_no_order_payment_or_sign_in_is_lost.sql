@@ -34,6 +34,8 @@ comment on column public.outbox_messages.event_key is
   'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
 comment on column public.outbox_messages.has_priority is
   'Whether the message may use the whole daily budget: its order was paid, or staff caused or sent it. Messages that visitors cause without paying may use half of it.';
+comment on column public.store_settings.unpaid_orders_per_phone is
+  'Maximum unpaid orders of one phone in one network (of all phones: waiting_orders in private.limits). Wider networks: private.allowance_factor.';
 
 create type public.suggested_order as (
   id uuid, order_number text, tracking_number text, customer_name text, customer_phone text, items text, total_amount integer,
@@ -1448,16 +1450,21 @@ create or replace function private.open_order(
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
-  numbers text[] := private.order_numbers_in(open_order.tracking_number);
+  numbers text[];
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
   needs_whole_phone boolean;
   networks text[];
 begin
-  select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
-  is_by_order_number := found and found_order.tracking_number <> all (numbers);
-  -- Each spelling of a number counts for the same limits.
-  wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_by_order_number := false;
+  if not found then
+    numbers := private.order_numbers_in(open_order.tracking_number);
+    select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
+    is_by_order_number := found and found_order.tracking_number <> all (numbers);
+    -- Each spelling of a number counts for the same limits.
+    wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
+  end if;
   is_open := exists (
     select from private.order_keys as k
     where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
@@ -4930,8 +4937,11 @@ comment on function private.release_messages is
 create or replace function private.reason_to_withhold(kind text, channel text, recipient text) returns text
 language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
-  -- Concurrent prompts count one after the other.
-  perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  -- Concurrent prompts count one after the other. Orders end one after the other anyway, in transactions that hold locks of products,
+  -- for which a prompt waits.
+  if reason_to_withhold.kind = 'order_received' then
+    perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  end if;
   -- The recipient first, so that a message withheld for it does not use up the network's limit.
   return case
     when 5 <= (
