@@ -1,12 +1,9 @@
 // Reading changes nothing: every URL that answers GET is opened as scanners and previews open it, and the database stays the same.
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readableAuthPaths } from '../backend/auth/service.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { listAuthPaths, listPagePaths, listStoragePaths } from '../scripts/readable-paths.ts';
 import { type Cluster, findPostgresql, startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
-import routes from '../web/routes.ts';
 import { linkInMail, newsletterLinkIn, nextMail } from './mailbox.ts';
 import { placePaidOrder } from './placed-orders.ts';
 import { asOwner, makeAccount, sessionOf } from './staff-member.ts';
@@ -54,19 +51,6 @@ describe.skipIf(!hasPostgresql)('reading', () => {
     return Object.fromEntries(hashes);
   };
 
-  /** All paths of a route and its children, with values for their parameters. */
-  type Entry = (typeof routes)[number];
-  const pathsOf = (entry: Entry, parent: string, values: Record<string, string>): string[] => {
-    const path = [parent, entry.path ?? ''].filter(Boolean).join('/');
-    if (entry.children?.length) return entry.children.flatMap((child) => pathsOf(child, path, values));
-    const filled = path.replace(/:(\w+)\??/g, (_, name: string) => {
-      const value = values[name];
-      if (value === undefined) throw new Error(`the test has no value for :${name} of ${path}`);
-      return value;
-    });
-    return [`/${filled.replace('*', 'no-such-page')}`];
-  };
-
   test('opening any URL, several times, changes no row', async () => {
     const account = await makeAccount(shop, 'staff');
     const { access_token: token } = await sessionOf(shop, account);
@@ -94,20 +78,13 @@ describe.skipIf(!hasPostgresql)('reading', () => {
       page: 'receipt',
       orderId: order.id,
     };
-    const pages = ['confirm', 'unsubscribe'].flatMap((step) =>
-      routes.flatMap((entry) => pathsOf(entry, '', { ...values, step })),
-    );
+    const pages = ['confirm', 'unsubscribe'].flatMap((step) => listPagePaths({ ...values, step }));
     const tokens = `token=${newsletter}&key=${key}&token_hash=${link.searchParams.get('token_hash')}&type=recovery`;
-    const auth = readableAuthPaths
+    const auth = listAuthPaths()
       .filter((path) => !Object.hasOwn(changing, path))
       .map((path) => `/auth/v1${path.replace(/:\w+/g, account.id)}`);
-    const storage = [
-      ...(
-        await readFile(fileURLToPath(new URL('../backend/storage/service.ts', import.meta.url)), 'utf8')
-      ).matchAll(/methods: 'GET[^']*',\s+path: '([^']+)'/g),
-    ].map(
-      ([, path = '']) =>
-        `/storage/v1${path.replace('{bucket}', 'product-images').replace('{key}', 'none.png')}`,
+    const storage = (await listStoragePaths()).map(
+      (path) => `/storage/v1${path.replace('{bucket}', 'product-images').replace('{key}', 'none.png')}`,
     );
     const description = await (await asOwner(shop, '/rest/v1/', 'GET')).json();
     const rest = Object.keys(description.paths).map((path) => `/rest/v1${path}`);

@@ -23,7 +23,7 @@ const rules: Record<string, Rule> = {
   domain: { modules: [], packages: [], inTests: ['supabase/migrations'] },
   simulators: { modules: [], packages: ['hono', '@hono/node-server'] },
   'backend/database': {
-    modules: [],
+    modules: ['backend/durable-file.ts'],
     packages: ['pg', '@electric-sql/pglite'],
     inTests: ['backend/platform'],
   },

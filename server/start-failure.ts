@@ -2,7 +2,7 @@
 
 import { UnusableKeysFile } from '../backend/api-keys.ts';
 import { DatabaseError, OtherVersion } from '../backend/database/database.ts';
-import { FolderInUse } from '../backend/database/folder-lock.ts';
+import { FolderInUse, NoTemporaryFolder } from '../backend/database/folder-lock.ts';
 import { MigrationChanged } from '../backend/database/migrate.ts';
 import { AddressTaken } from '../backend/listen.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
@@ -12,7 +12,7 @@ import { UnreadableLedger } from '../simulators/daraja/ledger-file.ts';
 const unreachable = /^(08|28|3D|57P)/;
 
 /** Errors whose message is a sentence with the next step. */
-const ownSentences = [WrongSetting, AddressTaken, UnusableKeysFile, UnreadableLedger];
+const ownSentences = [WrongSetting, AddressTaken, UnusableKeysFile, UnreadableLedger, NoTemporaryFolder];
 
 const backToBackup = 'restore a backup: npm run restore -- --replace FILE';
 

@@ -4,7 +4,6 @@ import { realpath, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { WrongSetting } from '../wrong-setting.ts';
 
 /** Another process (or this one) has the folder open. */
 export class FolderInUse extends Error {
@@ -14,11 +13,16 @@ export class FolderInUse extends Error {
   }
 }
 
+/** The folder of the locks cannot be used. The message is a sentence for the operator. */
+export class NoTemporaryFolder extends Error {
+  override readonly name = 'NoTemporaryFolder';
+}
+
 /**
  * Locks a folder. The lock is a listening socket, so it is released when its process ends in any way.
  * @param folder the folder to lock
  * @returns a function that releases the lock
- * @throws FolderInUse when a living process holds it, or a process of another user may; WrongSetting without a temporary folder
+ * @throws FolderInUse when a living process holds it, or a process of another user may; NoTemporaryFolder
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   const address = lockAddress(await realFolder(folder));
@@ -28,7 +32,7 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'EADDRINUSE') {
-      throw new WrongSetting(
+      throw new NoTemporaryFolder(
         `The temporary folder ${dirname(address)} cannot be used (${code}); set TMPDIR to one in which this user may write.`,
       );
     }
