@@ -331,7 +331,7 @@ describe.each(
     await openProductDialog(page, 'new=1');
     await field(page, 'Product Name').fill('Refused');
     await field(page, 'Product Slug').fill('mango-bottle');
-    await field(page, 'Price \\(KES\\)').fill('10');
+    await field(page, 'Price \\(KES\\)').fill('900');
     await field(page, 'Category').selectOption('Mango');
 
     await pickPicture(
@@ -380,7 +380,7 @@ describe.each(
     await openProductDialog(page, 'new=1');
     await field(page, 'Product Name').fill('Given up');
     await field(page, 'Product Slug').fill('mango-bottle');
-    await field(page, 'Price \\(KES\\)').fill('10');
+    await field(page, 'Price \\(KES\\)').fill('900');
     await field(page, 'Category').selectOption('Mango');
     await pickPicture(page, 'front.png', 'image/png', await photograph('#3ae273').png().toBuffer());
     await page.getByRole('button', { name: 'Create Product' }).click();
@@ -419,7 +419,7 @@ describe.each(
     await dialogOf(page).getByText('IMG_0002.jpg').waitFor();
     const name = `Photo ${size}`;
     await field(page, 'Product Name').fill(name);
-    await field(page, 'Price \\(KES\\)').fill('10');
+    await field(page, 'Price \\(KES\\)').fill('900');
     await field(page, 'Category').selectOption('Mango');
     await page.getByRole('button', { name: 'Create Product' }).click();
     await dialogOf(page).waitFor({ state: 'detached' });
