@@ -7,8 +7,10 @@ const jump = 3;
 const farFromTypical = 10;
 /** A stock that grows by more than this many units, and to more than ten times what it was, is asked. */
 const manyUnits = 200;
-/** A fee that differs by less than this is never asked: cents. */
-const smallFeeChange = 20_000;
+/** A fee that differs by less than this, or was less than a quarter of it, is not compared with the former one: cents. */
+const smallFee = 20_000;
+/** A fee beyond this is asked while the typical price is not known: cents. */
+const highFee = 100_000;
 
 /**
  * Questions about a product's figures.
@@ -53,9 +55,9 @@ export function questionsAboutProduct(
 export function questionsAboutFee(before: number, after: number, typicalPrice: number | null): string[] {
   if (after === before) return [];
   const change = `The delivery fee goes from ${formatKes(before)} to ${formatKes(after)}, for every order.`;
-  if (typicalPrice && after > typicalPrice) return [change];
-  if (Math.abs(after - before) < smallFeeChange) return [];
-  return before > 0 && isFar(after, before, jump) ? [change] : [];
+  if (after > (typicalPrice ?? highFee)) return [change];
+  if (Math.abs(after - before) < smallFee || 4 * before < smallFee) return [];
+  return isFar(after, before, jump) ? [change] : [];
 }
 
 const isFar = (figure: number, from: number, times: number): boolean =>

@@ -87,6 +87,7 @@ story.for(sizes)(
     await saved(page).waitFor({ state: 'hidden' });
     await field(page, 'Delivery fee (KES)').fill('0');
     await save(page).click();
+    await page.getByRole('button', { name: 'Save it like this' }).click();
     await saved(page).waitFor();
     await customer.reload();
     await expect.poll(() => customer.locator('main').textContent()).toMatch(/free/i);

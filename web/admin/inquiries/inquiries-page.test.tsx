@@ -87,7 +87,9 @@ test('a failure is reported, and the inquiry stays unread', async () => {
   await makeInquiry('Chebet');
   const { press } = await openScreen('/admin/inquiries', { expected: /Failed to mark/ });
   const row = await rowOf('Chebet');
-  interceptNext('/rpc/mark_inquiry_read', () => Promise.reject(new TypeError('Failed to fetch')));
+  interceptNext('/rpc/mark_inquiry_read', async () =>
+    Response.json({ code: 'XX000', message: 'The disk is full' }, { status: 500 }),
+  );
   await press(await row.findByRole('button', { name: /^Mark as Read/ }));
   await (await messages()).findByText('Error');
   await (await rowOf('Chebet')).findByText('Unread');

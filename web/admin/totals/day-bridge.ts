@@ -15,7 +15,6 @@ export interface BridgeLine {
 
 /** A chain of lines: each total is the one before and the steps between them. Steps without an amount are left out. */
 export function bridgesOf(totals: DayTotals): { title: string; lines: BridgeLine[] }[] {
-  const placed = totals.placed + totals.rounding;
   const received = { label: 'Payments that arrived', cents: totals.received, isTotal: true };
   return [
     {
@@ -23,7 +22,14 @@ export function bridgesOf(totals: DayTotals): { title: string; lines: BridgeLine
       lines: [
         {
           label: 'Orders placed, paid or not',
-          cents: placed,
+          cents: totals.placed,
+          isTotal: true,
+          where: 'Part of Total Revenue, on the dashboard',
+        },
+        { label: 'Charged in whole shillings', cents: totals.rounding },
+        {
+          label: 'The same, as charged',
+          cents: totals.placed + totals.rounding,
           isTotal: true,
           where: 'Total, in the file of orders',
         },
