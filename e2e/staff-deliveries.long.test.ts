@@ -272,7 +272,7 @@ describe.each(sizes)('%s', (size, viewport) => {
     const file = await readFile(await (await download).path(), 'utf8');
     const lines = file.trim().split('\r\n');
     expect(lines).toHaveLength(2);
-    expect(lines[1]).toContain(`${order.order_number},Zawadi ${size},+254712345678,"Mpaka Road`);
+    expect(lines[1]).toContain(`${order.order_number},Zawadi ${size},0712 345 678,"Mpaka Road`);
     expect(lines[1]).toContain('Failed,Joseph Otieno,0733 999 888,Motorbike,Call at the gate');
     await page.getByLabel('Status', { exact: true }).selectOption({ label: 'All Status' });
     await box.fill('');

@@ -5,6 +5,7 @@ import { Age } from '../age.tsx';
 import { mailTo } from '../contact-link.tsx';
 import { formatDate, formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
+import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import type { Inquiry } from './inquiry-queries.ts';
@@ -139,7 +140,7 @@ function ViewButton({ inquiry: { id, name } }: { inquiry: Inquiry }) {
 export const exportColumns: CsvColumn<Inquiry>[] = [
   { title: 'Name', value: ({ name }) => name },
   { title: 'Email', value: ({ email }) => email },
-  { title: 'Phone', value: ({ phone }) => phone },
+  { title: 'Phone', value: ({ phone }) => phoneCell(phone) },
   { title: 'Subject', value: ({ subject }) => subject },
   { title: 'Message', value: ({ message }) => message },
   { title: 'Received (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },

@@ -6,6 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { Age } from '../age.tsx';
 import { formatDateTime, formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
+import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { useDialogOpener } from '../use-dialog-parameter.ts';
 import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
@@ -170,7 +171,7 @@ export const exportColumns: CsvColumn<Message>[] = [
   { title: 'By', value: ({ channel }) => channelLabels[channel] ?? channel },
   { title: 'Order', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
-  { title: 'Recipient', value: ({ recipient }) => recipient },
+  { title: 'Recipient', value: ({ recipient }) => phoneCell(recipient) },
   { title: 'Status', value: ({ status }) => messageStatuses[status]?.[0] ?? status },
   { title: 'Problem', value: ({ problem }) => problem },
   { title: 'Made (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },

@@ -58,10 +58,6 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Status', value: ({ status }) => statusLabel(status) },
   { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },
   {
-    title: 'Received (KES)',
-    value: (order) => sum(receivedFor(order).map(({ charge_cents }) => charge_cents)),
-  },
-  {
     title: 'M-PESA receipt',
     value: (order) =>
       receivedFor(order)
@@ -72,6 +68,10 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
     title: 'Paid (Nairobi time)',
     // Paid in parts: when the last part came.
     value: (order) => formatForFile(paymentsOf(order).at(-1)?.completed_at ?? null),
+  },
+  {
+    title: 'Received (KES)',
+    value: (order) => sum(receivedFor(order).map(({ charge_cents }) => charge_cents)),
   },
   {
     title: 'Refunded (KES)',

@@ -2,7 +2,6 @@
 // Products).
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
-import { writeShillings } from '../../../domain/product-form.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
@@ -27,10 +26,10 @@ const exported: CsvColumn<ListedProduct>[] = [
   { title: 'Name', value: ({ name }) => name },
   { title: 'Slug', value: ({ slug }) => slug },
   { title: 'Tagline', value: ({ tagline }) => tagline },
-  { title: 'Price (KES)', value: ({ price }) => writeShillings(price) },
+  { title: 'Price (KES)', value: ({ price }) => price / 100 },
   {
     title: 'Before Offer (KES)',
-    value: ({ previous_price }) => (previous_price === null ? null : writeShillings(previous_price)),
+    value: ({ previous_price }) => (previous_price === null ? null : previous_price / 100),
   },
   { title: 'Category', value: ({ category }) => category },
   { title: 'Stock', value: ({ stock_quantity }) => stock_quantity },
