@@ -10,9 +10,10 @@ import { normalisePhone } from './phone.ts';
 export function readPayerPhone(value: unknown): string | null {
   if (typeof value !== 'string' && typeof value !== 'number') return null;
   const text = String(value).slice(0, 100).normalize('NFKC').trim();
+  // First, because the digits of a hash may look like a number.
+  if (/^[0-9a-f]{64}$/i.test(text)) return text.toLowerCase();
   const full = normalisePhone(text);
   if (full !== null) return full.slice(1);
-  if (/^[0-9a-f]{64}$/i.test(text)) return text.toLowerCase();
   const masked = /^\+?(\d{2,6})([*xX•●·#]+)(\d{0,4})$/.exec(text.replace(/[\s-]/g, ''));
   return masked ? [masked[1], '*'.repeat(masked[2]?.length ?? 0), masked[3]].filter(Boolean).join(' ') : null;
 }
