@@ -159,8 +159,11 @@ describe.each(
     await page.getByRole('link', { name: 'See all drinks, cheapest first' }).click();
     await page.waitForURL(/sort=price$/);
     await count(page, '27 drinks');
-    const note = page.getByText('The search finds drinks by name, not by price.');
     await page.goto(`${shop.url}/shop?search=mango+under+1000`);
+    await page.getByText('These cost KSh 1,000.00 or less.').waitFor();
+    expect(await drinks(page).first().textContent()).toContain('Mango');
+    const note = page.getByText('The search finds drinks by name, not by price.');
+    await page.goto(`${shop.url}/shop?search=mango+over+1000`);
     await note.waitFor();
     await page.getByRole('link', { name: 'See these, cheapest first' }).click();
     await page.waitForURL(/sort=price$/);

@@ -25,7 +25,10 @@ const isLost = ({ status }: Response): boolean => [502, 503, 504].includes(statu
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const answerWith = (status: number, code: string, message: string, details: string): Response =>
-  Response.json({ code, message, details, hint: null }, { status });
+  new Response(JSON.stringify({ code, message, details, hint: null }), {
+    status,
+    headers: { 'content-type': 'application/json' },
+  });
 
 /**
  * A `fetch` that finds out what became of a write without an answer. A write that was not saved is sent again; one that was saved gets

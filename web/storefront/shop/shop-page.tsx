@@ -32,8 +32,10 @@ import { useCatalogueQuery } from './use-catalogue-query.ts';
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
 
 const titles: Partial<Record<ListOrder, string>> = { brand: 'Shop by brand', flavor: 'Shop by flavor' };
+const longestTitle = 40;
 const titleOf = ({ search, brand, category, sort }: CatalogueQuery) => {
-  if (search.trim()) return `“${search.trim()}”`;
+  const text = search.trim();
+  if (text) return text.length > longestTitle ? `“${text.slice(0, longestTitle).trim()}…”` : `“${text}”`;
   const chosen = [brand, category].filter(Boolean).join(' ');
   return chosen || (titles[sort] ?? 'Shop all drinks');
 };
@@ -163,9 +165,7 @@ function Frame({ children }: { children: React.ReactNode }) {
           className={`${isNarrowed ? 'max-md:hidden' : ''} absolute right-[-2rem] bottom-[-6rem] size-40 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:right-[12%] md:bottom-[-11.5rem] md:size-72`}
         />
         <div className="page relative flex flex-wrap items-baseline gap-x-8 gap-y-1 pt-4 pb-12 md:pt-5 md:pb-13">
-          <h1 className="line-clamp-2 text-4xl font-extrabold wrap-anywhere md:max-w-[55%]">
-            {titleOf(query)}
-          </h1>
+          <h1 className="text-4xl font-extrabold wrap-anywhere md:max-w-[55%]">{titleOf(query)}</h1>
           {isNarrowed ? null : (
             <p className="text-lg text-dusk-100 max-xl:sr-only">
               Three brands, nine flavors, always sent out cold.
