@@ -54,7 +54,7 @@ export function explainReviewDecision(
   switch (decision) {
     case 'deliver':
       return receivedCents < chargeCents
-        ? `${money} The order is delivered, and nobody asks for the missing ${difference}.`
+        ? `${money} The order is delivered, and the missing ${difference} is not asked for.`
         : `${money} The order is delivered.`;
     case 'deliver_with_credit':
       return `${money} The order is delivered, and ${difference} is noted as credit that you owe ${customerName}.`;

@@ -236,7 +236,7 @@ describe('without the functions that are newer than the floor', () => {
   );
 });
 
-/** What tells older browsers from the floor. */
+/** What older browsers lack and the floor has. */
 const required = [
   'TextEncoderStream',
   'WeakRef',

@@ -183,7 +183,7 @@ describe('damaged files', () => {
           ({ count, last }) => count === last && last >= 40,
           (error) => [error.name, error.code, /^[^\n]+$/.test(error.message)],
         );
-        // Garbage in a data page is found when the page is read; a halved table cannot be told from a shorter one.
+        // Garbage in a data page is found when the page is read; a halved table looks like a shorter one.
         const isUncertain =
           form === 'garbage' || (form === 'halved' && (name === 'TABLE' || name === 'INDEX'));
         const refused = ['DatabaseError', 'XX001', true];

@@ -10,7 +10,7 @@ export const buildTarget: string[] = Object.entries(browserFloor).map(([name, ve
 export const floorText = `Chrome ${browserFloor.chrome}, Firefox ${browserFloor.firefox} or Safari ${browserFloor.safari}`;
 
 /**
- * Whether a browser can run the scripts: what tells the floor from older versions, and what pages cannot do without. An expression of
+ * Whether a browser can run the scripts: what separates the floor from older versions, and what pages cannot do without. An expression of
  * the oldest syntax, for inline scripts.
  */
 export const canRunScripts =

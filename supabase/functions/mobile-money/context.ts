@@ -15,7 +15,7 @@ export interface MobileMoneyContext {
   callbackBaseUrl(): string;
   /** The public form of `callbackBaseUrl`. */
   publicCallbackBaseUrl(): string;
-  /** Tells the database the digest of the settings, once per process: changed settings end a pause of prompts. */
+  /** Reports the digest of the settings to the database, once per process: changed settings end a pause of prompts. */
   noteSettings(): Promise<void>;
   /** Fetches our own public URL. */
   fetch: typeof fetch;

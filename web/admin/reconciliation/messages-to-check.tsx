@@ -40,7 +40,7 @@ export function MessagesToCheck() {
   return (
     <Card
       title={`Messages to check (${data.count})`}
-      description="M-PESA sent these, and the shop can’t tell what they mean for your money. The statement of that time doesn’t count as read until they are checked."
+      description="M-PESA sent these, and the shop can’t work out what they mean for your money. The statement of that time doesn’t count as read until they are checked."
     >
       <ul className="grid gap-4">
         {data.rows.map((message) => (
