@@ -132,7 +132,7 @@ inLongRun(describe)('payment outcomes', () => {
       await payButton(page).click();
       await page
         .getByRole('dialog')
-        .getByText(/different amount/i)
+        .getByText(/another amount/i)
         .waitFor({ timeout: 60_000 });
       expect(await ordersOf('0714009005')).toMatchObject([{ payment_status: 'unpaid' }]);
       await followed.getByRole('heading', { name: 'We are checking your payment' }).waitFor();

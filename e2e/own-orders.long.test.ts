@@ -22,7 +22,10 @@ let browser: Browser;
 beforeAll(async () => {
   [shop, browser] = await Promise.all([openShop(), openBrowser()]);
 });
-afterAll(() => closeCleanly(shop, browser));
+afterAll(() => {
+  for (const page of phonePages) clearInterval(page);
+  return closeCleanly(shop, browser);
+});
 const story = storyIn(() => browser);
 
 const asStaff = async (path: string, method = 'GET', body?: unknown) => {
@@ -31,9 +34,14 @@ const asStaff = async (path: string, method = 'GET', body?: unknown) => {
 };
 const changeOrder = (number: string, change: Record<string, unknown>) =>
   asStaff(`orders?tracking_number=eq.${number}`, 'PATCH', change);
-/** From now on, prompts to this phone wait for a manual answer. */
-const holdPrompts = (number: string) =>
-  fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
+const phonePages: NodeJS.Timeout[] = [];
+/** From now on, prompts to this phone wait for a manual answer: its page is open, and asks every second as such a page does. */
+const holdPrompts = (number: string) => {
+  const ask = () =>
+    fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`).catch(() => undefined);
+  phonePages.push(setInterval(ask, 1000));
+  return ask();
+};
 /** Answers the newest prompt. */
 const answerPrompt = async (number: string, answer: 'pin' | 'decline') => {
   const of = `?phone=254${number.slice(1)}`;

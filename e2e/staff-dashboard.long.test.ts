@@ -155,7 +155,12 @@ story.for(sizes)(
     await until(async () => (await figure('Total Orders')) === totals.orders, 'the orders are counted');
     const shillings = (cents: number) => `KES ${(cents / 100).toLocaleString('en-KE')}`;
     await revenue.getByText(shillings(totals.revenue), { exact: true }).waitFor();
-    const received = (label: string) => money.locator('div').filter({ hasText: label }).last().locator('dd');
+    const received = (label: string) =>
+      money
+        .locator('div')
+        .filter({ has: page.getByText(label, { exact: true }) })
+        .last()
+        .locator('dd');
     await expect.poll(() => received('In all').textContent()).toBe(shillings(totals.received));
     // Data from a month ago counts neither for today nor for this week.
     const isNew = shillings(95_100 * (1 + Math.round(before / 115_100)));

@@ -1358,7 +1358,49 @@ end
 $$;
 
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents and part_paid_cents. live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
+
+create or replace function private.describe_order(described public.orders, is_open boolean) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+begin
+  if not is_open and described.created_at < now() - interval '30 days' then
+    return answer;
+  end if;
+
+  answer := answer || jsonb_build_object(
+    'delivery_fee', described.delivery_fee,
+    'created_at', described.created_at,
+    'customer_name', case when is_open then described.customer_name else private.masked_name(described.customer_name) end,
+    'customer_phone', case when is_open then described.customer_phone else private.masked_phone(described.customer_phone) end,
+    'order_items', coalesce((
+      select jsonb_agg(jsonb_build_object(
+        'id', i.id,
+        'quantity', i.quantity,
+        'unit_price', i.unit_price,
+        'product', jsonb_build_object(
+          'name', coalesce(p.name, i.product_name), 'image_url', p.image_url, 'category', p.category,
+          'slug', case when p.is_active then p.slug end
+        )
+      ) order by i.created_at, i.id)
+      from public.order_items as i
+      left join public.products as p on p.id = i.product_id
+      where i.order_id = described.id
+    ), '[]'::jsonb)
+  );
+  if not is_open then
+    return answer;
+  end if;
+  return answer || jsonb_build_object(
+    'id', described.id,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
+    'shipping_address', described.shipping_address, 'delivery_notes', described.delivery_notes,
+    'are_prompts_paused', described.payment_status = 'unpaid' and public.are_prompts_paused()
+  );
+end
+$$;
 
 create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb

@@ -17,7 +17,6 @@ import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { ContactShop, PayByTill, useHasTill } from './pay-by-till.tsx';
 import {
-  arePromptsPaused,
   checkPayment,
   initiatePayment,
   isInReview,
@@ -51,18 +50,16 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
   const { total, customerPhone, address } = order.details;
-  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, address, accessKey };
+  const { arePromptsPaused: isPaused } = order;
+  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, address, accessKey, isPaused };
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
-  const { order, customerPhone, address, accessKey } = await unpaidOrder({ url, params, context });
+  // A redirect or an error of the form reads the page again, and with it whether prompts are paused.
+  const { order, customerPhone, address, accessKey, isPaused } = await unpaidOrder({ url, params, context });
   const request = url.searchParams.get('request');
-  const { functions, tables } = context.get(shopContext).store;
-  const [answer, isPaused] = await Promise.all([
-    request ? checkPayment(functions, request).catch(() => null) : null,
-    // Also after a refusal of the form: a redirect or an error of the form reads the page again.
-    arePromptsPaused(tables).catch(() => false),
-  ]);
+  const { functions } = context.get(shopContext).store;
+  const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
   // A received payment is shown with the order.
   if (answer?.status === 'completed' || answer?.status === 'review')
     throw redirect(orderLink('', order.trackingNumber, accessKey));

@@ -29,6 +29,8 @@ export interface TrackedOrder extends OrderFacts {
   id: string | null;
   /** The access key, which replaces the phone's digits next time; null while masked. */
   accessKey: string | null;
+  /** Whether it can only be paid without a prompt at the moment; false while masked. */
+  arePromptsPaused: boolean;
   /** Null for an order older than 30 days while masked. */
   details: OrderDetails | null;
 }
@@ -113,6 +115,7 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
     isMasked: answer.is_masked !== false,
     id: text(answer.id),
     accessKey: text(answer.access_key),
+    arePromptsPaused: answer.are_prompts_paused === true,
     details: readDetails(answer),
   };
 }
