@@ -2110,14 +2110,13 @@ language sql stable set search_path = '' as $$
   select t.receipt
   from public.payments as p
   join public.mpesa_transactions as t on t.attempt_id = p.id and t.received_cents = p.charge_cents
-  where p.id = receipt_of_contradiction.attempt_id and p.status = 'review' and p.review_cause = 'contradiction'
-    and t.payment_id is null and t.resolution is null
+  where p.id = receipt_of_contradiction.attempt_id and p.status in ('review', 'failed') and p.review_cause = 'contradiction'
   order by t.created_at, t.receipt
   limit 1;
 $$;
 
 comment on function private.receipt_of_contradiction is
-  'The receipt of the charged amount that a message named which contradicted itself about this attempt.';
+  'The receipt of the charged amount that a message named which contradicted itself about this attempt. Staff may have decided about that money since: a query that confirms the attempt confirms this money, and no other.';
 
 create or replace function private.check_settled_message(attempt public.payments, report private.payment_report, body text, decision text)
 returns void
@@ -3909,6 +3908,8 @@ begin
     perform private.refuse(409, 'not_assigned_by_staff', 'Only money that staff assigned or typed can be taken back from an order');
   elsif taken.refunded_at is not null or private.is_being_refunded(taken.id, taken.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.receipt is null and exists (select from public.refunds as r where r.payment_id = taken.id and r.tries > 0) then
+    perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
   elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
     perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
   elsif not taken.needs_refund and private.has_left_shop(paid_order) then
@@ -3929,6 +3930,9 @@ begin
   update public.payment_messages as m
   set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
   where m.payment_id = taken.id;
+  -- Refunds that sent nothing stay with the money, and go with a receipt that only staff typed.
+  delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
+  update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
   delete from public.payments as p where p.id = taken.id;
   update public.mpesa_transactions as t
   set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
@@ -4098,6 +4102,9 @@ begin
   then
     perform private.refuse(409, 'change_exceeds_payment', 'This is more than what is left of this payment. To send all of it back, refund it');
   end if;
+  -- What M-PESA reported beyond a typed amount is booked with its change: otherwise it would go back without having come.
+  update public.payments as p set charge_cents = change.came_cents, updated_at = now()
+  where p.id = payment.id and p.method = 'till' and p.charge_cents < change.came_cents and private.is_whole_shillings(change.came_cents);
   insert into public.change_notes (payment_id, kind, amount_cents, receipt, note, noted_by, noted_by_email)
   values (payment.id, kind, amount_cents, receipt, note, member, private.email_of(member))
   returning * into noted;
@@ -4112,7 +4119,7 @@ end
 $$;
 
 comment on function private.add_change_note is
-  'Adds a note of change. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
+  'Adds a note of change, and books all that M-PESA reported for a typed amount. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
 
 create or replace function public.note_change(
   payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null
@@ -5447,6 +5454,13 @@ begin
       where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
     ) then 'Money under its number needs review'
     when exists (
+      select from public.payments as p
+      join public.change_notes as c on c.payment_id = p.id
+      where p.order_id = unsettled.id and p.refunded_at is null
+      group by p.id
+      having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(c.amount_cents) filter (where c.kind = 'returned'), 0)
+    ) then 'Change is owed to its customer'
+    when exists (
       select from public.messages_to_check as m
       join public.payments as p on p.id = m.payment_id
       where p.order_id = unsettled.id and m.resolution is null
@@ -5802,10 +5816,15 @@ begin
     where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
       and not coalesce(p.completed_at >= since and p.completed_at < until, false)
   ), sent_back as (
-    select coalesce(sum(r.refund_cents), 0) as cents
-    from public.refunds as r
-    join public.payments as p on p.id = r.payment_id
-    where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+    select coalesce(sum(money.cents), 0)::bigint as cents
+    from (
+      select r.refund_cents as cents
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+      union all
+      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
+    ) as money
   )
   select
     a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
@@ -5819,7 +5838,7 @@ end
 $$;
 
 comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
 
 -- Metrics for monitoring (docs/monitoring.md)
 
@@ -6436,11 +6455,14 @@ set delivery_status = private.delivery_status_for_order(o, d.delivery_status, d.
 from public.orders as o
 where o.id = d.order_id and private.is_called_off(o) and d.delivery_status not in ('failed', 'delivered');
 
+-- Without the triggers, which would set these orders back to processing.
+alter table public.deliveries disable trigger user;
 update public.deliveries as d
 set delivery_status = 'pending'
 from public.orders as o
 where o.id = d.order_id and d.delivery_person is null and d.delivery_status = 'in_transit' and d.pickup_time is null
   and o.status in ('shipped', 'out_for_delivery') and not private.is_called_off(o);
+alter table public.deliveries enable trigger user;
 
 -- Texts to customers name the tracking number, which is longer than the order number: these two would not fit one SMS. A text that
 -- staff edited stays.

@@ -248,6 +248,8 @@ begin
     perform private.refuse(409, 'not_assigned_by_staff', 'Only money that staff assigned or typed can be taken back from an order');
   elsif taken.refunded_at is not null or private.is_being_refunded(taken.id, taken.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.receipt is null and exists (select from public.refunds as r where r.payment_id = taken.id and r.tries > 0) then
+    perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
   elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
     perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
   elsif not taken.needs_refund and private.has_left_shop(paid_order) then
@@ -268,6 +270,9 @@ begin
   update public.payment_messages as m
   set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
   where m.payment_id = taken.id;
+  -- Refunds that sent nothing stay with the money, and go with a receipt that only staff typed.
+  delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
+  update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
   delete from public.payments as p where p.id = taken.id;
   update public.mpesa_transactions as t
   set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
@@ -427,6 +432,9 @@ begin
   then
     perform private.refuse(409, 'change_exceeds_payment', 'This is more than what is left of this payment. To send all of it back, refund it');
   end if;
+  -- What M-PESA reported beyond a typed amount is booked with its change: otherwise it would go back without having come.
+  update public.payments as p set charge_cents = change.came_cents, updated_at = now()
+  where p.id = payment.id and p.method = 'till' and p.charge_cents < change.came_cents and private.is_whole_shillings(change.came_cents);
   insert into public.change_notes (payment_id, kind, amount_cents, receipt, note, noted_by, noted_by_email)
   values (payment.id, kind, amount_cents, receipt, note, member, private.email_of(member))
   returning * into noted;
@@ -440,7 +448,7 @@ begin
 end
 $$;
 comment on function private.add_change_note is
-  'Adds a note of change. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
+  'Adds a note of change, and books all that M-PESA reported for a typed amount. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
 
 create function public.note_change(
   payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null

@@ -83,7 +83,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const takeBack = (payment_id: string, note?: string) =>
     staff<string>('take_back_payment', { payment_id, note: note ?? null });
   const confirm = (code: string, change: Record<string, unknown> = {}) =>
-    staff<{ outcome: string; payment: { id: string } }>('confirm_till_payment', {
+    staff<{ outcome: string; payment: { id: string; receipt: string } }>('confirm_till_payment', {
       order_id: order.id,
       receipt: code,
       received_cents: charge,
@@ -306,6 +306,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await confirm(receipt());
       expect(await takeBack(payment.id)).toBe('unpaid');
       expect(await stateOf()).toMatchObject({ payments: 0 });
+    });
+
+    test('keeps a refund that was withdrawn with its money, and none of a receipt that only staff typed', async () => {
+      const code = receipt();
+      await receive(code, { received_cents: charge + 1000 });
+      const { payment_id } = await assign(code);
+      const typed = await confirm(receipt(), { order_id: (await place()).id, received_cents: charge + 1000 });
+      for (const id of [payment_id, typed.payment.id]) {
+        const refund = await staff<{ id: string }>('request_refund', { payment_id: id, reason: 'Too much' });
+        await staff('withdraw_refund', { refund_id: refund.id });
+        expect(await takeBack(id)).toBe('unpaid');
+      }
+      const { rows } = await database.query(
+        'select status, payment_id, transaction_receipt from public.refunds where receipt in ($1, $2)',
+        [code, typed.payment.receipt],
+      );
+      expect(rows).toEqual([{ status: 'withdrawn', payment_id: null, transaction_receipt: code }]);
+      // It goes with the money to its next order.
+      expect(await assign(code)).toMatchObject({ outcome: 'paid_needs_review' });
     });
 
     test('withdraws the message about the payment, or corrects it once it was sent, and the next payment is reported again', async () => {
@@ -533,6 +552,40 @@ describe.each(testDatabases())('on %s', (kind) => {
         await expectRefusal(note(id, kind_, cents), status, code);
       },
     );
+
+    test('of more than staff typed books all that M-PESA reported, so that the figures lose only what went back', async () => {
+      const figures = () => staff<{ received: number }>('dashboard_figures', {});
+      const { received } = await figures();
+      const code = receipt();
+      const { payment } = await confirm(code);
+      await receive(code, { received_cents: charge + 50_000 });
+      await note(payment.id, 'returned', 20_000);
+      expect((await figures()).received - received).toBe(charge + 30_000);
+      await note(payment.id, 'credit', 30_000);
+      expect((await figures()).received - received).toBe(charge + 30_000);
+      expect(await rowOf(code)).toMatchObject({
+        our_cents: charge + 50_000,
+        is_open: false,
+        owed_cents: 10_000,
+      });
+    });
+
+    test('that is to be returned keeps the details of its customer', async () => {
+      const code = receipt();
+      const { payment } = await receive(code, { reference: order.tracking_number });
+      const reason = async () =>
+        (
+          await database.query<{ reason: string | null }>(
+            'select private.unsettled_money_reason($1) as reason',
+            [order.id],
+          )
+        ).rows[0]?.reason;
+      expect(await reason()).toBeNull();
+      await note(payment?.id ?? '', 'to_return', 20_000);
+      expect(await reason()).toBe('Change is owed to its customer');
+      await note(payment?.id ?? '', 'returned', 20_000);
+      expect(await reason()).toBeNull();
+    });
 
     test('notes are never changed', async () => {
       const { payment } = await receive(receipt(), { reference: order.tracking_number });
