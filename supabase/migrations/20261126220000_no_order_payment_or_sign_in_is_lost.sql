@@ -2281,6 +2281,41 @@ $$;
 comment on function private.store_transaction is
   'Stores what a confirmation or the statement reports about a receipt, each receipt once. The caller has locked the receipt.';
 
+create or replace function private.apply_reported_amount(known public.payments, reported public.mpesa_transactions) returns void
+language plpgsql set search_path = '' as $$
+declare
+  of_order public.orders;
+  pays_exactly boolean;
+begin
+  if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
+    return;
+  end if;
+  select * into of_order from public.orders as o where o.id = known.order_id;
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_review') then
+    -- Nothing was decided by the typed amount.
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    if not known.needs_refund and reported.received_cents = of_order.charge_cents then
+      perform private.mark_order_paid(of_order.id);
+    end if;
+    return;
+  end if;
+  -- Staff accepted another amount, and the charge came.
+  pays_exactly := of_order.payment_status = 'paid' and not known.needs_refund
+    and not exists (select from public.change_notes as c where c.payment_id = known.id)
+    and of_order.charge_cents = reported.received_cents + (
+      select coalesce(sum(other.charge_cents), 0) from public.payments as other
+      where other.order_id = of_order.id and other.id <> known.id and other.status = 'completed' and not other.needs_refund
+    );
+  if pays_exactly then
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+  elsif reported.received_cents < known.charge_cents and not known.needs_refund then
+    if private.put_order_under_review(of_order.id) and private.is_whole_shillings(reported.received_cents) then
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    end if;
+  end if;
+end
+$$;
+
 create or replace function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
   payer_phone text default null, payer_name text default null, body text default '', message_id bigint default null,
@@ -3047,6 +3082,95 @@ $$;
 
 comment on function public.confirm_till_payment is
   'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid. although_not_reported: consent to a receipt that M-PESA should have reported and has not (receipt_not_reported otherwise).';
+
+create or replace function public.correct_till_payment(
+  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
+) returns public.settled_payment
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text;
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  received integer := correct_till_payment.received_cents;
+begin
+  perform private.expect_staff();
+  code := private.read_receipt(correct_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  if exists (select from public.change_notes as c where c.payment_id = known.id) then
+    perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
+  elsif known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_review'
+      -- An order that was handed over keeps its status.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  elsif code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.check_receipt_is_free(code, true);
+    received := private.reported_amount(code, received);
+  end if;
+  if (code, received) = (known.receipt, known.charge_cents) then
+    return ('unchanged', known)::public.settled_payment;
+  end if;
+
+  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages move with their receipt; their bodies stay as received.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
+      'confirmed_by', member, 'email', private.email_of(member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
+    and known.charge_cents <> paid_order.charge_cents then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and received not in (known.charge_cents, paid_order.charge_cents) then
+    perform private.put_order_under_review(paid_order.id);
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.withdraw_messages(paid_order.id);
+  perform private.match_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  select * into known from public.payments as p where p.id = known.id;
+  return (paid_order.payment_status, known)::public.settled_payment;
+end
+$$;
+comment on function public.correct_till_payment is
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order is paid when the amount is its charge, otherwise it needs review.';
 
 create or replace function private.read_receipt(typed text) returns text
 language plpgsql stable set search_path = '' as $$

@@ -570,6 +570,55 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
+    test.each([
+      ['M-PESA reports', charge - 10_000, charge, 'paid', charge],
+      ['M-PESA reports', charge - 10_000, charge - 20_000, 'needs_review', charge - 20_000],
+      ['staff correct it to', charge - 10_000, charge, 'paid', charge],
+      ['staff correct it to', charge - 10_000, charge - 20_000, 'needs_review', charge - 20_000],
+    ])(
+      'an accepted shortfall: %s, typed %i, then %i: the order is %s',
+      async (how, typed, then, payment_status, booked) => {
+        const code = receipt();
+        const { payment } = await confirm(code, { received_cents: typed });
+        await staff('resolve_review', { order_id: order.id, decision: 'deliver', seen_cents: typed });
+        if (how === 'M-PESA reports') await receive(code, { received_cents: then });
+        else
+          await staff('correct_till_payment', {
+            payment_id: payment.id,
+            seen_receipt: code,
+            seen_cents: typed,
+            receipt: code,
+            received_cents: then,
+          });
+        const { rows } = await database.query(
+          `select o.payment_status, p.charge_cents from public.orders as o join public.payments as p on p.order_id = o.id where o.id = $1`,
+          [order.id],
+        );
+        expect(rows).toEqual([{ payment_status, charge_cents: booked }]);
+      },
+    );
+
+    test('keeps the amount that it was decided by', async () => {
+      const code = receipt();
+      const { payment } = await confirm(code, { received_cents: charge + 10_000 });
+      await staff('resolve_review', {
+        order_id: order.id,
+        decision: 'deliver_with_credit',
+        seen_cents: charge + 10_000,
+      });
+      await expectRefusal(
+        staff('correct_till_payment', {
+          payment_id: payment.id,
+          seen_receipt: code,
+          seen_cents: charge + 10_000,
+          receipt: code,
+          received_cents: charge,
+        }),
+        409,
+        'change_noted',
+      );
+    });
+
     test('that is to be returned keeps the details of its customer', async () => {
       const code = receipt();
       const { payment } = await receive(code, { reference: order.tracking_number });
