@@ -186,6 +186,19 @@ declare
   received bigint;
 begin
   select * into strict settled from public.orders as o where o.id = settle_order_again.order_id;
+  -- Only money that goes back is left: if M-PESA was not asked for it yet, it pays the order instead.
+  if settled.status <> 'cancelled' and not exists (
+    select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
+  ) then
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+    where r.status in ('requested', 'approved') and r.tries = 0 and r.payment_id = (
+      select p.id from public.payments as p
+      where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null
+      order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
+      limit 1
+    );
+  end if;
   -- The exact charge pays the order; otherwise the earliest money counts for it, if none does.
   select p.id into exact from public.payments as p
   where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)

@@ -294,6 +294,23 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ needs_refund: false }]);
     });
 
+    test('withdraws an unsent refund of other money, which pays the order', async () => {
+      const wrong = receipt();
+      await receive(wrong);
+      const { payment_id } = await assign(wrong);
+      const { payment } = await receive(receipt(), { reference: order.tracking_number });
+      const refund = await staff<{ id: string }>('request_refund', {
+        payment_id: payment?.id,
+        reason: 'Paid twice',
+      });
+      expect(await takeBack(payment_id)).toBe('paid');
+      const { rows } = await database.query(
+        'select r.status, p.needs_refund from public.refunds as r join public.payments as p on p.id = r.payment_id where r.id = $1',
+        [refund.id],
+      );
+      expect(rows).toEqual([{ status: 'withdrawn', needs_refund: false }]);
+    });
+
     test('leaves an order unpaid whose only money was of another amount', async () => {
       const code = receipt();
       await receive(code, { received_cents: 40_000 });
