@@ -2219,6 +2219,9 @@ begin
   select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
   update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
+  -- Refunds of its present receipt move with that (move_refund_with_receipt). Staff may have corrected the receipt since.
+  update public.refunds as r set payment_id = attempt.id
+  where r.payment_id = by_hand.id and r.receipt is distinct from by_hand.receipt and r.status in ('failed', 'withdrawn');
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,

@@ -296,7 +296,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await call(database, 'staff', 'resolve_difference', {
           decision,
           receipt: code,
-          order_id: { own: order.id, other: other.id }[to ?? ''] ?? null,
+          order_id: to && { own: order.id, other: other.id }[to],
         });
         await settle(attempt, { source: 'query', received_cents: null, receipt: null });
         await call(database, 'service', 'expire_reservations');

@@ -311,6 +311,40 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ status: 'withdrawn', needs_refund: false }]);
     });
 
+    test('a receipt that staff corrected after a withdrawn refund is joined with its prompt', async () => {
+      const begun = await call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
+        order_id: order.id,
+        tracking_number: order.tracking_number,
+        phone: '0712345678',
+        callback_secret: randomBytes(16).toString('hex'),
+      });
+      await call(database, 'service', 'record_push', {
+        payment_id: begun.payment.id,
+        body: '{}',
+        checkout_request_id: receipt(),
+      });
+      const [wrong, right] = [receipt(), receipt()];
+      const { payment } = await confirm(wrong, { received_cents: charge + 1000 });
+      const refund = await staff<{ id: string }>('request_refund', {
+        payment_id: payment.id,
+        reason: 'Too much',
+      });
+      await staff('withdraw_refund', { refund_id: refund.id });
+      await receive(right);
+      await staff('correct_till_payment', {
+        payment_id: payment.id,
+        seen_receipt: wrong,
+        seen_cents: charge + 1000,
+        receipt: right,
+        received_cents: charge,
+      });
+      const { rows } = await database.query(
+        'select p.receipt, p.method, r.receipt as refunded from public.payments as p join public.refunds as r on r.payment_id = p.id where p.order_id = $1',
+        [order.id],
+      );
+      expect(rows).toEqual([{ receipt: right, method: 'prompt', refunded: wrong }]);
+    });
+
     test('leaves an order unpaid whose only money was of another amount', async () => {
       const code = receipt();
       await receive(code, { received_cents: 40_000 });
