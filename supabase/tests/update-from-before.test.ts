@@ -1,4 +1,4 @@
-// The newest migration on the database of a shop that has rows in every state.
+// A migration that changes rows, on the database of a shop that has rows in every state.
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { expectBalancedBooks } from './balanced-books.ts';
 import { call, makeProduct, orderForm, type PlacedOrder, personIds } from './shop-database.ts';
 
 const charge = 95_100;
-const newest = '20261126220000_no_order_payment_or_sign_in_is_lost.sql';
+const migration = '20261126220000_no_order_payment_or_sign_in_is_lost.sql';
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;
@@ -83,7 +83,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     folder = await mkdtemp(join(tmpdir(), 'jani-test-earlier-'));
     const [platform, shop] = shopMigrations as [(typeof shopMigrations)[0], (typeof shopMigrations)[0]];
     for (const file of await readdir(shop.folder)) {
-      if (file < newest) await copyFile(join(shop.folder, file), join(folder, file));
+      if (file < migration) await copyFile(join(shop.folder, file), join(folder, file));
     }
     database = await throwawayDatabase(kind, [platform, { name: 'shop', folder }]);
     await database.execute(await readFile(new URL('../seed.sql', import.meta.url), 'utf8'));
@@ -206,7 +206,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.mpesa_registrations (kind) values ('till');
       update private.limits set allowed = 77 where name = 'place_order'`);
     before = await count();
-    expect(await migrate(database, shopMigrations)).toEqual([`shop/${newest.slice(0, -4)}`]);
+    expect(await migrate(database, shopMigrations)).toContain(`shop/${migration.slice(0, -4)}`);
   });
   afterAll(async () => {
     await database.close();
