@@ -279,6 +279,11 @@ begin
   perform private.record_order_event(paid_order.id, 'payment_taken_back', 'staff', jsonb_build_object(
     'payment_id', taken.id, 'charge_cents', taken.charge_cents, 'receipt', taken.receipt, 'note', reason
   ));
+  -- Before the payment is deleted: a second update of the row would check its foreign keys, and wait for the lock of another order.
+  update public.mpesa_transactions as t
+  set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
+      order_id = case when private.order_of_reference(t.reference) = paid_order.id then paid_order.id else t.order_id end
+  where t.receipt = taken.receipt;
   -- The messages stay as received, without the payment.
   update public.payment_messages as m
   set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
@@ -287,10 +292,6 @@ begin
   delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
   update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
   delete from public.payments as p where p.id = taken.id;
-  update public.mpesa_transactions as t
-  set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
-      order_id = case when private.order_of_reference(t.reference) = paid_order.id then paid_order.id else t.order_id end
-  where t.receipt = taken.receipt;
   insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
   values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
 
