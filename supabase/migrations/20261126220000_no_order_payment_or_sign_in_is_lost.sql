@@ -2152,14 +2152,13 @@ language sql stable set search_path = '' as $$
   select t.receipt
   from public.payments as p
   join public.mpesa_transactions as t on t.attempt_id = p.id and t.received_cents = p.charge_cents
-  where p.id = receipt_of_contradiction.attempt_id and p.status = 'review' and p.review_cause = 'contradiction'
-    and t.payment_id is null and t.resolution is null
+  where p.id = receipt_of_contradiction.attempt_id and p.status in ('review', 'failed') and p.review_cause = 'contradiction'
   order by t.created_at, t.receipt
   limit 1;
 $$;
 
 comment on function private.receipt_of_contradiction is
-  'The receipt of the charged amount that a message named which contradicted itself about this attempt.';
+  'The receipt of the charged amount that a message named which contradicted itself about this attempt. Staff may have decided about that money since: a query that confirms the attempt confirms this money, and no other.';
 
 create or replace function private.check_settled_message(attempt public.payments, report private.payment_report, body text, decision text)
 returns void
@@ -2262,6 +2261,9 @@ begin
   select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
   update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
+  -- Refunds of its present receipt move with that (move_refund_with_receipt). Staff may have corrected the receipt since.
+  update public.refunds as r set payment_id = attempt.id
+  where r.payment_id = by_hand.id and r.receipt is distinct from by_hand.receipt and r.status in ('failed', 'withdrawn');
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,
@@ -2323,6 +2325,41 @@ $$;
 
 comment on function private.store_transaction is
   'Stores what a confirmation or the statement reports about a receipt, each receipt once. The caller has locked the receipt.';
+
+create or replace function private.apply_reported_amount(known public.payments, reported public.mpesa_transactions) returns void
+language plpgsql set search_path = '' as $$
+declare
+  of_order public.orders;
+  pays_exactly boolean;
+begin
+  if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
+    return;
+  end if;
+  select * into of_order from public.orders as o where o.id = known.order_id;
+  if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_review') then
+    -- Nothing was decided by the typed amount.
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    if not known.needs_refund and reported.received_cents = of_order.charge_cents then
+      perform private.mark_order_paid(of_order.id);
+    end if;
+    return;
+  end if;
+  -- Staff accepted another amount, and the charge came.
+  pays_exactly := of_order.payment_status = 'paid' and not known.needs_refund
+    and not exists (select from public.change_notes as c where c.payment_id = known.id)
+    and of_order.charge_cents = reported.received_cents + (
+      select coalesce(sum(other.charge_cents), 0) from public.payments as other
+      where other.order_id = of_order.id and other.id <> known.id and other.status = 'completed' and not other.needs_refund
+    );
+  if pays_exactly then
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+  elsif reported.received_cents < known.charge_cents and not known.needs_refund then
+    if private.put_order_under_review(of_order.id) and private.is_whole_shillings(reported.received_cents) then
+      update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
+    end if;
+  end if;
+end
+$$;
 
 create or replace function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
@@ -3090,6 +3127,95 @@ $$;
 
 comment on function public.confirm_till_payment is
   'For staff: confirms a manual payment by its M-PESA receipt and amount in cents. Idempotent by receipt. Settled like every payment: another amount than the charge needs review, a second payment is marked for refund, or refused with only_if_unpaid. although_not_reported: consent to a receipt that M-PESA should have reported and has not (receipt_not_reported otherwise).';
+
+create or replace function public.correct_till_payment(
+  payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer
+) returns public.settled_payment
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  code text;
+  member uuid := (select auth.uid());
+  paid_order public.orders;
+  known public.payments;
+  received integer := correct_till_payment.received_cents;
+begin
+  perform private.expect_staff();
+  code := private.read_receipt(correct_till_payment.receipt);
+  if private.is_whole_shillings(received) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  end if;
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
+  for update;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
+  from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
+  select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif (known.receipt, known.charge_cents) is distinct from (correct_till_payment.seen_receipt, correct_till_payment.seen_cents) then
+    perform private.refuse(409, 'payment_changed', 'This payment was changed in the meantime. Nothing was saved');
+  elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
+    perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
+  end if;
+  if exists (select from public.change_notes as c where c.payment_id = known.id) then
+    perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
+  elsif known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+    or private.is_being_refunded(known.id)
+    or exists (
+      select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
+    )
+    or not (
+      paid_order.payment_status = 'needs_review'
+      -- An order that was handed over keeps its status.
+      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
+    )
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  elsif code <> known.receipt then
+    if exists (select from public.payments as p where p.receipt = code and p.purpose = 'order') then
+      perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
+    end if;
+    perform private.check_receipt_is_free(code, true);
+    received := private.reported_amount(code, received);
+  end if;
+  if (code, received) = (known.receipt, known.charge_cents) then
+    return ('unchanged', known)::public.settled_payment;
+  end if;
+
+  update public.payments as p set receipt = code, charge_cents = received, confirmed_by = coalesce(member, p.confirmed_by), updated_at = now()
+  where p.id = known.id;
+  -- Messages move with their receipt; their bodies stay as received.
+  update public.payment_messages as m set receipt = code where m.payment_id = known.id and m.receipt = known.receipt;
+  insert into public.payment_messages (payment_id, source, body, receipt, outcome)
+  values (
+    known.id, 'till',
+    jsonb_build_object(
+      'receipt', code, 'received_cents', correct_till_payment.received_cents, 'instead_of', jsonb_build_object('receipt', known.receipt, 'received_cents', known.charge_cents),
+      'confirmed_by', member, 'email', private.email_of(member)
+    )::text,
+    code, 'corrected'
+  );
+  perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
+    'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
+  ));
+  perform set_config('private.is_typed_by_staff', 'yes', true);
+  if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
+    and known.charge_cents <> paid_order.charge_cents then
+    perform private.mark_order_paid(paid_order.id);
+  elsif paid_order.payment_status = 'paid' and received not in (known.charge_cents, paid_order.charge_cents) then
+    perform private.put_order_under_review(paid_order.id);
+  end if;
+  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.withdraw_messages(paid_order.id);
+  perform private.match_receipts(paid_order.id);
+  select o.* into paid_order from public.orders as o where o.id = paid_order.id;
+  select * into known from public.payments as p where p.id = known.id;
+  return (paid_order.payment_status, known)::public.settled_payment;
+end
+$$;
+comment on function public.correct_till_payment is
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order is paid when the amount is its charge, otherwise it needs review.';
 
 create or replace function private.read_receipt(typed text) returns text
 language plpgsql stable set search_path = '' as $$
@@ -3888,6 +4014,19 @@ declare
   received bigint;
 begin
   select * into strict settled from public.orders as o where o.id = settle_order_again.order_id;
+  -- Only money that goes back is left: if M-PESA was not asked for it yet, it pays the order instead.
+  if settled.status <> 'cancelled' and not exists (
+    select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
+  ) then
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+    where r.status in ('requested', 'approved') and r.tries = 0 and r.payment_id = (
+      select p.id from public.payments as p
+      where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null
+      order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
+      limit 1
+    );
+  end if;
   -- The exact charge pays the order; otherwise the earliest money counts for it, if none does.
   select p.id into exact from public.payments as p
   where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)
@@ -3951,6 +4090,8 @@ begin
     perform private.refuse(409, 'not_assigned_by_staff', 'Only money that staff assigned or typed can be taken back from an order');
   elsif taken.refunded_at is not null or private.is_being_refunded(taken.id, taken.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.receipt is null and exists (select from public.refunds as r where r.payment_id = taken.id and r.tries > 0) then
+    perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
   elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
     perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
   elsif not taken.needs_refund and private.has_left_shop(paid_order) then
@@ -3967,15 +4108,19 @@ begin
   perform private.record_order_event(paid_order.id, 'payment_taken_back', 'staff', jsonb_build_object(
     'payment_id', taken.id, 'charge_cents', taken.charge_cents, 'receipt', taken.receipt, 'note', reason
   ));
-  -- The messages stay as received, without the payment.
-  update public.payment_messages as m
-  set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
-  where m.payment_id = taken.id;
-  delete from public.payments as p where p.id = taken.id;
+  -- Before the payment is deleted: a second update of the row would check its foreign keys, and wait for the lock of another order.
   update public.mpesa_transactions as t
   set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
       order_id = case when private.order_of_reference(t.reference) = paid_order.id then paid_order.id else t.order_id end
   where t.receipt = taken.receipt;
+  -- The messages stay as received, without the payment.
+  update public.payment_messages as m
+  set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
+  where m.payment_id = taken.id;
+  -- Refunds that sent nothing stay with the money, and go with a receipt that only staff typed.
+  delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
+  update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
+  delete from public.payments as p where p.id = taken.id;
   insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
   values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
 
@@ -4140,6 +4285,9 @@ begin
   then
     perform private.refuse(409, 'change_exceeds_payment', 'This is more than what is left of this payment. To send all of it back, refund it');
   end if;
+  -- What M-PESA reported beyond a typed amount is booked with its change: otherwise it would go back without having come.
+  update public.payments as p set charge_cents = change.came_cents, updated_at = now()
+  where p.id = payment.id and p.method = 'till' and p.charge_cents < change.came_cents and private.is_whole_shillings(change.came_cents);
   insert into public.change_notes (payment_id, kind, amount_cents, receipt, note, noted_by, noted_by_email)
   values (payment.id, kind, amount_cents, receipt, note, member, private.email_of(member))
   returning * into noted;
@@ -4154,7 +4302,7 @@ end
 $$;
 
 comment on function private.add_change_note is
-  'Adds a note of change. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
+  'Adds a note of change, and books all that M-PESA reported for a typed amount. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
 
 create or replace function public.note_change(
   payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null
@@ -5489,6 +5637,13 @@ begin
       where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
     ) then 'Money under its number needs review'
     when exists (
+      select from public.payments as p
+      join public.change_notes as c on c.payment_id = p.id
+      where p.order_id = unsettled.id and p.refunded_at is null
+      group by p.id
+      having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(c.amount_cents) filter (where c.kind = 'returned'), 0)
+    ) then 'Change is owed to its customer'
+    when exists (
       select from public.messages_to_check as m
       join public.payments as p on p.id = m.payment_id
       where p.order_id = unsettled.id and m.resolution is null
@@ -5844,10 +5999,15 @@ begin
     where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
       and not coalesce(p.completed_at >= since and p.completed_at < until, false)
   ), sent_back as (
-    select coalesce(sum(r.refund_cents), 0) as cents
-    from public.refunds as r
-    join public.payments as p on p.id = r.payment_id
-    where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+    select coalesce(sum(money.cents), 0)::bigint as cents
+    from (
+      select r.refund_cents as cents
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+      union all
+      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
+    ) as money
   )
   select
     a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
@@ -5861,7 +6021,7 @@ end
 $$;
 
 comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
 
 -- Metrics for monitoring (docs/monitoring.md)
 
@@ -6478,11 +6638,14 @@ set delivery_status = private.delivery_status_for_order(o, d.delivery_status, d.
 from public.orders as o
 where o.id = d.order_id and private.is_called_off(o) and d.delivery_status not in ('failed', 'delivered');
 
+-- Without the triggers, which would set these orders back to processing.
+alter table public.deliveries disable trigger user;
 update public.deliveries as d
 set delivery_status = 'pending'
 from public.orders as o
 where o.id = d.order_id and d.delivery_person is null and d.delivery_status = 'in_transit' and d.pickup_time is null
   and o.status in ('shipped', 'out_for_delivery') and not private.is_called_off(o);
+alter table public.deliveries enable trigger user;
 
 -- Texts to customers name the tracking number, which is longer than the order number: these two would not fit one SMS. A text that
 -- staff edited stays.

@@ -290,13 +290,12 @@ language sql stable set search_path = '' as $$
   select t.receipt
   from public.payments as p
   join public.mpesa_transactions as t on t.attempt_id = p.id and t.received_cents = p.charge_cents
-  where p.id = receipt_of_contradiction.attempt_id and p.status = 'review' and p.review_cause = 'contradiction'
-    and t.payment_id is null and t.resolution is null
+  where p.id = receipt_of_contradiction.attempt_id and p.status in ('review', 'failed') and p.review_cause = 'contradiction'
   order by t.created_at, t.receipt
   limit 1;
 $$;
 comment on function private.receipt_of_contradiction is
-  'The receipt of the charged amount that a message named which contradicted itself about this attempt.';
+  'The receipt of the charged amount that a message named which contradicted itself about this attempt. Staff may have decided about that money since: a query that confirms the attempt confirms this money, and no other.';
 
 create function private.check_settled_message(attempt public.payments, report private.payment_report, body text, decision text)
 returns void

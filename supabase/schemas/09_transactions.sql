@@ -244,6 +244,9 @@ begin
   select * into strict attempt from public.payments as p where p.id = merge_payments.attempt_id;
   update public.payment_messages as m set payment_id = attempt.id where m.payment_id = by_hand.id;
   update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
+  -- Refunds of its present receipt move with that (move_refund_with_receipt). Staff may have corrected the receipt since.
+  update public.refunds as r set payment_id = attempt.id
+  where r.payment_id = by_hand.id and r.receipt is distinct from by_hand.receipt and r.status in ('failed', 'withdrawn');
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,
@@ -404,6 +407,7 @@ create function private.apply_reported_amount(known public.payments, reported pu
 language plpgsql set search_path = '' as $$
 declare
   of_order public.orders;
+  pays_exactly boolean;
 begin
   if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
     return;
@@ -415,6 +419,17 @@ begin
     if not known.needs_refund and reported.received_cents = of_order.charge_cents then
       perform private.mark_order_paid(of_order.id);
     end if;
+    return;
+  end if;
+  -- Staff accepted another amount, and the charge came.
+  pays_exactly := of_order.payment_status = 'paid' and not known.needs_refund
+    and not exists (select from public.change_notes as c where c.payment_id = known.id)
+    and of_order.charge_cents = reported.received_cents + (
+      select coalesce(sum(other.charge_cents), 0) from public.payments as other
+      where other.order_id = of_order.id and other.id <> known.id and other.status = 'completed' and not other.needs_refund
+    );
+  if pays_exactly then
+    update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
   elsif reported.received_cents < known.charge_cents and not known.needs_refund then
     if private.put_order_under_review(of_order.id) and private.is_whole_shillings(reported.received_cents) then
       update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;

@@ -252,7 +252,9 @@ begin
   elsif exists (select from public.mpesa_transactions as t where t.receipt = known.receipt) then
     perform private.refuse(409, 'payment_confirmed', 'M-PESA has confirmed this payment. It cannot be corrected any more');
   end if;
-  if known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
+  if exists (select from public.change_notes as c where c.payment_id = known.id) then
+    perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
+  elsif known.method <> 'till' or known.confirmed_by is null or known.status <> 'completed' or known.needs_refund
     or private.is_being_refunded(known.id)
     or exists (
       select from public.payments as p where p.order_id = paid_order.id and p.id <> known.id and p.status = 'completed'
@@ -295,7 +297,7 @@ begin
   if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
     and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
-  elsif paid_order.payment_status = 'paid' and received <> known.charge_cents then
+  elsif paid_order.payment_status = 'paid' and received not in (known.charge_cents, paid_order.charge_cents) then
     perform private.put_order_under_review(paid_order.id);
   end if;
   perform set_config('private.is_typed_by_staff', '', true);
@@ -307,7 +309,7 @@ begin
 end
 $$;
 comment on function public.correct_till_payment is
-  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order becomes paid when the amount is its charge, otherwise it needs review.';
+  'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order is paid when the amount is its charge, otherwise it needs review.';
 
 -- Pulls of M-PESA's statement of the last 48 hours
 

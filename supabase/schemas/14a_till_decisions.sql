@@ -186,6 +186,19 @@ declare
   received bigint;
 begin
   select * into strict settled from public.orders as o where o.id = settle_order_again.order_id;
+  -- Only money that goes back is left: if M-PESA was not asked for it yet, it pays the order instead.
+  if settled.status <> 'cancelled' and not exists (
+    select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
+  ) then
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+    where r.status in ('requested', 'approved') and r.tries = 0 and r.payment_id = (
+      select p.id from public.payments as p
+      where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null
+      order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
+      limit 1
+    );
+  end if;
   -- The exact charge pays the order; otherwise the earliest money counts for it, if none does.
   select p.id into exact from public.payments as p
   where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)
@@ -248,6 +261,8 @@ begin
     perform private.refuse(409, 'not_assigned_by_staff', 'Only money that staff assigned or typed can be taken back from an order');
   elsif taken.refunded_at is not null or private.is_being_refunded(taken.id, taken.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.receipt is null and exists (select from public.refunds as r where r.payment_id = taken.id and r.tries > 0) then
+    perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
   elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
     perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
   elsif not taken.needs_refund and private.has_left_shop(paid_order) then
@@ -264,15 +279,19 @@ begin
   perform private.record_order_event(paid_order.id, 'payment_taken_back', 'staff', jsonb_build_object(
     'payment_id', taken.id, 'charge_cents', taken.charge_cents, 'receipt', taken.receipt, 'note', reason
   ));
-  -- The messages stay as received, without the payment.
-  update public.payment_messages as m
-  set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
-  where m.payment_id = taken.id;
-  delete from public.payments as p where p.id = taken.id;
+  -- Before the payment is deleted: a second update of the row would check its foreign keys, and wait for the lock of another order.
   update public.mpesa_transactions as t
   set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
       order_id = case when private.order_of_reference(t.reference) = paid_order.id then paid_order.id else t.order_id end
   where t.receipt = taken.receipt;
+  -- The messages stay as received, without the payment.
+  update public.payment_messages as m
+  set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
+  where m.payment_id = taken.id;
+  -- Refunds that sent nothing stay with the money, and go with a receipt that only staff typed.
+  delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
+  update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
+  delete from public.payments as p where p.id = taken.id;
   insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
   values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
 
@@ -427,6 +446,9 @@ begin
   then
     perform private.refuse(409, 'change_exceeds_payment', 'This is more than what is left of this payment. To send all of it back, refund it');
   end if;
+  -- What M-PESA reported beyond a typed amount is booked with its change: otherwise it would go back without having come.
+  update public.payments as p set charge_cents = change.came_cents, updated_at = now()
+  where p.id = payment.id and p.method = 'till' and p.charge_cents < change.came_cents and private.is_whole_shillings(change.came_cents);
   insert into public.change_notes (payment_id, kind, amount_cents, receipt, note, noted_by, noted_by_email)
   values (payment.id, kind, amount_cents, receipt, note, member, private.email_of(member))
   returning * into noted;
@@ -440,7 +462,7 @@ begin
 end
 $$;
 comment on function private.add_change_note is
-  'Adds a note of change. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
+  'Adds a note of change, and books all that M-PESA reported for a typed amount. What is owed, and what went back, together never exceed the payment. The caller has locked the order and the payment.';
 
 create function public.note_change(
   payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null

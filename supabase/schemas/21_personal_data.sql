@@ -95,6 +95,13 @@ begin
       where t.order_id = unsettled.id and t.payment_id is null and t.resolution is null
     ) then 'Money under its number needs review'
     when exists (
+      select from public.payments as p
+      join public.change_notes as c on c.payment_id = p.id
+      where p.order_id = unsettled.id and p.refunded_at is null
+      group by p.id
+      having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(c.amount_cents) filter (where c.kind = 'returned'), 0)
+    ) then 'Change is owed to its customer'
+    when exists (
       select from public.messages_to_check as m
       join public.payments as p on p.id = m.payment_id
       where p.order_id = unsettled.id and m.resolution is null

@@ -284,10 +284,15 @@ begin
     where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
       and not coalesce(p.completed_at >= since and p.completed_at < until, false)
   ), sent_back as (
-    select coalesce(sum(r.refund_cents), 0) as cents
-    from public.refunds as r
-    join public.payments as p on p.id = r.payment_id
-    where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+    select coalesce(sum(money.cents), 0)::bigint as cents
+    from (
+      select r.refund_cents as cents
+      from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+      union all
+      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
+    ) as money
   )
   select
     a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
@@ -300,7 +305,7 @@ begin
 end
 $$;
 comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
 
 -- Metrics for monitoring (docs/monitoring.md)
 

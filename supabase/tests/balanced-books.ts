@@ -69,8 +69,10 @@ const violatedInvariants = `
   group by o.id
   having count(p.id) = 0
     or ((count(p.id) > 1 or sum(p.charge_cents) <> ceil(o.total_amount / 100.0) * 100) and (
-      bool_or(p.method <> 'till') or sum(p.charge_cents) > ceil(o.total_amount / 100.0) * 100 and count(p.id) > 1
-      or (o.payment_status = 'paid' and not exists (
+      bool_or(p.method <> 'till')
+      or sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)) > ceil(o.total_amount / 100.0) * 100 and count(p.id) > 1
+        and not exists (select from public.change_notes as c where c.payment_id = any (array_agg(p.id)))
+      or (o.payment_status = 'paid' and not exists (select from public.change_notes as c where c.payment_id = any (array_agg(p.id))) and not exists (
         select from public.order_events as e
         where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_review'
       ))

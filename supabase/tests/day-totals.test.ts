@@ -19,6 +19,8 @@ const payment = fc.record({
   /** M-PESA's time; null without a transaction. */
   transacted_at: fc.option(time),
   refunded_at: fc.option(time, { freq: 3 }),
+  /** When one shilling of it went back as change. */
+  returned_at: fc.option(time),
 });
 const order = fc.record({
   placed_at: time,
@@ -86,6 +88,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         await database.query(
           `insert into public.mpesa_transactions (receipt, received_cents, transacted_at, payment_id) values ($1, $2, $3, $4)`,
           [receipt, given.cents, given.transacted_at, paid.rows[0]?.id],
+        );
+      }
+      if (given.returned_at) {
+        await database.query(
+          `insert into public.change_notes (payment_id, kind, amount_cents, noted_at) values ($1, 'returned', 100, $2), ($1, 'credit', 100, $2)`,
+          [paid.rows[0]?.id, given.returned_at],
         );
       }
       if (given.refunded_at) {

@@ -281,6 +281,36 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await lastMessage()).toMatchObject({ resolution: 'entered' });
     });
 
+    test.each([
+      ['assigned to its order', 'give', 'own', ['prompt completed']],
+      ['assigned to another order', 'give', 'other', ['prompt failed']],
+      ['noted as no payment of an order', 'not_an_order', null, ['prompt completed']],
+    ] as const)(
+      'money of a contradicting callback that staff have %s is not booked again when a query confirms the prompt',
+      async (_, decision, to, payments) => {
+        const attempt = await prompt();
+        const code = receipt();
+        const settled = await settle(attempt, { result: 'failed', result_code: '1032', receipt: code });
+        expect(settled.outcome).toBe('contradiction');
+        const other = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+        await call(database, 'staff', 'resolve_difference', {
+          decision,
+          receipt: code,
+          order_id: to && { own: order.id, other: other.id }[to],
+        });
+        await settle(attempt, { source: 'query', received_cents: null, receipt: null });
+        await call(database, 'service', 'expire_reservations');
+        await settle(attempt, { source: 'query', received_cents: null, receipt: null });
+        const ownReceipt = payments[0] === 'prompt completed' ? ` ${code}` : '';
+        expect((await money())?.payments).toEqual(payments.map((payment) => payment + ownReceipt));
+        const { rows } = await database.query(
+          'select receipt from public.payments where order_id in ($1, $2) and status = $3',
+          [order.id, other.id, 'completed'],
+        );
+        expect(rows).toEqual([{ receipt: code }]);
+      },
+    );
+
     test('the raw text is deleted with other messages of M-PESA, once it is checked', async () => {
       await receive({ receipt: '' });
       const message = await lastMessage();

@@ -83,7 +83,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const takeBack = (payment_id: string, note?: string) =>
     staff<string>('take_back_payment', { payment_id, note: note ?? null });
   const confirm = (code: string, change: Record<string, unknown> = {}) =>
-    staff<{ outcome: string; payment: { id: string } }>('confirm_till_payment', {
+    staff<{ outcome: string; payment: { id: string; receipt: string } }>('confirm_till_payment', {
       order_id: order.id,
       receipt: code,
       received_cents: charge,
@@ -294,6 +294,57 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows).toEqual([{ needs_refund: false }]);
     });
 
+    test('withdraws an unsent refund of other money, which pays the order', async () => {
+      const wrong = receipt();
+      await receive(wrong);
+      const { payment_id } = await assign(wrong);
+      const { payment } = await receive(receipt(), { reference: order.tracking_number });
+      const refund = await staff<{ id: string }>('request_refund', {
+        payment_id: payment?.id,
+        reason: 'Paid twice',
+      });
+      expect(await takeBack(payment_id)).toBe('paid');
+      const { rows } = await database.query(
+        'select r.status, p.needs_refund from public.refunds as r join public.payments as p on p.id = r.payment_id where r.id = $1',
+        [refund.id],
+      );
+      expect(rows).toEqual([{ status: 'withdrawn', needs_refund: false }]);
+    });
+
+    test('a receipt that staff corrected after a withdrawn refund is joined with its prompt', async () => {
+      const begun = await call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
+        order_id: order.id,
+        tracking_number: order.tracking_number,
+        phone: '0712345678',
+        callback_secret: randomBytes(16).toString('hex'),
+      });
+      await call(database, 'service', 'record_push', {
+        payment_id: begun.payment.id,
+        body: '{}',
+        checkout_request_id: receipt(),
+      });
+      const [wrong, right] = [receipt(), receipt()];
+      const { payment } = await confirm(wrong, { received_cents: charge + 1000 });
+      const refund = await staff<{ id: string }>('request_refund', {
+        payment_id: payment.id,
+        reason: 'Too much',
+      });
+      await staff('withdraw_refund', { refund_id: refund.id });
+      await receive(right);
+      await staff('correct_till_payment', {
+        payment_id: payment.id,
+        seen_receipt: wrong,
+        seen_cents: charge + 1000,
+        receipt: right,
+        received_cents: charge,
+      });
+      const { rows } = await database.query(
+        'select p.receipt, p.method, r.receipt as refunded from public.payments as p join public.refunds as r on r.payment_id = p.id where p.order_id = $1',
+        [order.id],
+      );
+      expect(rows).toEqual([{ receipt: right, method: 'prompt', refunded: wrong }]);
+    });
+
     test('leaves an order unpaid whose only money was of another amount', async () => {
       const code = receipt();
       await receive(code, { received_cents: 40_000 });
@@ -306,6 +357,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await confirm(receipt());
       expect(await takeBack(payment.id)).toBe('unpaid');
       expect(await stateOf()).toMatchObject({ payments: 0 });
+    });
+
+    test('keeps a refund that was withdrawn with its money, and none of a receipt that only staff typed', async () => {
+      const code = receipt();
+      await receive(code, { received_cents: charge + 1000 });
+      const { payment_id } = await assign(code);
+      const typed = await confirm(receipt(), { order_id: (await place()).id, received_cents: charge + 1000 });
+      for (const id of [payment_id, typed.payment.id]) {
+        const refund = await staff<{ id: string }>('request_refund', { payment_id: id, reason: 'Too much' });
+        await staff('withdraw_refund', { refund_id: refund.id });
+        expect(await takeBack(id)).toBe('unpaid');
+      }
+      const { rows } = await database.query(
+        'select status, payment_id, transaction_receipt from public.refunds where receipt in ($1, $2)',
+        [code, typed.payment.receipt],
+      );
+      expect(rows).toEqual([{ status: 'withdrawn', payment_id: null, transaction_receipt: code }]);
+      // It goes with the money to its next order.
+      expect(await assign(code)).toMatchObject({ outcome: 'paid_needs_review' });
     });
 
     test('withdraws the message about the payment, or corrects it once it was sent, and the next payment is reported again', async () => {
@@ -533,6 +603,89 @@ describe.each(testDatabases())('on %s', (kind) => {
         await expectRefusal(note(id, kind_, cents), status, code);
       },
     );
+
+    test('of more than staff typed books all that M-PESA reported, so that the figures lose only what went back', async () => {
+      const figures = () => staff<{ received: number }>('dashboard_figures', {});
+      const { received } = await figures();
+      const code = receipt();
+      const { payment } = await confirm(code);
+      await receive(code, { received_cents: charge + 50_000 });
+      await note(payment.id, 'returned', 20_000);
+      expect((await figures()).received - received).toBe(charge + 30_000);
+      await note(payment.id, 'credit', 30_000);
+      expect((await figures()).received - received).toBe(charge + 30_000);
+      expect(await rowOf(code)).toMatchObject({
+        our_cents: charge + 50_000,
+        is_open: false,
+        owed_cents: 10_000,
+      });
+    });
+
+    test.each([
+      ['M-PESA reports', charge - 10_000, charge, 'paid', charge],
+      ['M-PESA reports', charge - 10_000, charge - 20_000, 'needs_review', charge - 20_000],
+      ['staff correct it to', charge - 10_000, charge, 'paid', charge],
+      ['staff correct it to', charge - 10_000, charge - 20_000, 'needs_review', charge - 20_000],
+    ])(
+      'an accepted shortfall: %s, typed %i, then %i: the order is %s',
+      async (how, typed, then, payment_status, booked) => {
+        const code = receipt();
+        const { payment } = await confirm(code, { received_cents: typed });
+        await staff('resolve_review', { order_id: order.id, decision: 'deliver', seen_cents: typed });
+        if (how === 'M-PESA reports') await receive(code, { received_cents: then });
+        else
+          await staff('correct_till_payment', {
+            payment_id: payment.id,
+            seen_receipt: code,
+            seen_cents: typed,
+            receipt: code,
+            received_cents: then,
+          });
+        const { rows } = await database.query(
+          `select o.payment_status, p.charge_cents from public.orders as o join public.payments as p on p.order_id = o.id where o.id = $1`,
+          [order.id],
+        );
+        expect(rows).toEqual([{ payment_status, charge_cents: booked }]);
+      },
+    );
+
+    test('keeps the amount that it was decided by', async () => {
+      const code = receipt();
+      const { payment } = await confirm(code, { received_cents: charge + 10_000 });
+      await staff('resolve_review', {
+        order_id: order.id,
+        decision: 'deliver_with_credit',
+        seen_cents: charge + 10_000,
+      });
+      await expectRefusal(
+        staff('correct_till_payment', {
+          payment_id: payment.id,
+          seen_receipt: code,
+          seen_cents: charge + 10_000,
+          receipt: code,
+          received_cents: charge,
+        }),
+        409,
+        'change_noted',
+      );
+    });
+
+    test('that is to be returned keeps the details of its customer', async () => {
+      const code = receipt();
+      const { payment } = await receive(code, { reference: order.tracking_number });
+      const reason = async () =>
+        (
+          await database.query<{ reason: string | null }>(
+            'select private.unsettled_money_reason($1) as reason',
+            [order.id],
+          )
+        ).rows[0]?.reason;
+      expect(await reason()).toBeNull();
+      await note(payment?.id ?? '', 'to_return', 20_000);
+      expect(await reason()).toBe('Change is owed to its customer');
+      await note(payment?.id ?? '', 'returned', 20_000);
+      expect(await reason()).toBeNull();
+    });
 
     test('notes are never changed', async () => {
       const { payment } = await receive(receipt(), { reference: order.tracking_number });
