@@ -7,7 +7,8 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import type { WholeOrder } from './order-queries.ts';
-import { isRefundPending, type PaymentOfOrder } from './refund-queries.ts';
+import type { PaymentOfOrder } from './refund-queries.ts';
+import { isRefundPending } from './refund-status.ts';
 
 /** Whether staff can take a payment back, as far as the order shows it; the database decides. */
 export const canTakeBack = (order: WholeOrder, payment: PaymentOfOrder): boolean =>
