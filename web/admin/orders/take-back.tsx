@@ -44,7 +44,7 @@ export function TakeBack({ order, payment }: { order: WholeOrder; payment: Payme
         text={`${money}${payment.receipt ? `, receipt ${payment.receipt},` : ''} was not ${order.customer_name}'s payment for ${order.order_number}? It waits in Reconciliation for another order. ${
           payment.needs_refund
             ? 'This order stays as it is.'
-            : 'This order is no longer paid with it, and a customer who was told of the payment is told so.'
+            : 'This order is no longer paid with it. If its customer got a message about the payment, another one follows.'
         }`}
         confirm="Take it back"
         isBusy={save.isPending}

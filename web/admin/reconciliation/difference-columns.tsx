@@ -140,7 +140,10 @@ export function DifferenceRow({ row, options }: { row: BookRow; options: Columns
             formatKes(row.our_cents ?? 0)
           ) : (
             <>
-              Ours: <OurAmount row={row} /> · M-PESA: <Amount cents={row.their_cents} />
+              Ours: <OurAmount row={row} /> ·{' '}
+              <span className="whitespace-nowrap">
+                M-PESA: <Amount cents={row.their_cents} />
+              </span>
             </>
           )}
         </p>
