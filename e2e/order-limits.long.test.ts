@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const dialogOf = (page: Page) => page.getByRole('dialog');
-const limit = 'M-PESA takes KSh 250,000.00 in one payment at most.';
+const limit = 'M-PESA takes at most KSh 250,000.00 in one payment.';
 const changeProduct = (slug: string, change: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/products?slug=eq.${slug}`, 'PATCH', change);
 

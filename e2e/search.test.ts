@@ -149,6 +149,9 @@ describe.each(
     // A price or a tracking number matches no drink and still leads to a useful page.
     await box.fill('jj202601311234');
     await page.getByRole('link', { name: 'Track JJ-20260131-1234' }).waitFor();
+    // The words of a pasted link find drinks, too.
+    await box.fill('see https://jani.example/track-order/JJ-20260131-5678.');
+    await page.getByRole('link', { name: 'Track JJ-20260131-5678' }).waitFor();
     await box.fill('chini ya 800');
     await expect
       .poll(() => others.getByRole('article').first().textContent(), {
@@ -163,7 +166,7 @@ describe.each(
     await page.getByText('These cost KSh 1,000.00 or less.').waitFor();
     expect(await drinks(page).first().textContent()).toContain('Mango');
     const note = page.getByText('The search finds drinks by name, not by price.');
-    await page.goto(`${shop.url}/shop?search=mango+kama+1000`);
+    await page.goto(`${shop.url}/shop?search=mango+above+1000`);
     await note.waitFor();
     await page.getByRole('link', { name: 'See these, cheapest first' }).click();
     await page.waitForURL(/sort=price$/);

@@ -23,10 +23,10 @@ export function PanelLoading({ label }: { label: string }) {
 function BrowserNotice() {
   return (
     <div className="grid max-w-prose gap-2 p-4 text-center">
-      <p className="font-semibold">The staff panel cannot start in this browser.</p>
+      <p className="font-semibold">The staff panel could not start.</p>
       <p>
-        It needs JavaScript and {floorText}, or newer. Please update this browser or use another one, then
-        reload this page.
+        Please check the connection and reload this page. The panel needs JavaScript and {floorText}, or
+        newer: update an older browser, or use another one.
       </p>
     </div>
   );

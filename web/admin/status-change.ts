@@ -157,7 +157,7 @@ function confirmWithoutRider(
     title: `No rider is assigned to ${order_number}`,
     text:
       verb === 'Ship'
-        ? 'Ship anyway? The customer gets a message that it is on its way, and it stays in "To assign" until it has a rider.'
+        ? 'Ship anyway? The customer gets the message that it is on its way, and it stays in "To assign" until it has a rider.'
         : 'Set it to Delivered anyway? Do so when the customer has the drinks already.',
     confirm: `${verb} without a rider`,
     tone: 'danger',

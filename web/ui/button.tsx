@@ -22,8 +22,8 @@ const tones: Record<ButtonTone, string> = {
 };
 
 const sizes: Record<ButtonSize, string> = {
-  medium: 'min-h-11 px-5 text-sm',
-  large: 'min-h-13 px-7 text-base',
+  medium: 'min-h-11 px-5 py-1.5 text-sm',
+  large: 'min-h-13 px-7 py-1.5 text-base',
 };
 
 /** Classes of a button, for links in its style. */

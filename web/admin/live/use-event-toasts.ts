@@ -10,7 +10,10 @@ import type { RowChange } from './use-live-changes.ts';
 
 /** @returns a handler of changes, which also withdraws offers to undo changes that were overtaken */
 export function useEventToasts(): (change: RowChange) => void {
-  const { tables } = useMember().staff;
+  const {
+    staff: { tables },
+    id: memberId,
+  } = useMember();
   const navigate = useNavigate();
   const go = useRef(navigate);
   go.current = navigate;
@@ -26,6 +29,8 @@ export function useEventToasts(): (change: RowChange) => void {
           type === 'UPDATE' &&
           row.purpose === 'order' &&
           row.status === 'completed' &&
+          // Staff who assign a payment see the outcome where they do it.
+          row.confirmed_by !== memberId &&
           row.refunded_at === null) ||
         ((table === 'inquiries' || table === 'messages_to_check') && type === 'INSERT');
       if (!isNewEvent || announced.current.has(`${table} ${id}`)) return;
@@ -82,6 +87,6 @@ export function useEventToasts(): (change: RowChange) => void {
         });
       });
     },
-    [tables],
+    [tables, memberId],
   );
 }

@@ -9,7 +9,8 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { readAmount } from './read-amount.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
-import { isRefundPending, type PaymentOfOrder } from './refund-queries.ts';
+import type { PaymentOfOrder } from './refund-queries.ts';
+import { isRefundPending } from './refund-status.ts';
 
 const kinds: Record<string, string> = {
   returned: 'Sent back to the customer',

@@ -14,7 +14,8 @@ import { useUnsaved } from '../use-unsaved.ts';
 import type { WholeOrder } from './order-queries.ts';
 import { readAmount } from './read-amount.ts';
 import { receiptProblem, receiptRefusal } from './refund-problems.ts';
-import { isRefundPending, lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { lastRefund, type PaymentOfOrder } from './refund-queries.ts';
+import { isRefundPending } from './refund-status.ts';
 import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
 
 const outcomes: Record<string, string> = {

@@ -6,6 +6,7 @@ import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { dataOf, rowOrNull } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { isUuid } from '../uuid.ts';
+import { isGoingBack } from './refund-status.ts';
 
 /** Statuses that staff can set and filter by (specification §2, Admin Orders). */
 export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
@@ -97,7 +98,10 @@ export function decisionOf(order: {
   return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;
 }
 
-/** The newest orders that need review, and their number. */
+/** More such orders than a shop ever has at once: the answer stays small. */
+const mostToDecide = 50;
+
+/** The newest orders that need review, without those whose money goes back already, and their number. */
 export function useOrdersNeedingReview() {
   const { tables } = useMember().staff;
   return useQuery({
@@ -105,12 +109,14 @@ export function useOrdersNeedingReview() {
     queryFn: async ({ signal }) => {
       const answer = await tables
         .from('orders')
-        .select('id, order_number', { count: 'exact' })
+        .select('id, order_number, payments(status, refunded_at, refunds(status))', { count: 'exact' })
         .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')
         .order('created_at', { ascending: false })
-        .limit(5)
+        .limit(mostToDecide)
         .abortSignal(signal);
-      return { orders: dataOf(answer), count: answer.count ?? 0 };
+      const found = dataOf(answer);
+      const orders = found.filter(({ payments }) => !isGoingBack(payments));
+      return { orders: orders.slice(0, 5), count: (answer.count ?? 0) - (found.length - orders.length) };
     },
   }).data;
 }

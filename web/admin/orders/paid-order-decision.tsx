@@ -13,8 +13,9 @@ import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 import { RefundForm } from './refund-form.tsx';
-import { isRefundable, isRefundPending, lastRefund, moneyOf } from './refund-queries.ts';
+import { isRefundable, lastRefund, moneyOf } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
+import { isRefundPending } from './refund-status.ts';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -78,7 +79,9 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
       <div>
         <p className="font-bold">
           {isGoingBack
-            ? 'Refund under way'
+            ? refund.status === 'requested'
+              ? 'Refund requested'
+              : 'Refund under way'
             : decision === 'units are gone'
               ? 'Paid, needs review'
               : 'Refund due'}

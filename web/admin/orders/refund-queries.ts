@@ -113,11 +113,3 @@ export function lastRefund(refunds: readonly Refund[]): Refund | null {
   const newest = active.toSorted((one, other) => other.created_at.localeCompare(one.created_at))[0];
   return refunds.find(({ sent_twice_at }) => sent_twice_at !== null) ?? newest ?? null;
 }
-
-const statusesOnTheWay = ['approved', 'sending', 'sent', 'unknown'];
-/** Whether M-PESA has the refund or will have it next, as `describe_order` says it to the customer. */
-export const isRefundOnTheWay = ({ status }: Pick<Refund, 'status'>): boolean =>
-  statusesOnTheWay.includes(status);
-/** The same, or it waits for an approval. */
-export const isRefundPending = ({ status }: Pick<Refund, 'status'>): boolean =>
-  status === 'requested' || statusesOnTheWay.includes(status);

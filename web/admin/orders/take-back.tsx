@@ -7,7 +7,8 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { useSave } from '../use-save.ts';
 import type { WholeOrder } from './order-queries.ts';
-import { isRefundPending, type PaymentOfOrder } from './refund-queries.ts';
+import type { PaymentOfOrder } from './refund-queries.ts';
+import { isRefundPending } from './refund-status.ts';
 
 /** Whether staff can take a payment back, as far as the order shows it; the database decides. */
 export const canTakeBack = (order: WholeOrder, payment: PaymentOfOrder): boolean =>
@@ -43,7 +44,7 @@ export function TakeBack({ order, payment }: { order: WholeOrder; payment: Payme
         text={`${money}${payment.receipt ? `, receipt ${payment.receipt},` : ''} was not ${order.customer_name}'s payment for ${order.order_number}? It waits in Reconciliation for another order. ${
           payment.needs_refund
             ? 'This order stays as it is.'
-            : 'This order is no longer paid with it, and the customer gets a message if they got one about the payment.'
+            : 'This order is no longer paid with it. If its customer got a message about the payment, another one follows.'
         }`}
         confirm="Take it back"
         isBusy={save.isPending}

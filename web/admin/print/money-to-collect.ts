@@ -1,7 +1,8 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { cancelledFacts, describeOrder } from '../../../domain/order-meaning.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import { isRefundOnTheWay, moneyOf } from '../orders/refund-queries.ts';
+import { moneyOf } from '../orders/refund-queries.ts';
+import { isRefundOnTheWay } from '../orders/refund-status.ts';
 
 interface Order {
   status: string;

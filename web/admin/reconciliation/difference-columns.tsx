@@ -55,7 +55,7 @@ export function differenceColumns(options: ColumnsOptions): Column<BookRow>[] {
       title: 'Receipt',
       show: (row) => (
         <span className="block">
-          <span className="font-semibold break-all">{row.receipt ?? 'Not known yet'}</span>
+          <span className="font-semibold whitespace-nowrap">{row.receipt ?? 'Not known yet'}</span>
           <span className="block text-sm text-ink-soft tabular-nums">{formatTime(row.happened_at)}</span>
         </span>
       ),
@@ -100,7 +100,7 @@ export function differenceColumns(options: ColumnsOptions): Column<BookRow>[] {
             </span>
           ) : null}
           {row.their_cents !== null && row.reference ? (
-            <span className="ml-auto block max-w-52 text-sm break-all whitespace-normal text-ink-soft">
+            <span className="ml-auto block max-w-52 text-sm wrap-anywhere whitespace-normal text-ink-soft">
               for “{row.reference}”
             </span>
           ) : null}
@@ -123,8 +123,9 @@ export function differenceColumns(options: ColumnsOptions): Column<BookRow>[] {
 export function DifferenceRow({ row, options }: { row: BookRow; options: ColumnsOptions }) {
   const state = describeState(row);
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-2 sm:gap-x-6">
-      <div className="grid min-w-0 grid-cols-1 gap-x-6 py-1 text-sm leading-5.5 md:grid-cols-2">
+    // A long decision stands below the payment, not beside it.
+    <div className="flex flex-wrap items-center gap-x-2 sm:gap-x-6">
+      <div className="grid min-w-48 flex-1 grid-cols-1 gap-x-6 py-1 text-sm leading-5.5 md:grid-cols-2">
         <p className="flex flex-wrap items-center gap-x-2 whitespace-nowrap">
           <span className="font-semibold">{row.receipt ?? 'Not known yet'}</span>
           <span className="text-ink-soft tabular-nums">{formatTime(row.happened_at)}</span>
@@ -139,7 +140,10 @@ export function DifferenceRow({ row, options }: { row: BookRow; options: Columns
             formatKes(row.our_cents ?? 0)
           ) : (
             <>
-              Ours: <OurAmount row={row} /> · M-PESA: <Amount cents={row.their_cents} />
+              Ours: <OurAmount row={row} /> ·{' '}
+              <span className="whitespace-nowrap">
+                M-PESA: <Amount cents={row.their_cents} />
+              </span>
             </>
           )}
         </p>
@@ -150,7 +154,7 @@ export function DifferenceRow({ row, options }: { row: BookRow; options: Columns
           </p>
         ) : null}
       </div>
-      <div className="grid sm:flex sm:items-center sm:gap-2">
+      <div className="flex flex-wrap items-center gap-2 pb-2 sm:pb-0">
         <DecisionButton row={row} {...options} />
         <DetailsButton row={row} {...options} />
       </div>

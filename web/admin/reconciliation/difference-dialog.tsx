@@ -201,8 +201,8 @@ const describeKind = (row: BookRow): string =>
 
 function Sides({ row }: { row: BookRow }) {
   const sources = [
-    row.reported_by_confirmation_at ? 'its confirmation' : '',
-    row.reported_by_statement_at ? 'its statement' : '',
+    row.reported_by_confirmation_at ? 'Confirmation' : '',
+    row.reported_by_statement_at ? 'Statement' : '',
   ].filter(Boolean);
   return (
     <div className="grid gap-4 sm:grid-cols-2">
@@ -250,7 +250,7 @@ function Sides({ row }: { row: BookRow }) {
               {[row.payer_name, row.payer_phone].filter(Boolean).join(', ') || 'Unknown'}
             </Fact>
             <Fact term="Reference">{row.reference || 'None'}</Fact>
-            <Fact term="Source">{sources.join(' and ') || 'M-PESA callback only'}</Fact>
+            <Fact term="Source">{sources.join(', ') || 'Callback only'}</Fact>
           </Facts>
         )}
       </Side>

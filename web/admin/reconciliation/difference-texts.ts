@@ -258,7 +258,7 @@ export function explainDecision(decision: Decision, row: BookRow): string | null
       return `${money} is taken back from ${order} and waits for another order. ${
         row.needs_refund
           ? 'The order stays as it is.'
-          : 'The order is no longer paid with it, and its customer gets a message.'
+          : 'The order is no longer paid with it. If its customer got a message about the payment, another one follows.'
       }`;
     case 'accept':
       return row.kind === 'missing_there' || row.kind === 'typed'

@@ -6,6 +6,9 @@ import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 import { bridgesOf } from './day-bridge.ts';
 
+/** A step between two totals, such as `+ KES 200`. */
+const describeStep = (cents: number): string => `${cents > 0 ? '+' : '−'} ${formatKes(Math.abs(cents))}`;
+
 interface DayTotalsProps {
   /** Day in Nairobi, as YYYY-MM-DD. */
   day: string;
@@ -32,7 +35,7 @@ export function DayTotals({ day, question }: DayTotalsProps) {
             <table key={title} className="w-full text-left">
               <caption className="pb-1 text-left font-semibold">{title}</caption>
               <tbody>
-                {lines.map(({ label, cents, isTotal = false, where }, index) => (
+                {lines.map(({ label, cents, isTotal = false, where }) => (
                   <tr
                     key={label}
                     className={isTotal ? 'border-t border-line font-semibold' : 'text-ink-soft'}
@@ -44,8 +47,7 @@ export function DayTotals({ day, question }: DayTotalsProps) {
                       ) : null}
                     </th>
                     <td className="py-1 text-right align-top whitespace-nowrap tabular-nums">
-                      {index > 0 && !isTotal && cents > 0 ? '+' : ''}
-                      {formatKes(cents)}
+                      {isTotal || cents === 0 ? formatKes(cents) : describeStep(cents)}
                     </td>
                   </tr>
                 ))}

@@ -7,8 +7,8 @@ export default function LargeOrder({ name, quantity }: { name: string; quantity:
   const { settings } = useShop();
   return (
     <>
-      <strong>M-PESA takes {formatKsh(settings.payment_limit)} in one payment at most.</strong> For a party,
-      order from a person: <ContactLinks message={`Habari! I would like to order ${quantity} × ${name}.`} />.
+      <strong>M-PESA takes at most {formatKsh(settings.payment_limit)} in one payment.</strong> For a party,{' '}
+      <ContactLinks message={`Habari! I would like to order ${quantity} × ${name}.`} />.
     </>
   );
 }

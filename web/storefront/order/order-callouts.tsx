@@ -77,7 +77,7 @@ function describeFailure(
     case 'above_limit':
       return (
         <Callout title="Too much for one payment">
-          Nothing was ordered. M-PESA takes {formatKsh(failure.limit)} in one payment at most. Order less, or{' '}
+          Nothing was ordered. M-PESA takes at most {formatKsh(failure.limit)} in one payment. Order less, or{' '}
           <ContactLinks message="Habari! I would like to place a large order." /> for a party.
         </Callout>
       );

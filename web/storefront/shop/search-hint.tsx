@@ -35,8 +35,8 @@ export default function SearchHint({
   }
   const purpose = readSearchPurpose(search);
   const isFound = byPrice !== undefined;
-  if (!purpose || (isFound && purpose.kind !== 'price')) return null;
-  if (isFound) {
+  if (!purpose) return null;
+  if (purpose.kind === 'price' && isFound) {
     return (
       <p className="mb-4 text-lg">
         The search finds drinks by name, not by price.{' '}
@@ -59,8 +59,10 @@ export default function SearchHint({
     );
   }
   const { trackingNumber } = purpose;
+  // A pasted link has words that find drinks, too.
+  if (isFound && !trackingNumber) return null;
   return (
-    <p className="text-lg">
+    <p className={isFound ? 'mb-4 text-lg' : 'text-lg'}>
       Looking for an order?{' '}
       <Link to={trackingNumber ? `/track-order/${trackingNumber}` : '/track-order'} className={linkStyle}>
         {trackingNumber ? `Track ${trackingNumber}` : 'Track it by its number'}
