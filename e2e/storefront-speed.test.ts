@@ -175,8 +175,12 @@ describe('a first visit on a slow line', () => {
     await page.goto(`${shop.url}/`, { waitUntil: 'domcontentloaded' });
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
     await expect.poll(() => code.requested.length).toBeGreaterThan(3);
+    expect(await offers.evaluate(isHeldBack)).toBe(true);
     expect(await offers.evaluate(isFetched)).toBe(false);
     code.release();
+    // How far below the screen a lazy image is fetched, is up to the browser.
+    await expect.poll(() => offers.evaluate(isHeldBack)).toBe(false);
+    await offers.scrollIntoViewIfNeeded();
     await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
     await page.locator('html:not([data-unpainted])').waitFor();
     // The deferred content has arrived.
@@ -196,4 +200,5 @@ describe('a first visit on a slow line', () => {
   });
 });
 
+const isHeldBack = (image: Element) => getComputedStyle(image).display === 'none';
 const isFetched = (image: Element) => (image as HTMLImageElement).currentSrc !== '';
