@@ -105,10 +105,14 @@ export async function callProcedure<Answer>(
   const called = `public.${procedure}(${named.join(', ')})`;
   const { rows } = await session.query<{ answer: Answer }>(
     `select ${returnsRow.get(procedure) ? `to_jsonb(${called})` : called} as answer`,
-    Object.values(given),
+    Object.values(given).map(asParameter),
   );
   return (rows[0]?.answer ?? null) as Answer;
 }
+
+/** Arrays as PostgreSQL writes them: one of the two drivers would send JSON. */
+const asParameter = (value: unknown): unknown =>
+  Array.isArray(value) ? `{${value.map((entry) => JSON.stringify(entry)).join(',')}}` : value;
 
 interface RefusalAnswer {
   code: string;
