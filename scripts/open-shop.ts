@@ -68,7 +68,8 @@ export async function openShop(
       });
     }
     await until(async () => {
-      if (child.exitCode !== null) throw new Error(`the shop process exited:\n${output}`);
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new Error(`the shop process exited:\n${output}`);
       return (await fetch(`${url}/readyz`)).ok;
     }, 'the shop is ready');
   };

@@ -1,7 +1,7 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
 // and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
 // stories at every size, the long proofs, and the SQL on the other databases.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePrograms } from './ensure-programs.mjs';
@@ -26,22 +26,24 @@ const skipped = [];
 // In CI a failed test is retried once, and listed even if it passes then.
 const passedOnRetry = [];
 
+const ended = (child) => new Promise((done) => child.once('close', done).once('error', done));
+
 /** Runs a command as one test. Prints its output only if it fails. */
 async function check(title, command, parameters) {
   const child = spawn(command, parameters, { cwd: root, shell: process.platform === 'win32' });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
-  const status = await new Promise((done) => child.once('close', done).once('error', done));
+  const status = await ended(child);
   console.log(`\n— ${title}${status === 0 ? '' : `\n${output}`}`);
   (status === 0 ? passed : failed).push(title);
 }
 
 /** Runs Vitest and counts each of its tests. */
-function suite(title, config, { projects = [], paths = [], environment = {} } = {}) {
+async function suite(title, config, { projects = [], paths = [], environment = {} } = {}) {
   console.log(`\n— ${title}`);
   const file = join(results, `${title.replaceAll(/\W+/g, '-')}.json`);
   rmSync(file, { force: true });
-  const { status } = spawnSync(
+  const child = spawn(
     bin('vitest'),
     [
       'run',
@@ -67,6 +69,7 @@ function suite(title, config, { projects = [], paths = [], environment = {} } = 
       },
     },
   );
+  const status = await ended(child);
   if (!existsSync(file)) {
     failed.push(`${title}: the run itself`);
     return;
@@ -97,32 +100,34 @@ async function checkSource() {
   ]);
 }
 
-function stories(title, selection) {
-  if (chromium) suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
+async function stories(title, selection) {
+  if (chromium) await suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
   else failed.push(`${title}: there is no browser`);
 }
 
 const levels = {
   async quick() {
     await checkSource();
-    suite('units', 'vitest.config.ts', { projects: ['units'] });
+    await suite('units', 'vitest.config.ts', { projects: ['units'] });
   },
   async usual() {
-    await checkSource();
-    suite('units, services, SQL and screens', 'vitest.config.ts', {
+    // The first tests wait more than they work.
+    const checked = checkSource();
+    await suite('units, services, SQL and screens', 'vitest.config.ts', {
       projects: ['units', 'services', 'sql', 'screens'],
     });
-    stories('main stories in a browser', 'main');
+    await checked;
+    await stories('main stories in a browser', 'main');
   },
-  long() {
-    stories('all stories in a browser, at every size', 'every');
-    suite('long proofs', 'vitest.config.ts', { projects: ['long'] });
-    suite('SQL on PGlite', 'vitest.config.ts', {
+  async long() {
+    await stories('all stories in a browser, at every size', 'every');
+    await suite('long proofs', 'vitest.config.ts', { projects: ['long'] });
+    await suite('SQL on PGlite', 'vitest.config.ts', {
       projects: ['sql'],
       environment: { TEST_DATABASES: 'pglite' },
     });
     for (const [version, folder] of otherPostgresql) {
-      suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
+      await suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
         projects: ['sql'],
         paths: ['supabase/tests'],
         environment: { POSTGRESQL_PROGRAMS: folder },

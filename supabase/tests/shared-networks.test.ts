@@ -183,7 +183,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   ];
   // A whole day of the largest address takes minutes.
   const customersOf = (place: string, unpaidOf: number) =>
-    isExhaustive ? (place === 'one IPv4 address' && unpaidOf === 5 ? 3000 : 600) : 120;
+    isExhaustive ? (place === 'one IPv4 address' && unpaidOf === 5 ? 3000 : 600) : 60;
   test.each(
     (isExhaustive ? places : places.slice(0, 3)).flatMap(([place, address]) =>
       (isExhaustive ? shares : shares.slice(1)).map(
