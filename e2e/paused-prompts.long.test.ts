@@ -47,6 +47,8 @@ story(
     await page.waitForURL(`**/track-order/${number}`);
     // The shop is paused now: the next customer, here the same one again, is not asked for a phone.
     await page.goto(`${shop.url}/track-order/${number}`);
+    // Before hydration the button leads to the page without scripts, which is below.
+    await page.locator('html:not([data-unpainted])').waitFor();
     await page.getByRole('button', { name: 'Pay now' }).click();
     await isLed();
 
