@@ -1,6 +1,6 @@
 // Resumable uploads (TUS 1.0.0): the library implements the protocol; rights and storage are ours.
 // Parts are gathered in a folder, which processes may share: each request of an upload may reach another one.
-import { copyFile, link, mkdir, readFile } from 'node:fs/promises';
+import { access, copyFile, link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
@@ -17,6 +17,7 @@ import {
   type Described,
   ownTarget,
   readUserMetadata,
+  refuseContentEncoding,
   signedTarget,
   storeObject,
   type Target,
@@ -108,8 +109,14 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       throw error;
     }
     await writeDurably(donePath(upload.id), String(upload.size ?? 0));
-    // An empty upload is complete immediately, and the library still reads its file.
-    if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
+  };
+  // Once the response exists: the library still reads the parts of an upload that its creation completes.
+  const removeStoredParts = async (id: string | undefined): Promise<void> => {
+    if (id === undefined) return;
+    await access(donePath(id)).then(
+      () => parts.remove(id).catch(() => {}),
+      () => {},
+    );
   };
 
   const server = new Server({
@@ -131,6 +138,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       const { bucketName, objectName } = namesIn(metadata);
       const upsert = request.headers.get('x-upsert') === 'true';
       const target = await targetOf(from, bucketName, objectName, upsert);
+      refuseContentEncoding(metadata.contentEncoding ?? null);
       const bucket = await checkTarget(context, from.call, target);
       checkType(bucket, describedIn(metadata).type);
       from.bucket = bucket;
@@ -187,9 +195,9 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       incoming.set(call.request, from);
       if (call.request.method !== 'HEAD') {
         const response = await server.handleWeb(call.request);
-        const begun = idIn(response.headers.get('location')?.split('/').at(-1));
-        if (begun && call.request.headers.get('upload-length') === '0')
-          await parts.remove(begun).catch(() => {});
+        await removeStoredParts(
+          idIn((response.headers.get('location') ?? call.url.pathname).split('/').at(-1)),
+        );
         return response;
       }
 
@@ -211,6 +219,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         if (!found) throw error;
         return new Response(null, { status: found.statusCode, headers: { 'tus-resumable': '1.0.0' } });
       }
+      await removeStoredParts(id);
       return response;
     },
   };

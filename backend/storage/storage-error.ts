@@ -67,6 +67,9 @@ export const storageErrors = {
   bucketName: storageError(400, 'Invalid Input', 'InvalidBucketName', 'Bucket name invalid'),
   key: (key: string) => storageError(400, 'InvalidKey', 'InvalidKey')(`Invalid key: ${key}`),
   request: storageError(400, 'Error', 'InvalidRequest'),
+  /** A feature of the storage API that this service does not have: ignoring it would store or serve something else. */
+  notSupported: (property: string) =>
+    storageError(400, 'Error', 'InvalidRequest')(`${property} is not supported`),
   range: (size: number) =>
     new StorageError({
       statusCode: 416,

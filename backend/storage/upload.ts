@@ -153,6 +153,7 @@ async function receive(
     return receiveForm(context.files.workFolder, sentType ?? '', body, bucket, limit);
   }
   const type = storableType(sentType);
+  refuseContentEncoding(request.headers.get('content-encoding'));
   checkType(bucket, type);
   if (Number(request.headers.get('content-length') ?? 0) > limit) throw storageErrors.tooLarge();
   const described = {
@@ -161,6 +162,15 @@ async function receive(
     userMetadata: readUserMetadata(request.headers.get('x-metadata'), 'base64'),
   };
   return { file: await writeWorkFile(context.files.workFolder, body.chunks(), limit), described };
+}
+
+/**
+ * Refuses encoded content: it would be served without its `Content-Encoding`, and readers would get compressed bytes as text.
+ * @throws StorageError
+ */
+export function refuseContentEncoding(encoding: string | null): void {
+  if (encoding && encoding.trim().toLowerCase() !== 'identity')
+    throw storageErrors.notSupported('contentEncoding');
 }
 
 /**
@@ -236,6 +246,7 @@ async function receiveForm(
     const file = await (writing as Promise<WorkFile>);
     const type = storableType(fields.get('contentType') ?? fileType);
     checkType(bucket, type);
+    refuseContentEncoding(fields.get('contentEncoding') ?? null);
     const seconds = fields.get('cacheControl');
     const described = {
       type,
