@@ -73,7 +73,10 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     const found = fitting.find(({ route }) => route.method === raw.method);
     if (!found) {
       const allow = fitting.map(({ route }) => route.method).join(', ');
-      return new Response(null, { status: 405, headers: { allow } });
+      // GoTrue's answer is empty, and its client reports an empty answer as a failed connection.
+      throw new AuthError(405, 'method_not_allowed', `${raw.method} is not supported here`, {
+        headers: { allow },
+      });
     }
     const { route, pattern } = found;
     const parameters = { ...pattern.exec(path)?.groups };
