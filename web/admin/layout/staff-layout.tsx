@@ -251,8 +251,7 @@ function SignOut({ staff }: { staff: Staff }) {
       async () => {
         isSigningOut = true;
         // Only this session; the account page ends the others.
-        const { error } = await staff.auth.signOut({ scope: 'local' });
-        if (error) throw error;
+        await staff.signOut();
       },
       (error) => {
         isSigningOut = false;
