@@ -178,12 +178,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     };
     const visitor = callerWith({ role: 'anon' });
     if (badToken === 'ignored') return service.fetch(whole(request), visitor);
-    const refuse = (token: string | null, message: string, refusal: () => Response) =>
-      badToken === 'reported'
-        ? service.fetch(whole(request), { ...visitor, tokenError: { token, message } })
-        : refusal();
+    const refuse = (tokenError: NonNullable<Caller['tokenError']>, refusal: () => Response) =>
+      badToken === 'reported' ? service.fetch(whole(request), { ...visitor, tokenError }) : refusal();
     if (!token) {
-      return refuse(request.headers.has('authorization') ? '' : null, '', () =>
+      const found = request.headers.has('authorization') ? '' : null;
+      return refuse({ token: found, message: '', isSigned: false }, () =>
         problem(401, 'no_api_key', 'No API key found in request'),
       );
     }
@@ -192,7 +191,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return await (service.answer ? service.answer(request, caller) : service.fetch(whole(request), caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
-      return refuse(token, error.message, () =>
+      const { message, isSigned } = error;
+      return refuse({ token, message, isSigned }, () =>
         problem(401, error.code, error.message, {
           'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
         }),

@@ -37,9 +37,14 @@ export interface PostgresqlOptions {
   notificationCheck?: number;
   /**
    * Direct connection string for notifications, where `url` uses a pooler in transaction mode. Such a pooler passes no
-   * notifications on, and may use another connection for every transaction, so statements are not named. Default: `url`.
+   * notifications on. Default: `url`.
    */
   listenUrl?: string | undefined;
+  /**
+   * Whether statements are prepared by name. A pooler in transaction mode may use another connection for every transaction, on
+   * which the name is unknown or taken. Default: true without `listenUrl`.
+   */
+  namesStatements?: boolean;
   /** Receives errors that no caller waits for, such as an idle connection that broke. */
   onError?: (error: Error) => void;
 }
@@ -51,7 +56,8 @@ export interface PostgresqlOptions {
  */
 export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
   const onError = options.onError ?? (() => {});
-  const names = options.listenUrl === undefined ? statementNames : null;
+  const { namesStatements = options.listenUrl === undefined } = options;
+  const names = namesStatements ? statementNames : null;
   const pool = new pg.Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
