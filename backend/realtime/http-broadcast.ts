@@ -6,6 +6,7 @@ import { networksOf } from '../network.ts';
 import { isStorable, isStorableText } from '../storable.ts';
 import { knownRightsToSend, queriesForRights, type Rights, writeRights } from './authorization.ts';
 import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
+import { storingUnsupported } from './channel.ts';
 import { broadcastToAll, costOf, type Hub } from './channels.ts';
 import { isRecord } from './protocol.ts';
 
@@ -74,7 +75,12 @@ export async function answerBroadcastRequest(hub: Hub, request: Request, caller:
 }
 
 function readSingle(request: Request, topic: string, event: string, body: Buffer): Broadcast {
-  const isPrivate = new URL(request.url).searchParams.get('private') === 'true';
+  const { searchParams } = new URL(request.url);
+  if (
+    ['persist', 'persist[ttl]'].some((name) => searchParams.has(name) && searchParams.get(name) !== 'false')
+  )
+    throw new RequestRefused(400, { error: storingUnsupported });
+  const isPrivate = searchParams.get('private') === 'true';
   const type = (request.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase();
   const common = { topic, event, isPrivate, meta: null, isFramedBinary: true };
   if (type === 'application/octet-stream')
@@ -104,8 +110,9 @@ function readBatch(body: Buffer, most: number): Broadcast[] {
 }
 
 function problemsOf(message: unknown): Record<string, string[]> {
-  const { topic, event, payload } = isRecord(message) ? message : ({} as Record<string, unknown>);
+  const { topic, event, payload, persist } = isRecord(message) ? message : ({} as Record<string, unknown>);
   return {
+    ...(persist ? { persist: ['is not supported'] } : {}),
     ...problemOf('topic', topic, maxTopicBytes),
     ...problemOf('event', event, maxEventBytes),
     ...(isRecord(payload) ? {} : { payload: [payload === undefined ? `can't be blank` : 'is invalid'] }),
