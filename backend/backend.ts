@@ -11,7 +11,7 @@ import { isClientDisconnect } from './client-disconnect.ts';
 import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
-import type { Database } from './database/database.ts';
+import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
 import { isQueueRejection, queueRejectionStatus } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
@@ -212,6 +212,10 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return withCors(answered, request, allowedOrigins);
     } catch (error) {
       onError(error, 'backend', request);
+      if (isUnavailable(error)) {
+        const headers = { 'retry-after': retryAfterSeconds };
+        return problem(503, 'database_unavailable', 'The database is not available right now', headers);
+      }
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
     }
   };

@@ -5,7 +5,7 @@ import {
   type AdvisoryLock,
   asDatabaseError,
   type Database,
-  DatabaseError,
+  isUnavailable,
   type NotificationListener,
   type QueryResult,
   type Session,
@@ -113,7 +113,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         return result;
       } catch (error) {
         // A connection that broke in the middle must not go back to the pool.
-        client.release(error instanceof RollbackFailed || isConnectionLost(error));
+        client.release(error instanceof RollbackFailed || isUnavailable(error));
         throw error instanceof RollbackFailed ? error.reason : error;
       }
     },
@@ -169,10 +169,6 @@ async function inTransaction<T>(
   }
 }
 
-function isConnectionLost(error: unknown): boolean {
-  return error instanceof DatabaseError && (error.code.startsWith('08') || error.code === '57P01');
-}
-
 const settingsName = 'settings';
 
 function settingsQuery(
@@ -202,7 +198,7 @@ function readFrom(
         settings,
         { settingsName: preparedSettings, parserOf },
         (error, result) => {
-          release(error !== null && isConnectionLost(error));
+          release(isUnavailable(error));
           if (result) resolve(result);
           else reject(error);
         },

@@ -1,5 +1,6 @@
 // Broadcasts over HTTP, for senders that hold no socket: several at once as JSON, or one with any body.
 import type { Caller } from '../caller.ts';
+import { isUnavailable, retryAfterSeconds } from '../database/database.ts';
 import { QueueFull } from '../fair-queue.ts';
 import { visitorOf } from '../fair-share.ts';
 import { networksOf } from '../network.ts';
@@ -70,6 +71,10 @@ export async function answerBroadcastRequest(hub: Hub, request: Request, caller:
     if (error instanceof QueueFull)
       return Response.json({ message: 'You have exceeded your rate limit' }, { status: 429 });
     hub.onError(error);
+    if (isUnavailable(error)) {
+      const headers = { 'retry-after': retryAfterSeconds };
+      return Response.json({ error: 'The database is not available right now' }, { status: 503, headers });
+    }
     return Response.json({ error: 'Internal server error' }, { status: 500 });
   }
 }

@@ -4,6 +4,7 @@ import { access, copyFile, link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
+import { isUnavailable } from '../database/database.ts';
 import { writeDurably } from '../durable-file.ts';
 import { isQueueRejection, queueRejectionStatus } from '../fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
@@ -104,8 +105,8 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       await storeObject(context, request.call, target, bucket, file, describedIn(metadata));
     } catch (error) {
       await discard({ path: copy });
-      // A rejected upload would be rejected again.
-      if (asStorageError(error)) await parts.remove(upload.id).catch(() => {});
+      // A rejected upload would be rejected again, except by a busy database.
+      if ((asStorageError(error)?.statusCode ?? 500) < 500) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
     await writeDurably(donePath(upload.id), String(upload.size ?? 0));
@@ -185,6 +186,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       if (found) return { status_code: found.statusCode, body: found.message };
       if (!(error instanceof Error)) return undefined;
       context.onError(error);
+      if (isUnavailable(error)) return { status_code: 503, body: storageErrors.unavailable().message };
       return { status_code: 500, body: 'Something went wrong on our side' };
     },
   });

@@ -1,7 +1,7 @@
 // The storage service: routes requests to operations, and checks access.
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
-import type { Database } from '../database/database.ts';
+import { type Database, isUnavailable } from '../database/database.ts';
 import { type FairQueue, isQueueRejection } from '../fair-queue.ts';
 import { createFairShare } from '../fair-share.ts';
 import { isStorableText } from '../storable.ts';
@@ -125,6 +125,7 @@ function unexpected(
   onError: (error: unknown, request: Request) => void,
 ): StorageError {
   if (!request.signal.aborted) onError(error, request);
+  if (isUnavailable(error)) return storageErrors.unavailable();
   // A row that SQL has written, or a file that was lost.
   if (error instanceof FileMissing) return storageErrors.noSuchKey();
   return new StorageError({

@@ -1,5 +1,5 @@
 // Errors of the storage service, with the texts and codes of the storage API.
-import { DatabaseError } from '../database/database.ts';
+import { DatabaseError, retryAfterSeconds } from '../database/database.ts';
 
 interface ErrorFields {
   statusCode: number;
@@ -93,6 +93,15 @@ export const storageErrors = {
     429,
   ),
   lockTimeout: storageError(503, 'acquiring_lock_timeout', 'LockTimeout', 'acquiring lock timeout'),
+  unavailable: () =>
+    new StorageError({
+      statusCode: 503,
+      error: 'DatabaseError',
+      message: 'The database is not available right now. Try again.',
+      code: 'DatabaseError',
+      status: 503,
+      headers: { 'retry-after': retryAfterSeconds },
+    }),
   timeout: storageError(544, 'DatabaseTimeout', 'DatabaseTimeout', 'The database took too long to answer'),
 };
 

@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
+import { isUnavailable } from '../database/database.ts';
 import { clientOf } from '../fair-share.ts';
 import { isStorable } from '../storable.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
@@ -114,15 +115,11 @@ export async function storeObject(
     );
   } catch (error) {
     // After a lost connection it is unknown whether the row exists: the cleanup of orphans decides.
-    if (!isConnectionLost(error)) await removeFiles(context, [version]);
+    if (!isUnavailable(error)) await removeFiles(context, [version]);
     throw error;
   }
   if (written.replaced) await removeFiles(context, [written.replaced]);
   return { Id: written.id, Key: `${target.bucket}/${target.key}` };
-}
-
-function isConnectionLost(error: unknown): boolean {
-  return String((error as { code?: unknown })?.code).startsWith('08');
 }
 
 /**
