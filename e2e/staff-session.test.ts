@@ -130,6 +130,8 @@ describe.each(
     const other = await context.newPage();
     await other.goto(`${shop.url}/admin/orders`);
     await isLive(other);
+    await page.bringToFront();
+    await page.waitForLoadState('networkidle');
     await context.setOffline(true);
     await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
     await page.getByText('You are signed out on this device, but the shop could not be reached.').waitFor();
