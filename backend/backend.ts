@@ -11,7 +11,7 @@ import { isClientDisconnect } from './client-disconnect.ts';
 import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
-import type { Database } from './database/database.ts';
+import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
 import { isQueueRejection, queueRejectionStatus } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
@@ -178,12 +178,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     };
     const visitor = callerWith({ role: 'anon' });
     if (badToken === 'ignored') return service.fetch(whole(request), visitor);
-    const refuse = (token: string | null, message: string, refusal: () => Response) =>
-      badToken === 'reported'
-        ? service.fetch(whole(request), { ...visitor, tokenError: { token, message } })
-        : refusal();
+    const refuse = (tokenError: NonNullable<Caller['tokenError']>, refusal: () => Response) =>
+      badToken === 'reported' ? service.fetch(whole(request), { ...visitor, tokenError }) : refusal();
     if (!token) {
-      return refuse(request.headers.has('authorization') ? '' : null, '', () =>
+      const found = request.headers.has('authorization') ? '' : null;
+      return refuse({ token: found, message: '', isSigned: false }, () =>
         problem(401, 'no_api_key', 'No API key found in request'),
       );
     }
@@ -192,7 +191,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return await (service.answer ? service.answer(request, caller) : service.fetch(whole(request), caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
-      return refuse(token, error.message, () =>
+      const { message, isSigned } = error;
+      return refuse({ token, message, isSigned }, () =>
         problem(401, error.code, error.message, {
           'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
         }),
@@ -212,6 +212,10 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return withCors(answered, request, allowedOrigins);
     } catch (error) {
       onError(error, 'backend', request);
+      if (isUnavailable(error)) {
+        const headers = { 'retry-after': retryAfterSeconds };
+        return problem(503, 'database_unavailable', 'The database is not available right now', headers);
+      }
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
     }
   };

@@ -94,7 +94,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
-    response.writeHead(page.status, headers);
+    // A page without its data, because the database is not available.
+    response.writeHead(page.status, page.status === 503 ? [...headers, 'retry-after', '5'] : headers);
     response.end(request.method === 'HEAD' ? undefined : body);
   };
 
@@ -197,7 +198,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
-        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
+        const retry = { status: 503, headers: { 'retry-after': '5' } };
+        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', retry);
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);

@@ -223,7 +223,11 @@ export class Connection implements ChannelLink, Reader {
     if ('userEvent' in message) {
       if (!channel) return this.#replyUnmatched(message);
       if (!this.#messages.take()) return this.#tooMany(channel);
-      return channel.receiveBroadcast(message.ref, message.userEvent, message.data, true);
+      return channel.receiveBroadcast(message.ref, {
+        ...message,
+        event: message.userEvent,
+        isFramedBinary: true,
+      });
     }
     if (message.event === 'phx_join') return this.#join(message, bytes);
     if (message.event === 'phx_leave') return this.#leave(message, channel);
@@ -268,6 +272,9 @@ export class Connection implements ChannelLink, Reader {
       });
       try {
         await channel.read();
+        const problem = await channel.followChanges();
+        if (problem !== null && config.waitsForChanges)
+          throw new JoinRefused(`RealtimeDisabledForConfiguration: ${problem}`);
         this.#checkChannelCount();
       } catch (error) {
         channel.end();
@@ -276,7 +283,6 @@ export class Connection implements ChannelLink, Reader {
       if (this.#isClosed) return channel.end();
       this.#channels.set(message.topic, channel);
       channel.open(message.ref);
-      await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
       release();

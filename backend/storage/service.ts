@@ -1,7 +1,7 @@
 // The storage service: routes requests to operations, and checks access.
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
-import type { Database } from '../database/database.ts';
+import { type Database, isUnavailable } from '../database/database.ts';
 import { type FairQueue, isQueueRejection } from '../fair-queue.ts';
 import { createFairShare } from '../fair-share.ts';
 import { isStorableText } from '../storable.ts';
@@ -125,6 +125,7 @@ function unexpected(
   onError: (error: unknown, request: Request) => void,
 ): StorageError {
   if (!request.signal.aborted) onError(error, request);
+  if (isUnavailable(error)) return storageErrors.unavailable();
   // A row that SQL has written, or a file that was lost.
   if (error instanceof FileMissing) return storageErrors.noSuchKey();
   return new StorageError({
@@ -442,6 +443,7 @@ function createRouter(
       const match = pattern.exec(path);
       if (!match || !route.methods.split(' ').includes(request.method)) continue;
       if (!route.isOpen && caller.tokenError) throw faultOf(caller.tokenError);
+      if (url.searchParams.has('versionId')) throw storageErrors.notSupported('querystring/versionId');
       const { bucket = '', key = '' } = match.groups ?? {};
       const call: Call = { request, url, caller, operation: route.operation };
       return route.handle(call, decoded(bucket), decoded(key));
@@ -469,8 +471,8 @@ function decoded(part: string): string {
 
 /** The storage API's response to a missing or invalid token, with its texts. */
 function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageError {
-  if (token === null) return storageErrors.request("headers must have required property 'authorization'");
-  if (token.split('.', 4).length !== 3) return storageErrors.accessDenied('Invalid Compact JWS');
+  // Without a token a gateway passes an empty one on.
+  if (token?.split('.', 4).length !== 3) return storageErrors.accessDenied('Invalid Compact JWS');
   if (message === 'JWT expired') return storageErrors.accessDenied('"exp" claim timestamp check failed');
   try {
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());

@@ -642,7 +642,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.outbox_queue (message_id, channel, due_at) select id, channel, now() from public.outbox_messages;
       insert into private.status_changes (order_id, undo_until, state_before, state_after)
         values ('${id(1)}', now(), '{}', '{}');
-      insert into private.messages_sent (day, channel) values ('2026-11-21', 'mail');
+      insert into private.messages_sent (day, channel, part) values ('2026-11-21', 'mail', 0);
       insert into public.personal_data_requests (kind, person_hash, counts) values ('export', 'hash', '{}');
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');

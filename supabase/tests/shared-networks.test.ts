@@ -459,7 +459,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query('select simulation.send_all()');
     const [text] = (
       await database.query<{ sent: number; without: number }>(
-        `select total as sent, private.sent_without_priority('text') as without from private.messages_sent where channel = 'text'`,
+        `select private.sent_today('text') as sent, private.sent_without_priority('text') as without`,
       )
     ).rows;
     expect(text).toEqual({ sent: 18, without: 2 });
