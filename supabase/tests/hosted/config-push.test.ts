@@ -1,6 +1,6 @@
 // What the genuine CLI sends to a project with the commands of docs/operating.md, in versions that decide differently what to send.
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,10 +11,12 @@ import { startManagementApi } from './management-api.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const run = promisify(execFile);
 
-/** Runs a version of the CLI from npm, in the project's folder and with a home of its own. */
+/** Runs a version of the CLI from npm, with a home of its own and in a copy of the folder, because it writes to both. */
 async function runCli(version: string, apiUrl: string, given: string[]): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), 'supabase-cli-'));
   try {
+    for (const name of ['config.toml', 'templates'])
+      await cp(join(root, 'supabase', name), join(home, 'supabase', name), { recursive: true });
     const profile = join(home, 'profile.yaml');
     const host = { api_url: apiUrl, dashboard_url: apiUrl, docs_url: apiUrl, project_host: 'project.test' };
     await writeFile(profile, JSON.stringify({ name: 'stand-in', ...host }));
@@ -22,7 +24,7 @@ async function runCli(version: string, apiUrl: string, given: string[]): Promise
       'npx',
       ['--yes', `--package=supabase@${version}`, 'supabase', ...given, '--profile', profile, '--yes'],
       {
-        cwd: root,
+        cwd: home,
         maxBuffer: 16 * 1024 * 1024,
         env: {
           ...process.env,
