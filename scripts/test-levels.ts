@@ -16,6 +16,7 @@ export const longTests = [
   'server/shop.test.ts',
   'server/start-failure.test.ts',
   'server/watch-loop.test.ts',
+  'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
 ];

@@ -4,6 +4,7 @@ import type { Database } from '../backend/database/database.ts';
 import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
 import type { Config } from './config.ts';
+import { createDueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';
 import type { Job } from './jobs.ts';
 import type { Log } from './log.ts';
@@ -31,10 +32,11 @@ const hourMs = 60 * 60 * 1000;
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
   const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  const isDue = createDueJobs(store.tables);
   return [
-    ...paymentJobs(store),
-    expireReservations(store.tables),
-    sendMessages(dependencies),
+    ...paymentJobs(store, isDue),
+    whenDue(isDue, 'expire-reservations', expireReservations(store.tables)),
+    whenDue(isDue, 'send-messages', sendMessages(dependencies)),
     {
       name: 'delete personal data after its retention period',
       everyMs: hourMs,
@@ -63,31 +65,29 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
 
 // Actions of the payment function.
 const paymentActions = [
-  { name: 'query open payments', action: 'query-open', everyMs: 3000 },
-  { name: 'send refunds', action: 'send-refunds', everyMs: 3000 },
-  { name: 'settle stored confirmations and callbacks', action: 'take-up-till', everyMs: 30_000 },
-  { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
+  { name: 'query open payments', action: 'query-open' },
+  { name: 'send refunds', action: 'send-refunds' },
+  { name: 'settle stored confirmations and callbacks', action: 'take-up-till' },
+  { name: "pull M-PESA's statement", action: 'pull-statement', firstAfterMs: 45_000 },
 ] as const;
 
-/** The database decides which process calls, and only when there is work: a hosted project bills every call. */
-function paymentJobs({ tables, functions }: Store): Job[] {
-  return paymentActions.map(({ action, ...job }) => ({
-    ...job,
-    async run() {
-      const claim = await tables.rpc('claim_payment_job', { action });
-      if (claim.error) throw new Error(claim.error.message);
-      if (!claim.data) return;
-      const { error } = await functions.invoke('mobile-money', { body: { action } });
-      if (error) throw error;
-    },
-  }));
+/** A hosted project bills every call of the function, so one process calls, and only when there is work. */
+function paymentJobs({ functions }: Store, isDue: (job: string) => Promise<boolean>): Job[] {
+  return paymentActions.map(({ action, ...job }) =>
+    whenDue(isDue, action, {
+      ...job,
+      async run() {
+        const { error } = await functions.invoke('mobile-money', { body: { action } });
+        if (error) throw error;
+      },
+    }),
+  );
 }
 
-function sendMessages({ config, store, messages, log }: JobDependencies): Job {
+function sendMessages({ config, store, messages, log }: JobDependencies): Omit<Job, 'everyMs'> {
   const stopping = new AbortController();
   return {
     name: 'send messages to customers',
-    everyMs: 2500,
     run: () =>
       sendDueMessages({
         tables: store.tables,
