@@ -43,6 +43,8 @@ export interface BackendOptions {
    * calls of the other services, too.
    */
   visitorLimits?: Partial<SizeLimits>;
+  /** The same for signed-in callers. Requests with the secret key have the limits of every role only. */
+  signedInLimits?: Partial<SizeLimits>;
   /** Widths and heights in pixels that visitors may request for rendered images. Default: any. */
   visitorImageSides?: readonly number[];
   /** Receives errors whose details are hidden from callers, and the `x-request-id` of the request, if it has one. */
@@ -102,8 +104,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     schemas: ['public'],
     // Visitors write queries, too: no query may multiply rows without a bound or occupy a connection for long.
     allowsCircles: false,
-    limits: visitorsLimits,
-    anonymousLimits: options.visitorLimits ?? {},
+    limits: everyonesLimits,
+    roleLimits: {
+      anon: { maxAnswerBytes, ...options.visitorLimits },
+      authenticated: { maxAnswerBytes, ...options.signedInLimits },
+    },
     cachesDescriptions: true,
     statementTimeout: 8000,
     onError: (error, request) => onError(error, 'data', request),
@@ -296,8 +301,11 @@ const exposedHeaders = [
   'x-supabase-api-version',
 ];
 
+/** Maximum bytes of an answer to table queries without the secret key. */
+const maxAnswerBytes = 16_000_000;
+
 /** Limits of one request to the database, for callers of any role. */
-const visitorsLimits: Partial<SizeLimits> = {
+const everyonesLimits: Partial<SizeLimits> = {
   // Planning takes time proportional to their third power.
   maxEmbeds: 12,
   maxPatternStates: 200,

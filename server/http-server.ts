@@ -14,7 +14,7 @@ import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
-import { type Log, maskPath } from './log.ts';
+import type { Log } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
@@ -278,7 +278,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
           {
             requestId: requestIdOf(request),
             method: request.method,
-            path: maskPath(path),
+            path,
             status: response.statusCode,
             ms,
           },

@@ -15,7 +15,7 @@ import { requestIdHeader } from './request-id.ts';
 import { shopRealtime } from './shop-realtime.ts';
 import { convertInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
-import { visitorLimits } from './visitor-limits.ts';
+import { signedInLimits, visitorLimits } from './visitor-limits.ts';
 
 interface ServiceDependencies {
   config: Config;
@@ -76,6 +76,7 @@ export async function startServices(dependencies: ServiceDependencies): Promise<
     allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
     fairShare,
     visitorLimits,
+    signedInLimits,
     visitorImageSides: renderedSides,
     onError,
   });

@@ -126,8 +126,10 @@ export function readDataConfig(
     traceHeader: text('SERVER_TRACE_HEADER') ?? null,
     service: {
       schemas,
-      maxRows: numberOf('DB_MAX_ROWS', text('DB_MAX_ROWS'), Number.POSITIVE_INFINITY),
-      limits: { maxBodyBytes: 10 * 1024 * 1024 },
+      limits: {
+        maxBodyBytes: 10 * 1024 * 1024,
+        maxRows: numberOf('DB_MAX_ROWS', text('DB_MAX_ROWS'), Number.POSITIVE_INFINITY),
+      },
       allowsAnyRole: true,
       anonymousRole: text('DB_ANON_ROLE') ?? '',
       extraSearchPath: listOf(setting('DB_EXTRA_SEARCH_PATH') ?? 'public'),
