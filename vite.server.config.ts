@@ -10,6 +10,7 @@ export default defineConfig({
         main: 'server/main.ts',
         'backend-alone': 'server/backend-alone.ts',
         'watch-loop-thread': 'server/watch-loop-thread.mjs',
+        'image-worker': 'backend/storage/image-worker.ts',
         'backup-command': 'server/backups/backup-command.ts',
         'check-program': 'server/backups/check-program.ts',
         simulator: 'simulators/daraja/main.ts',

@@ -20,6 +20,7 @@ import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
 import { refuseUpgrade } from './refuse-upgrade.ts';
 import type { FileStore } from './storage/file-store.ts';
+import type { ImageProcess } from './storage/image-process.ts';
 import { createStorageService } from './storage/service.ts';
 
 export interface BackendOptions {
@@ -47,6 +48,8 @@ export interface BackendOptions {
   signedInLimits?: Partial<SizeLimits>;
   /** Widths and heights in pixels that visitors may request for rendered images. Default: any. */
   visitorImageSides?: readonly number[];
+  /** The process that decodes images, which the caller closes. Default: one of the storage service. */
+  imageProcess?: ImageProcess;
   /** Receives errors whose details are hidden from callers, and the `x-request-id` of the request, if it has one. */
   onError?: (error: unknown, where: string, requestId?: string) => void;
 }
@@ -130,6 +133,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
           anonymousSides: options.visitorImageSides ?? null,
         },
         ...(fairShare ? { imageQueue: fairShare.images } : {}),
+        ...(options.imageProcess ? { imageProcess: options.imageProcess } : {}),
         onError: (error, request) => onError(error, 'storage', request),
       })
     : null;

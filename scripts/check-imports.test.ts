@@ -227,6 +227,17 @@ describe('the import rules', () => {
     expect(packages.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
   });
 
+  test("keep image decoders out of the server's process", () => {
+    const users = imports.filter(({ from, to }) => to === 'sharp' && !isTest(from)).map(({ from }) => from);
+    expect(users.filter((from) => !from.startsWith('scripts/'))).toEqual([
+      'backend/storage/decode-images.ts',
+    ]);
+    const ours = imports.filter(isOurs).map(resolve);
+    const importersOf = (file: string) => ours.filter(({ to }) => to === file).map(({ from }) => from);
+    expect(importersOf('backend/storage/decode-images.ts')).toEqual(['backend/storage/image-worker.ts']);
+    expect(importersOf('backend/storage/image-worker.ts')).toEqual([]);
+  });
+
   test('reject forbidden imports', () => {
     const forbidden: [from: string, to: string][] = [
       ['domain/money.ts', 'web/lib/store.ts'],

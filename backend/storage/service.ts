@@ -10,6 +10,7 @@ import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
 import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
 import { FileMissing, type FileStore } from './file-store.ts';
+import { createImageProcess, type ImageProcess } from './image-process.ts';
 import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
@@ -36,6 +37,8 @@ export interface StorageOptions {
   settings?: Partial<StorageSettings>;
   /** The queue for image processing. Default: a new queue. */
   imageQueue?: FairQueue;
+  /** The process for it, which the caller closes. Default: an own one. */
+  imageProcess?: ImageProcess;
   /** Receives errors whose details no caller sees. */
   onError?: (error: unknown, request?: Request) => void;
 }
@@ -65,6 +68,7 @@ const orphanAgeMs = 6 * 60 * 60 * 1000;
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
   const { database, files, signingSecret, onError = () => {} } = options;
   const { imageQueue = createFairShare(database.kind).images } = options;
+  const imageProcess = options.imageProcess ?? createImageProcess();
   const settings: StorageSettings = { ...usual, ...options.settings };
   await mkdir(files.workFolder, { recursive: true, mode: 0o700 });
   const context: StorageContext = {
@@ -73,7 +77,12 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     installation: await readInstallation(database),
     settings,
     tokens: createUrlTokens(signingSecret),
-    images: createImageWork({ pixelLimit: settings.pixelLimit, queue: imageQueue }),
+    images: createImageWork({
+      pixelLimit: settings.pixelLimit,
+      queue: imageQueue,
+      process: imageProcess,
+      onError,
+    }),
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
     onError,
   };
@@ -114,6 +123,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     },
     async close() {
       clearInterval(timer);
+      if (!options.imageProcess) await imageProcess.close();
       await sweeping;
     },
   };

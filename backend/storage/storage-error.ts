@@ -92,6 +92,13 @@ export const storageErrors = {
     'Too many images are being worked on. Try again.',
     429,
   ),
+  imageWorkerEnded: storageError(
+    503,
+    'image_worker_ended',
+    'ImageWorkerEnded',
+    'The image could not be processed. Try again, or send a smaller one.',
+    503,
+  ),
   lockTimeout: storageError(503, 'acquiring_lock_timeout', 'LockTimeout', 'acquiring lock timeout'),
   unavailable: () =>
     new StorageError({
