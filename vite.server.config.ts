@@ -17,7 +17,7 @@ export default defineConfig({
       // Programs are found beside the code that starts them.
       output: { chunkFileNames: '[name]-[hash].js' },
     },
-    outDir: 'build/service',
+    outDir: `${process.env.RELEASE_FOLDER ?? 'build'}/service`,
     target: 'node20',
     sourcemap: true,
     emptyOutDir: true,

@@ -8,7 +8,7 @@ import type { Log } from './log.ts';
 
 /**
  * Migrates the database, then seeds it where the settings ask for it and it is new.
- * @param root the project's folder
+ * @param root the folder with the migrations: a release, or the project's
  * @throws when a migration fails, or the database is of a newer version
  */
 export async function prepareDatabase(

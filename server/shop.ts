@@ -46,8 +46,10 @@ export interface Shop {
 
 export interface ShopOptions {
   config: Config;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's in development. */
   root: string;
+  /** A folder that may contain a blank database, to create new ones from. */
+  blankDatabases?: string;
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
@@ -73,7 +75,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, log, build, mode, assets }: ShopOptions,
+  { config, root, blankDatabases, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   const onError = (error: unknown, where: string, requestId?: string) =>
@@ -84,7 +86,7 @@ async function wire(
   const database = config.supabase
     ? null
     : metrics.measureDatabase(
-        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
+        await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error)),
       );
   if (database) closers.push(() => database.close());
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.

@@ -1,0 +1,5 @@
+export function findRelease(root: string, id: string): string | null;
+export function currentRelease(root: string): string | null;
+export function newRelease(root: string): string;
+export function completeRelease(root: string, making: string, id: string): void;
+export function switchTo(root: string, id: string): void;
