@@ -1,5 +1,5 @@
 // The process: reads the settings, starts the shop, prints its URLs, and stops it on a signal.
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
 import { readConfig } from './config.ts';
@@ -29,6 +29,7 @@ export async function main(root: string): Promise<void> {
       build,
       mode: 'production',
       assets: join(release, 'client'),
+      release: basename(release),
     });
     void watchLoop(log);
   } catch (error) {

@@ -10,6 +10,9 @@ import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import type { Middleware } from './browser-files.ts';
+import { packBuild } from './build-files/archive.ts';
+import { createBuildFiles } from './build-files/build-files.ts';
+import { openBuildStore } from './build-files/build-store.ts';
 import type { Config } from './config.ts';
 import { exitForRestart } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions } from './first-admin.ts';
@@ -50,6 +53,8 @@ export interface ShopOptions {
   root: string;
   /** A folder that may contain a blank database, to create new ones from. */
   blankDatabases?: string;
+  /** Name of the release, for `/readyz`. */
+  release?: string;
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
@@ -75,7 +80,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, blankDatabases, log, build, mode, assets }: ShopOptions,
+  { config, root, blankDatabases, release, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   const onError = (error: unknown, where: string, requestId?: string) =>
@@ -158,6 +163,16 @@ async function wire(
   });
   closers.push(() => pageViews.close());
 
+  // The files of this build are stored before a page of it is sent: the next request may reach a process with another build.
+  const buildFiles =
+    typeof assets === 'string'
+      ? createBuildFiles(
+          openBuildStore({ servicesUrl, secretKey: keys.secret, ...transport }),
+          await packBuild(assets),
+        )
+      : null;
+  await buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build'));
+
   // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
   const isReady = createReadiness(async () => {
@@ -192,6 +207,8 @@ async function wire(
       log,
     }),
     assets,
+    ...(buildFiles ? { buildFiles } : {}),
+    ...(release ? { release } : {}),
     pageViews,
     shareImages: createShareImages({
       tables: visitorTables,
@@ -223,6 +240,7 @@ async function wire(
     database,
     messages,
     usesSimulator: simulator !== null,
+    buildFiles,
     storefrontToken,
     log,
     onError,
