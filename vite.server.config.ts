@@ -12,6 +12,7 @@ export default defineConfig({
         'watch-loop-thread': 'server/watch-loop-thread.mjs',
         'backup-command': 'server/backups/backup-command.ts',
         'check-program': 'server/backups/check-program.ts',
+        'check-version': 'server/check-version.ts',
         simulator: 'simulators/daraja/main.ts',
       },
       // Programs are found beside the code that starts them.

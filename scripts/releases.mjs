@@ -31,6 +31,7 @@ const ownFiles = ['backend/platform', 'supabase/migrations', 'supabase/seed.sql'
 const releasesOf = (root) => join(root, 'build', 'releases');
 const packagesOf = (root) => join(root, 'build', 'packages');
 const pointerOf = (root) => join(root, 'build', 'current');
+const nextPointerOf = (root) => join(root, 'build', 'next');
 const isUnfinished = (name) => name.endsWith('.making');
 
 /**
@@ -43,8 +44,12 @@ export function findRelease(root, id) {
 }
 
 /** @returns {string | null} the folder of the release that the next start runs; null before the first build */
-export function currentRelease(root) {
-  const pointer = pointerOf(root);
+export const currentRelease = (root) => readPointer(root, pointerOf(root));
+
+/** @returns {string | null} the folder of the release that an update has built last */
+export const nextRelease = (root) => readPointer(root, nextPointerOf(root));
+
+function readPointer(root, pointer) {
   return existsSync(pointer) ? findRelease(root, readFileSync(pointer, 'utf8').trim()) : null;
 }
 
@@ -84,10 +89,18 @@ export function completeRelease(root, making, id) {
 export function switchTo(root, id) {
   const before = currentRelease(root);
   if (before && basename(before) !== id) utimesSync(before, new Date(), new Date());
-  const next = `${pointerOf(root)}.${process.pid}`;
-  writeFileSync(next, `${id}\n`);
-  renameSync(next, pointerOf(root));
+  writePointer(pointerOf(root), id);
   deleteFormer(root, id);
+}
+
+/** Notes the release that an update is about to switch to. */
+export const noteNext = (root, id) => writePointer(nextPointerOf(root), id);
+
+/** Whole or not at all. */
+function writePointer(pointer, id) {
+  const making = `${pointer}.${process.pid}`;
+  writeFileSync(making, `${id}\n`);
+  renameSync(making, pointer);
 }
 
 /** Which releases to delete: all but the current one, the two before it, and those that were current within a week. */

@@ -18,6 +18,7 @@ export const longTests = [
   'server/watch-loop.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
+  'scripts/update.test.ts',
 ];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */

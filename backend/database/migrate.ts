@@ -76,19 +76,9 @@ async function applyMissing(
         'alter table platform.schema_migrations add column earlier_versions_work boolean not null default false',
       );
     }
-    const { rows } = await session.query<AppliedMigration>(
-      'select source, version, hash, earlier_versions_work from platform.schema_migrations',
-    );
-    const newer = newerThan(wanted, sources, rows);
+    const { rows } = await session.query<AppliedMigration>(readHistory);
+    if (isAcceptedNewer(rows, sources, wanted)) return;
     const history = new Map(rows.map((row) => [keyOf(row), row.hash]));
-    if (newer.length > 0) {
-      const isComplete = wanted.every((migration) => history.get(keyOf(migration)) === migration.hash);
-      if (isComplete && newer.every((row) => row.earlier_versions_work)) return;
-      throw new OtherVersion(
-        `The database is of a newer version: its last migration is ${newer.map(keyOf).sort().at(-1)}, which this version does not have`,
-        true,
-      );
-    }
     const takenBaselines = new Set<string>();
     for (const migration of wanted) {
       const key = keyOf(migration);
@@ -118,6 +108,42 @@ interface AppliedMigration {
 }
 
 const keyOf = ({ source, version }: { source: string; version: string }) => `${source}/${version}`;
+
+const readHistory = 'select source, version, hash, earlier_versions_work from platform.schema_migrations';
+
+/**
+ * Checks that a database is not of a newer version, and changes nothing.
+ * @throws OtherVersion
+ */
+export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
+  const { rows } = await database.query(
+    `select from pg_attribute where attrelid = to_regclass('platform.schema_migrations') and attname = 'earlier_versions_work'`,
+  );
+  // Without the column the database is of an earlier version.
+  if (rows.length === 0) return;
+  const history = await database.query<AppliedMigration>(readHistory);
+  isAcceptedNewer(history.rows, sources, (await Promise.all(sources.map(readSource))).flat());
+}
+
+/**
+ * Whether the database is of a newer version with which this one works.
+ * @throws OtherVersion when this one does not
+ */
+function isAcceptedNewer(
+  applied: readonly AppliedMigration[],
+  sources: readonly MigrationSource[],
+  wanted: readonly Migration[],
+): boolean {
+  const newer = newerThan(wanted, sources, applied);
+  if (newer.length === 0) return false;
+  const history = new Map(applied.map((row) => [keyOf(row), row.hash]));
+  const isComplete = wanted.every((migration) => history.get(keyOf(migration)) === migration.hash);
+  if (isComplete && newer.every((row) => row.earlier_versions_work)) return true;
+  throw new OtherVersion(
+    `The database is of a newer version: its last migration is ${newer.map(keyOf).sort().at(-1)}, which this version does not have`,
+    true,
+  );
+}
 
 /** The applied migrations that are later than all files of their source. Others without a file were deleted. */
 function newerThan(
