@@ -80,7 +80,7 @@ test('the container runs as an unprivileged user on a supported Node, and its he
   const shop = dockerfile.slice(dockerfile.indexOf(' AS shop'), dockerfile.indexOf(' AS pgbouncer'));
   expect(shop).toMatch(/\nUSER node\n/);
   expect(shop).toMatch(/\nHEALTHCHECK [^\n]*\\\n[^\n]*\/readyz/);
-  expect(shop).toContain('CMD ["node", "scripts/start.mjs"]');
+  expect(shop).toContain('CMD ["node", "scripts/start.mjs", "--as-built"]');
   // `npm ci` rejects a lockfile written on another platform.
   expect(dockerfile).not.toMatch(/^RUN npm ci\b/m);
 });

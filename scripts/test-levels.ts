@@ -20,6 +20,7 @@ export const longTests = [
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
+  'scripts/update.test.ts',
 ];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */

@@ -1,5 +1,11 @@
 // The HTTP server: cached pages from memory, then files, then the services, then rendering.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
@@ -12,6 +18,7 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
+import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
 import type { Log } from './log.ts';
@@ -31,6 +38,10 @@ export interface HttpServerOptions {
   renderPage: PageRenderer;
   /** The files for browsers: the build's output folder, or a handler that serves them in development. */
   assets: string | Middleware;
+  /** The files of other builds. */
+  buildFiles?: BuildFiles;
+  /** Name of the release of this process, with which `/readyz` answers. */
+  release?: string;
   /** Receives reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
   /** Images for shared links of products. */
@@ -56,7 +67,7 @@ const year = 365 * 24 * 60 * 60;
 /** Creates the server, which is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
-  const { shareImages, fairShare, metrics, secretKey } = options;
+  const { buildFiles, release, shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -174,6 +185,26 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
+  /** A file that this build does not have. No page has such a URL, so that nothing is rendered for it. */
+  const answerFile = async (pathname: string, request: IncomingMessage, signal: () => AbortSignal) => {
+    const file = await buildFiles?.find(pathname).catch((error: unknown) => {
+      log.error({ error: String(error) }, 'the files of other builds could not be read');
+      return undefined;
+    });
+    if (!file) {
+      const status = file === null ? 404 : 503;
+      return new Response(`${STATUS_CODES[status]}\n`, { status, headers: { 'cache-control': 'no-store' } });
+    }
+    const acceptsBrotli = encodingFor(request) === 'br';
+    return fairShare.work.run(
+      visitorAt(addressOf(request)),
+      () => respondWithFile(pathname, file, acceptsBrotli),
+      {
+        signal,
+      },
+    );
+  };
+
   const logStatus = (request: IncomingMessage, status: number) => {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
@@ -198,8 +229,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
-        const retry = { status: 503, headers: { 'retry-after': '5' } };
-        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', retry);
+        const headers: Record<string, string> = release ? { 'x-release': release } : {};
+        return (await isReady())
+          ? new Response('ready
+', { headers })
+          : new Response('not ready
+', { status: 503, headers: { ...headers, 'retry-after': '5' } });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
@@ -209,6 +244,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
         const inShare = <T>(read: () => Promise<T>) => fairShare.work.run(client, read, { cost: 2, signal });
         const fetchImage = () => shareImages.fetch(webRequest, client, inShare);
         return withHeaders(await answerOrReject(fetchImage, incoming as IncomingMessage), securityHeaders);
+      }
+      if (buildFiles?.serves(pathname) && isRead(incoming as IncomingMessage)) {
+        const answer = () =>
+          answerFile(pathname, incoming as IncomingMessage, signalOf(outgoing as ServerResponse));
+        return withHeaders(await answerOrReject(answer, incoming as IncomingMessage), securityHeaders);
       }
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Database } from '../backend/database/database.ts';
 import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
+import { type BuildFiles, storeBuildFiles } from './build-files/build-files.ts';
 import type { Config } from './config.ts';
 import { createDueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';
@@ -21,6 +22,8 @@ interface JobDependencies {
   database: Database | null;
   messages: OutgoingMessages;
   usesSimulator: boolean;
+  /** The files of this build; null in development. */
+  buildFiles: BuildFiles | null;
   /** Token with which this server reports IP addresses of visitors to a hosted project; null without one. */
   storefrontToken: string | null;
   log: Log;
@@ -31,7 +34,7 @@ const hourMs = 60 * 60 * 1000;
 
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
-  const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  const { config, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } = dependencies;
   const isDue = createDueJobs(store.tables);
   return [
     ...paymentJobs(store, isDue),
@@ -55,6 +58,7 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
         if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
       },
     },
+    ...(buildFiles ? [storeBuildFiles(buildFiles)] : []),
     ...(usesSimulator ? [registerAtSimulator(store)] : []),
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
     ...(database ? [deleteExpiredRows(database)] : []),

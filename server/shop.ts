@@ -11,6 +11,9 @@ import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import type { Middleware } from './browser-files.ts';
+import { packBuild } from './build-files/archive.ts';
+import { createBuildFiles } from './build-files/build-files.ts';
+import { openBuildStore } from './build-files/build-store.ts';
 import type { Config } from './config.ts';
 import { exitForRestart } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions } from './first-admin.ts';
@@ -47,8 +50,12 @@ export interface Shop {
 
 export interface ShopOptions {
   config: Config;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's in development. */
   root: string;
+  /** A folder that may contain a blank database, to create new ones from. */
+  blankDatabases?: string;
+  /** Name of the release, for `/readyz`. */
+  release?: string;
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
@@ -74,7 +81,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, log, build, mode, assets }: ShopOptions,
+  { config, root, blankDatabases, release, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   const onError = (error: unknown, where: string, requestId?: string) =>
@@ -85,7 +92,7 @@ async function wire(
   const database = config.supabase
     ? null
     : metrics.measureDatabase(
-        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
+        await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error)),
       );
   if (database) closers.push(() => database.close());
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
@@ -160,6 +167,16 @@ async function wire(
   });
   closers.push(() => pageViews.close());
 
+  // The files of this build are stored before a page of it is sent: the next request may reach a process with another build.
+  const buildFiles =
+    typeof assets === 'string'
+      ? createBuildFiles(
+          openBuildStore({ servicesUrl, secretKey: keys.secret, ...transport }),
+          await packBuild(assets),
+        )
+      : null;
+  await buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build'));
+
   // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
   const isReady = createReadiness(async () => {
@@ -194,6 +211,8 @@ async function wire(
       log,
     }),
     assets,
+    ...(buildFiles ? { buildFiles } : {}),
+    ...(release ? { release } : {}),
     pageViews,
     shareImages: createShareImages({
       tables: visitorTables,
@@ -227,6 +246,7 @@ async function wire(
     database,
     messages,
     usesSimulator: simulator !== null,
+    buildFiles,
     storefrontToken,
     log,
     onError,

@@ -35,7 +35,7 @@ export function describeStartFailure(error: unknown): string {
   }
   if (error instanceof OtherVersion) {
     return error.isNewer
-      ? `${error.message}; start the newer version again, or ${backToBackup}.`
+      ? `${error.message}; start the newer version again (npm run update fetches it), or restore a backup of this version, which loses what came after it: npm run restore -- --replace FILE.`
       : `${error.message}; start the version that wrote it.`;
   }
   if (error instanceof DatabaseError && Object.hasOwn(nextSteps, error.code)) {

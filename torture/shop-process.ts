@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { freePort } from '../scripts/free-port.ts';
 import { memoryEnvironment } from '../scripts/memory-settings.mjs';
+import { currentRelease } from '../scripts/releases.mjs';
 
 export const root = join(import.meta.dirname, '..');
 
@@ -41,7 +42,9 @@ export async function makeShopProcess(
   let child: ChildProcess | null = null;
   let ended: Promise<void> = Promise.resolve();
   let isUp = false;
-  const main = pathToFileURL(join(root, 'build/service/main.js')).href;
+  const release = currentRelease(root);
+  if (!release) throw new Error('the shop is not built: npm run build');
+  const main = pathToFileURL(join(release, 'service/main.js')).href;
   const memorySettings = pathToFileURL(join(root, 'scripts/memory-settings.mjs')).href;
 
   async function start(): Promise<number> {

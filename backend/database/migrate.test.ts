@@ -124,10 +124,53 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
 
   test('rejects a history whose file is missing', async () => {
     await migrate(database, source());
-    await rm(join(folder, '2_second.sql'));
+    await rm(join(folder, '1_first.sql'));
     await expect(migrate(database, source())).rejects.toThrow(
-      'shop/2_second was applied to this database but its file is missing',
+      'shop/1_first was applied to this database but its file is missing',
     );
+  });
+
+  describe('a database of a newer version', () => {
+    const earlier = async (...later: string[]) => {
+      await migrate(database, source());
+      for (const name of later) await rm(join(folder, name));
+      return migrate(database, source());
+    };
+    const isNamed =
+      /^The database is of a newer version: its last migration is shop\/\S+, which this version does not have$/;
+
+    test('is named as newer', async () => {
+      await expect(earlier('2_second.sql')).rejects.toThrow(isNamed);
+    });
+
+    test('is named as newer where its baseline replaced the migrations of this version', async () => {
+      await migrate(database, source());
+      await write('3_baseline.sql', '-- Replaces: 2_second\nselect 1;');
+      const files = ['1_first.sql', '2_second.sql'] as const;
+      const texts = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+      for (const name of files) await rm(join(folder, name));
+      await migrate(database, source());
+      await rm(join(folder, '3_baseline.sql'));
+      for (const [index, name] of files.entries()) await write(name, texts[index] ?? '');
+      await expect(migrate(database, source())).rejects.toThrow(isNamed);
+      expect(await steps()).toEqual(['first', 'second']);
+    });
+
+    test('is accepted where every further migration says that earlier versions work with it', async () => {
+      await write(
+        '3_more.sql',
+        '-- Earlier versions keep working: a new table.\ncreate table public.more ();',
+      );
+      await write('4_even_more.sql', '-- Earlier versions keep working.\ncreate table public.even_more ();');
+      expect(await earlier('3_more.sql', '4_even_more.sql')).toEqual([]);
+      await write(
+        '3_more.sql',
+        '-- Earlier versions keep working: a new table.\ncreate table public.more ();',
+      );
+      await write('4_even_more.sql', '-- Earlier versions keep working.\ncreate table public.even_more ();');
+      await write('5_less.sql', 'drop table public.more;');
+      await expect(earlier('4_even_more.sql', '5_less.sql')).rejects.toThrow(isNamed);
+    });
   });
 
   describe('a baseline of two files', () => {

@@ -26,6 +26,9 @@ const maxAttempts = 20;
  * Applies what is missing, all in one transaction: a failure, or a process killed in the middle, leaves the schema as it
  * was. Processes that start concurrently wait for each other on an advisory lock. That lock belongs to one database; roles belong to
  * the cluster, so a collision with the migration of another database is retried.
+ *
+ * A database of a newer version is left as it is. It is accepted if each of its further migrations says that earlier versions work with it:
+ * such a file begins with `-- Earlier versions keep working`.
  * @param sources applied in this order
  * @returns the names of the files applied now, as `source/file`
  * @throws OtherVersion for a database of a newer version; MigrationChanged when history and files disagree; DatabaseError with the file's name when SQL fails
@@ -64,13 +67,21 @@ async function applyMissing(
       applied_at timestamptz not null default now(),
       primary key (source, version)
     )`);
-    const { rows } = await session.query<{ source: string; version: string; hash: string }>(
-      'select source, version, hash from platform.schema_migrations',
+    // Not `if not exists`: that waits for every transaction that reads the table, such as a backup, and readers wait for it.
+    const { rowCount: hasColumn } = await session.query(
+      `select from pg_attribute where attrelid = 'platform.schema_migrations'::regclass and attname = 'earlier_versions_work'`,
     );
-    const history = new Map(rows.map((row) => [`${row.source}/${row.version}`, row.hash]));
+    if (hasColumn === 0) {
+      await session.query(
+        'alter table platform.schema_migrations add column earlier_versions_work boolean not null default false',
+      );
+    }
+    const { rows } = await session.query<AppliedMigration>(readHistory);
+    if (isAcceptedNewer(rows, sources, wanted)) return;
+    const history = new Map(rows.map((row) => [keyOf(row), row.hash]));
     const takenBaselines = new Set<string>();
     for (const migration of wanted) {
-      const key = `${migration.source}/${migration.version}`;
+      const key = keyOf(migration);
       const before = history.get(key);
       history.delete(key);
       if (before === migration.hash) continue;
@@ -82,20 +93,67 @@ async function applyMissing(
     }
     const sourceNames = new Set(sources.map(({ name }) => name));
     const missing = [...history.keys()].find((key) => sourceNames.has(key.slice(0, key.indexOf('/'))));
-    if (missing) throw describeMissing(missing, wanted);
+    if (missing)
+      throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
     if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);
   });
   return applied;
 }
 
-/** A migration that is later than all files belongs to a newer version; another one was deleted. */
-function describeMissing(missing: string, wanted: readonly Migration[]): Error {
-  const [source = ''] = missing.split('/');
-  const isNewer = wanted.every((file) => file.source !== source || missing > `${source}/${file.version}`);
-  const message = `migration ${missing} was applied to this database but its file is missing`;
-  return isNewer
-    ? new OtherVersion(`${message}: a newer version wrote it`, true)
-    : new MigrationChanged(message);
+interface AppliedMigration {
+  source: string;
+  version: string;
+  hash: string;
+  earlier_versions_work: boolean;
+}
+
+const keyOf = ({ source, version }: { source: string; version: string }) => `${source}/${version}`;
+
+const readHistory = 'select source, version, hash, earlier_versions_work from platform.schema_migrations';
+
+/**
+ * Checks that a database is not of a newer version, and changes nothing.
+ * @throws OtherVersion
+ */
+export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
+  const { rows } = await database.query(
+    `select from pg_attribute where attrelid = to_regclass('platform.schema_migrations') and attname = 'earlier_versions_work'`,
+  );
+  // Without the column the database is of an earlier version.
+  if (rows.length === 0) return;
+  const history = await database.query<AppliedMigration>(readHistory);
+  isAcceptedNewer(history.rows, sources, (await Promise.all(sources.map(readSource))).flat());
+}
+
+/**
+ * Whether the database is of a newer version with which this one works.
+ * @throws OtherVersion when this one does not
+ */
+function isAcceptedNewer(
+  applied: readonly AppliedMigration[],
+  sources: readonly MigrationSource[],
+  wanted: readonly Migration[],
+): boolean {
+  const newer = newerThan(wanted, sources, applied);
+  if (newer.length === 0) return false;
+  const history = new Map(applied.map((row) => [keyOf(row), row.hash]));
+  const isComplete = wanted.every((migration) => history.get(keyOf(migration)) === migration.hash);
+  if (isComplete && newer.every((row) => row.earlier_versions_work)) return true;
+  throw new OtherVersion(
+    `The database is of a newer version: its last migration is ${newer.map(keyOf).sort().at(-1)}, which this version does not have`,
+    true,
+  );
+}
+
+/** The applied migrations that are later than all files of their source. Others without a file were deleted. */
+function newerThan(
+  wanted: readonly Migration[],
+  sources: readonly MigrationSource[],
+  applied: readonly AppliedMigration[],
+): AppliedMigration[] {
+  const last = new Map(sources.map(({ name }) => [name, '']));
+  for (const { source, version } of wanted) if (version > (last.get(source) ?? '')) last.set(source, version);
+  return applied.filter(({ source, version }) => version > (last.get(source) ?? version));
 }
 
 interface Migration {
@@ -103,9 +161,14 @@ interface Migration {
   version: string;
   /** A baseline, of one or several files, creates the same database as all migrations up to this version. */
   replaces: string | undefined;
+  /** Whether versions without this migration work with a database that has it. */
+  earlierVersionsWork: boolean;
   text: string;
   hash: string;
 }
+
+/** The first line of a migration that keeps everything which earlier versions use. */
+const earlierVersionsKeepWorking = '-- Earlier versions keep working';
 
 async function readSource({ name, folder }: MigrationSource): Promise<Migration[]> {
   const files = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
@@ -114,7 +177,8 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
       const text = await readFile(join(folder, file), 'utf8');
       const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
       const replaces = /^-- Replaces: (\S+)\n/.exec(text)?.[1];
-      return { source: name, version: file.replace(/\.sql$/, ''), replaces, text, hash };
+      const earlierVersionsWork = text.startsWith(earlierVersionsKeepWorking);
+      return { source: name, version: file.replace(/\.sql$/, ''), replaces, earlierVersionsWork, text, hash };
     }),
   );
 }
@@ -130,9 +194,9 @@ async function takeBaseline(
   history: Map<string, string>,
   taken: Set<string>,
 ): Promise<boolean> {
-  const { source, version, replaces, hash } = baseline;
+  const { source, version, replaces } = baseline;
   if (taken.has(`${source}/${replaces}`)) {
-    await recordFile(session, source, version, hash);
+    await recordFile(session, baseline);
     return true;
   }
   const isReplaced = (key: string) => key.startsWith(`${source}/`) && key < `${source}/${version}`;
@@ -149,11 +213,12 @@ async function takeBaseline(
     source,
     version,
   ]);
-  await recordFile(session, source, version, hash);
+  await recordFile(session, baseline);
   return true;
 }
 
-async function applyFile(session: Session, { source, version, text, hash }: Migration) {
+async function applyFile(session: Session, migration: Migration) {
+  const { source, version, text } = migration;
   try {
     await session.execute(text);
   } catch (error) {
@@ -166,13 +231,15 @@ async function applyFile(session: Session, { source, version, text, hash }: Migr
       cause: error,
     });
   }
-  await recordFile(session, source, version, hash);
+  await recordFile(session, migration);
 }
 
-async function recordFile(session: Session, source: string, version: string, hash: string): Promise<void> {
-  await session.query('insert into platform.schema_migrations (source, version, hash) values ($1, $2, $3)', [
-    source,
-    version,
-    hash,
-  ]);
+async function recordFile(
+  session: Session,
+  { source, version, hash, earlierVersionsWork }: Migration,
+): Promise<void> {
+  await session.query(
+    'insert into platform.schema_migrations (source, version, hash, earlier_versions_work) values ($1, $2, $3, $4)',
+    [source, version, hash, earlierVersionsWork],
+  );
 }
