@@ -11,7 +11,7 @@ export default defineConfig({
         'backend-alone': 'server/backend-alone.ts',
         'watch-loop-thread': 'server/watch-loop-thread.mjs',
         'backup-command': 'server/backups/backup-command.ts',
-        'check-program': 'server/backups/check-program.ts',
+        'backup-program': 'server/backups/backup-program.ts',
         simulator: 'simulators/daraja/main.ts',
       },
       // Programs are found beside the code that starts them.

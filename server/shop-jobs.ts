@@ -18,6 +18,8 @@ interface JobDependencies {
   store: Store;
   /** Null with a hosted project. */
   database: Database | null;
+  /** The project's folder. */
+  root: string;
   messages: OutgoingMessages;
   usesSimulator: boolean;
   /** Token with which this server reports IP addresses of visitors to a hosted project; null without one. */
@@ -30,7 +32,7 @@ const hourMs = 60 * 60 * 1000;
 
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
-  const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  const { config, root, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
   return [
     ...paymentJobs(store),
     expireReservations(store.tables),
@@ -57,7 +59,7 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
     ...(database ? [deleteExpiredRows(database)] : []),
     // A hosted project makes its own backups.
-    ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
+    ...(database && config.makesBackups ? [await backUpNightly(database, config, root, log, onError)] : []),
   ];
 }
 

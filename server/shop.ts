@@ -217,6 +217,7 @@ async function wire(
 
   const jobs = await shopJobs({
     config,
+    root,
     store: secretStore,
     database,
     messages,

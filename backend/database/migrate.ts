@@ -48,6 +48,78 @@ function isRoleCollision(error: unknown): boolean {
   return error.code === 'XX000' && error.message.endsWith('tuple concurrently updated');
 }
 
+/** A migration in the history of a database. */
+export interface AppliedMigration {
+  source: string;
+  version: string;
+  hash: string;
+}
+
+/** Lets no other process migrate the database, or start on it, until the transaction ends. */
+export async function lockMigrations(session: Session): Promise<void> {
+  await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
+}
+
+/** The migrations of a database, in the order of their names. */
+export async function readMigrations(session: Session): Promise<AppliedMigration[]> {
+  const { rows } = await session.query<AppliedMigration>(
+    'select source, version, hash from platform.schema_migrations order by source, version',
+  );
+  return rows;
+}
+
+/**
+ * Gives a database without migrations the schema of another one, for its rows. Later migrations are left to `migrate`.
+ * @param history the migrations of the other database
+ * @throws OtherVersion, MigrationChanged as `migrate` does for that database
+ */
+export async function migrateLike(
+  session: Session,
+  sources: readonly MigrationSource[],
+  history: readonly AppliedMigration[],
+): Promise<void> {
+  const wanted = (await Promise.all(sources.map(readSource))).flat();
+  const left = new Map(history.map((row) => [keyOf(row), row.hash]));
+  await startHistory(session);
+  for (const migration of wanted) {
+    const key = keyOf(migration);
+    const hash = left.get(key);
+    left.delete(key);
+    if (hash !== undefined && hash !== migration.hash) throw hasChanged(key);
+    const replaced = `${migration.source}/${migration.replaces}`;
+    if (hash === undefined && !history.some((row) => keyOf(row) === replaced)) continue;
+    for (const former of left.keys()) {
+      if (migration.replaces && former.startsWith(`${migration.source}/`) && former < key)
+        left.delete(former);
+    }
+    await applyFile(session, migration);
+  }
+  const names = new Set(sources.map(({ name }) => name));
+  const missing = [...left.keys()].find((key) => names.has(key.slice(0, key.indexOf('/'))));
+  if (missing) throw describeMissing(missing, wanted);
+  // Such as the record that the demo catalogue was loaded.
+  for (const row of history) {
+    if (!names.has(row.source)) await recordFile(session, row.source, row.version, row.hash);
+  }
+}
+
+const keyOf = ({ source, version }: Pick<AppliedMigration, 'source' | 'version'>) => `${source}/${version}`;
+
+const hasChanged = (key: string) =>
+  new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+
+async function startHistory(session: Session): Promise<void> {
+  await lockMigrations(session);
+  await session.query('create schema if not exists platform');
+  await session.query(`create table if not exists platform.schema_migrations (
+    source text not null,
+    version text not null,
+    hash text not null,
+    applied_at timestamptz not null default now(),
+    primary key (source, version)
+  )`);
+}
+
 async function applyMissing(
   database: Database,
   sources: readonly MigrationSource[],
@@ -55,27 +127,15 @@ async function applyMissing(
 ): Promise<string[]> {
   const applied: string[] = [];
   await database.transaction(async (session) => {
-    await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
-    await session.query('create schema if not exists platform');
-    await session.query(`create table if not exists platform.schema_migrations (
-      source text not null,
-      version text not null,
-      hash text not null,
-      applied_at timestamptz not null default now(),
-      primary key (source, version)
-    )`);
-    const { rows } = await session.query<{ source: string; version: string; hash: string }>(
-      'select source, version, hash from platform.schema_migrations',
-    );
-    const history = new Map(rows.map((row) => [`${row.source}/${row.version}`, row.hash]));
+    await startHistory(session);
+    const history = new Map((await readMigrations(session)).map((row) => [keyOf(row), row.hash]));
     const takenBaselines = new Set<string>();
     for (const migration of wanted) {
-      const key = `${migration.source}/${migration.version}`;
+      const key = keyOf(migration);
       const before = history.get(key);
       history.delete(key);
       if (before === migration.hash) continue;
-      if (before)
-        throw new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+      if (before) throw hasChanged(key);
       if (migration.replaces && (await takeBaseline(session, migration, history, takenBaselines))) continue;
       await applyFile(session, migration);
       applied.push(key);
@@ -98,13 +158,10 @@ function describeMissing(missing: string, wanted: readonly Migration[]): Error {
     : new MigrationChanged(message);
 }
 
-interface Migration {
-  source: string;
-  version: string;
+interface Migration extends AppliedMigration {
   /** A baseline, of one or several files, creates the same database as all migrations up to this version. */
   replaces: string | undefined;
   text: string;
-  hash: string;
 }
 
 async function readSource({ name, folder }: MigrationSource): Promise<Migration[]> {
