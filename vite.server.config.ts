@@ -12,7 +12,7 @@ export default defineConfig({
         'watch-loop-thread': 'server/watch-loop-thread.mjs',
         'image-worker': 'backend/storage/image-worker.ts',
         'backup-command': 'server/backups/backup-command.ts',
-        'check-program': 'server/backups/check-program.ts',
+        'backup-program': 'server/backups/backup-program.ts',
         'check-version': 'server/check-version.ts',
         simulator: 'simulators/daraja/main.ts',
       },

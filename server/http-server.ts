@@ -231,10 +231,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (pathname === '/readyz') {
         const headers: Record<string, string> = release ? { 'x-release': release } : {};
         return (await isReady())
-          ? new Response('ready
-', { headers })
-          : new Response('not ready
-', { status: 503, headers: { ...headers, 'retry-after': '5' } });
+          ? new Response('ready\n', { headers })
+          : new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);

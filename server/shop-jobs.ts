@@ -20,6 +20,8 @@ interface JobDependencies {
   store: Store;
   /** Null with a hosted project. */
   database: Database | null;
+  /** The project's folder. */
+  root: string;
   messages: OutgoingMessages;
   usesSimulator: boolean;
   /** The files of this build; null in development. */
@@ -34,7 +36,8 @@ const hourMs = 60 * 60 * 1000;
 
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
-  const { config, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } = dependencies;
+  const { config, root, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } =
+    dependencies;
   const isDue = createDueJobs(store.tables);
   return [
     ...paymentJobs(store, isDue),
@@ -63,7 +66,7 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
     ...(database ? [deleteExpiredRows(database)] : []),
     // A hosted project makes its own backups.
-    ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
+    ...(database && config.makesBackups ? [await backUpNightly(database, config, root, log, onError)] : []),
   ];
 }
 

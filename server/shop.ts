@@ -242,6 +242,7 @@ async function wire(
 
   const jobs = await shopJobs({
     config,
+    root,
     store: secretStore,
     database,
     messages,
