@@ -3,6 +3,8 @@ alter table private.order_networks drop column product_id, drop column taken;
 
 comment on column public.store_settings.reserved_share_percent is
   'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units for some minutes from a prompt.';
+comment on column public.newsletter_subscriptions.confirmation_queued_at is
+  'When the last confirmation mail was queued: at most one in 30 days. An unconfirmed address is deleted seven days later.';
 
 drop function private.has_payment_in_progress(uuid,timestamp with time zone);
 
@@ -627,6 +629,244 @@ $$;
 comment on function private.end_counted_hold is
   'Ends the hold of an order: counts the time that it took. A hold that ended in a sale does not count.';
 
+create or replace function private.open_order(
+  tracking_number text, access_key text, phone_digits text, out found_order public.orders, out is_open boolean,
+  out is_by_order_number boolean, out refusal jsonb
+)
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  numbers text[];
+  wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
+  digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
+  misses integer;
+  needs_whole_phone boolean;
+  networks text[];
+  guesser text;
+begin
+  select * into found_order from public.orders as o where o.tracking_number = wanted;
+  is_by_order_number := false;
+  if not found then
+    numbers := private.order_numbers_in(open_order.tracking_number);
+    select * into found_order from public.orders as o where o.id = private.order_of_reference(open_order.tracking_number);
+    is_by_order_number := found and found_order.tracking_number <> all (numbers);
+    -- Each spelling of a number counts for the same limits.
+    wanted := coalesce(found_order.tracking_number, numbers[1], wanted);
+  end if;
+  is_open := exists (
+    select from private.order_keys as k
+    where k.order_id = found_order.id and k.access_key = left(open_order.access_key, 64)
+  );
+  if is_open then
+    return;
+  end if;
+
+  if digits is not null then
+    -- Guesses are serialised, so that each is counted before the next is compared. Unknown numbers take the same path, so that the
+    -- response does not distinguish them.
+    perform pg_advisory_xact_lock(hashtext('order_digits ' || wanted));
+    -- The widest network contains the others. Always after the order, so that two guesses never wait for each other.
+    networks := private.caller_networks();
+    perform pg_advisory_xact_lock(hashtext('digits ' || networks[cardinality(networks)]));
+    if not private.is_within_limit('order_digits', wanted) then
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits for this order. Please try again in %s, or call or WhatsApp us on %s', private.time_left('order_digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
+      return;
+    end if;
+    if not private.is_within_limit('digits') then
+      refusal := private.refusal_answer('PT429', format(
+        'Too many wrong digits from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('digits'), private.contact_numbers()
+      ), 'too_many_guesses', '');
+      return;
+    end if;
+    -- Many networks together could try all 10,000 endings. After 100 misses only the whole number opens the order for networks with a
+    -- miss, so that strangers lock out themselves; each other network has one miss, up to 250 in all.
+    guesser := coalesce(networks[cardinality(networks)], '') || ' ' || wanted;
+    misses := private.hits_so_far('order_digits_of_all', wanted, interval '30 days');
+    needs_whole_phone := misses >= 250
+      or (misses >= 100 and private.hits_so_far('order_digits_of_network', guesser, interval '30 days') > 0);
+    is_open := coalesce(
+      private.normalised_phone(digits) = found_order.customer_phone
+        or (right(found_order.customer_phone, 4) = digits and not needs_whole_phone),
+      false
+    );
+    if is_open then
+      return;
+    end if;
+    perform private.count_call('order_digits', wanted);
+    perform private.count_call('digits');
+    if found_order.id is not null and not needs_whole_phone then
+      perform private.count_hit('order_digits_of_all', wanted, interval '30 days');
+      perform private.count_hit('order_digits_of_network', guesser, interval '30 days');
+    end if;
+    if needs_whole_phone then
+      refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please enter the whole phone number',
+        'too_many_guesses', '');
+      return;
+    end if;
+  end if;
+
+  if not private.count_order_lookup(wanted) then
+    refusal := private.refuse_lookup();
+  end if;
+end
+$$;
+
+comment on function private.open_order is
+  'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. is_by_order_number: only its order number was given. refusal: the response when the caller is over a limit.';
+
+create table private.newsletter_mailed (
+  mailbox_hash bytea primary key,
+  mailed_at timestamptz not null default now()
+);
+
+comment on table private.newsletter_mailed is
+  'SHA-256 hashes of the mailboxes to which a confirmation was mailed within the last 30 days, so that a stranger''s gets no second one, even after unsubscribing.';
+
+alter table private.newsletter_mailed enable row level security;
+
+create index newsletter_mailed_by_time on private.newsletter_mailed (mailed_at);
+
+create or replace function private.mailbox_hash(email text) returns bytea
+language plpgsql immutable set search_path = '' as $$
+declare
+  domain text := replace(lower(split_part(email, '@', 2)), 'googlemail.com', 'gmail.com');
+  mailbox text := split_part(lower(split_part(email, '@', 1)), '+', 1);
+begin
+  if domain = 'gmail.com' then
+    mailbox := replace(mailbox, '.', '');
+  end if;
+  return sha256(convert_to(mailbox || '@' || domain, 'UTF8'));
+end
+$$;
+
+comment on function private.mailbox_hash is
+  'SHA-256 of the mailbox of an email address: without a tag (name+tag@), and without the dots that Gmail ignores.';
+
+create or replace function public.subscribe_to_newsletter(email text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  address text;
+  subscription_id uuid;
+begin
+  -- Checked for every address, so that a refusal does not reveal which addresses need a mail.
+  if not private.count_call('newsletter') then
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network. Please try again in %s', private.time_left('newsletter')
+    ));
+  elsif not private.is_within_limit('newsletter_mails') then
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions from your network today. Please try again in %s', private.time_left('newsletter_mails')
+    ));
+  -- A budget of its own, for all networks together, so that mails of orders never lack what strangers spend here.
+  elsif private.hits_so_far('newsletter_mails_of_all', 'all', interval '1 day') >= ceil(private.daily_budget('mail') / 20.0) then
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions today. Please try again in %s', private.time_left('newsletter_mails')
+    ));
+  elsif char_length(subscribe_to_newsletter.email) <= 300 then
+    address := trim(subscribe_to_newsletter.email);
+  end if;
+  if not private.is_email(address) then
+    return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
+  end if;
+  -- The same result for every address, so that it does not reveal who is subscribed.
+  if exists (select from public.newsletter_subscriptions as n where lower(n.email) = lower(address) and n.confirmed_at is not null) then
+    return null;
+  end if;
+  insert into private.newsletter_mailed as known (mailbox_hash) values (private.mailbox_hash(address))
+  on conflict (mailbox_hash) do update set mailed_at = now() where known.mailed_at < now() - interval '30 days';
+  if not found then
+    return null;
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  update public.newsletter_subscriptions as n set confirmation_queued_at = now()
+  where lower(n.email) = lower(address)
+  returning n.id into subscription_id;
+  perform private.count_call('newsletter_mails');
+  perform private.count_hit('newsletter_mails_of_all', 'all', interval '1 day');
+  perform private.queue_newsletter_confirmation(subscription_id);
+  return null;
+end
+$$;
+
+comment on function public.subscribe_to_newsletter is
+  'Mails a confirmation link to the address, at most once in 30 days. All together cause at most a twentieth of the day''s mails. Returns null for every address, so that the result does not reveal who is subscribed.';
+
+-- Execution rights
+grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter, public.unsubscribe_from_newsletter
+  to anon, authenticated, service_role;
+
+create or replace function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  message public.outbox_messages;
+  final_status text;
+  reason text;
+  attempt integer;
+begin
+  select * into message from public.outbox_messages as m where m.id = begin_message.message_id for update;
+  delete from private.outbox_queue as q where q.message_id = begin_message.message_id and q.lease = begin_message.lease;
+  if not found or message.status <> 'waiting' then
+    return null;
+  end if;
+  if (message.order_id is not null and not private.is_message_true(message.order_id, message.kind))
+    or not private.is_staff_message_true(message.kind, message.event_key)
+  then
+    -- Deleted, so that it is sent once it is true again.
+    delete from public.outbox_messages as m where m.id = message.id;
+    return null;
+  end if;
+  if message.give_up_at < now() then
+    final_status := 'failed';
+    reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
+  elsif not exists (
+    select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
+  ) then
+    final_status := 'failed';
+    reason := 'Messages of this kind are switched off';
+  else
+    -- Newsletter confirmations have a budget of their own (subscribe_to_newsletter).
+    reason := private.take_from_budget(message.channel, message.has_priority or message.kind = 'newsletter_confirmation');
+    final_status := case when reason is not null then 'over_budget' end;
+  end if;
+  if final_status is not null then
+    update public.outbox_messages as m
+    set status = final_status, next_attempt_at = null, problem = reason, updated_at = now()
+    where m.id = message.id;
+    return null;
+  end if;
+  update public.outbox_messages as m
+  set status = 'sending', attempts = m.attempts + 1, sending_since = now(), next_attempt_at = null,
+      subject = begin_message.subject, body = begin_message.body, updated_at = now()
+  where m.id = message.id
+  returning m.attempts into attempt;
+  return attempt;
+end
+$$;
+
+comment on function public.begin_message is
+  'Marks a leased message as being sent, stores its text and counts it in today''s budget. Returns the number of the attempt; only then may it be sent. Null: another process has it, a day has passed, its template is off, the budget is used up, or it no longer matches the order; then it is deleted.';
+
+create or replace function private.sent_without_priority(channel text) returns integer
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return (
+    select count(*) from public.outbox_messages as m
+    where m.channel = sent_without_priority.channel and not m.has_priority and m.kind <> 'newsletter_confirmation'
+      and m.sending_since >= private.nairobi_day(now())::timestamp at time zone 'Africa/Nairobi'
+      and m.status in ('sending', 'sent', 'unsure')
+  );
+end
+$$;
+
+comment on function private.sent_without_priority is
+  'Messages of a channel sent today about orders that visitors placed without paying. Those of an order stop counting when it is paid.';
+
+grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;
+
 create or replace function public.forget_old_rows() returns integer
 language plpgsql volatile security definer set search_path = '' as $$
 declare
@@ -641,6 +881,7 @@ begin
   delete from private.network_paid_orders as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
   delete from private.hold_time as t where t.counts_until < now();
+  delete from private.newsletter_mailed as m where m.mailed_at < now() - interval '30 days';
   perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
@@ -667,3 +908,11 @@ comment on function public.forget_old_rows is
   'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 grant execute on function public.forget_old_rows to service_role;
+
+update private.limits as l set allowed = 5 where l.name = 'newsletter_mails';
+
+insert into private.newsletter_mailed (mailbox_hash, mailed_at)
+select private.mailbox_hash(n.email), max(n.confirmation_queued_at)
+from public.newsletter_subscriptions as n
+where n.confirmation_queued_at is not null
+group by 1;

@@ -610,6 +610,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.payment_secrets (payment_id, callback_secret) values ('${id(1)}', 'secret');
       insert into private.order_networks (order_id, network) values ('${id(1)}', '192.0.2.1');
       insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until) values ('${id(1)}', '${id(1)}', 1, false, now());
+      insert into private.newsletter_mailed (mailbox_hash) values ('\\x00');
       insert into private.hold_time (subject, product_id, counts_until, held) values ('placed', '${id(1)}', now(), '1 minute');
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
