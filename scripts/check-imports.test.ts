@@ -122,7 +122,7 @@ const rules: Record<string, Rule> = {
   // The kit of the component tests.
   'web/testing': { modules: ['backend', 'scripts', 'server', 'web', 'e2e'], packages: 'any' },
   'web/service-worker': {
-    modules: ['web/lib'],
+    modules: ['web/lib', 'domain'],
     packages: ['workbox-core', 'workbox-expiration', 'workbox-routing', 'workbox-strategies'],
   },
   web: {

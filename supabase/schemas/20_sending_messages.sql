@@ -143,7 +143,8 @@ begin
     final_status := 'failed';
     reason := 'Messages of this kind are switched off';
   else
-    reason := private.take_from_budget(message.channel, message.has_priority);
+    -- Newsletter confirmations have a budget of their own (subscribe_to_newsletter).
+    reason := private.take_from_budget(message.channel, message.has_priority or message.kind = 'newsletter_confirmation');
     final_status := case when reason is not null then 'over_budget' end;
   end if;
   if final_status is not null then
@@ -334,14 +335,14 @@ language plpgsql stable set search_path = '' set enable_seqscan = off set jit = 
 begin
   return (
     select count(*) from public.outbox_messages as m
-    where m.channel = sent_without_priority.channel and not m.has_priority
+    where m.channel = sent_without_priority.channel and not m.has_priority and m.kind <> 'newsletter_confirmation'
       and m.sending_since >= private.nairobi_day(now())::timestamp at time zone 'Africa/Nairobi'
       and m.status in ('sending', 'sent', 'unsure')
   );
 end
 $$;
 comment on function private.sent_without_priority is
-  'Messages of a channel sent today that visitors caused without paying. Those of an order stop counting when it is paid.';
+  'Messages of a channel sent today about orders that visitors placed without paying. Those of an order stop counting when it is paid.';
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$

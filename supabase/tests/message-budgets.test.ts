@@ -205,18 +205,26 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('newsletter confirmations share the half for visitors, and paid orders still get their mails', async () => {
-    await setBudgets(300, 2);
+  test('newsletter confirmations have a twentieth of the budget, and take nothing from the half for visitors', async () => {
+    await database.execute('delete from private.newsletter_mailed');
+    await setBudgets(300, 25);
     for (const reader of ['one', 'two']) {
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: `${reader}@example.com` });
     }
+    const refused = await expectRefusal(
+      call(database, 'visitor', 'subscribe_to_newsletter', { email: 'three@example.com' }),
+      429,
+      'too_many_subscriptions',
+    );
+    expect(refused.message).toMatch(/^Too many subscriptions today/);
     await pay(await placeOrder());
-    expect(await sendDue('mail')).toBe(2);
+    expect(await sendDue('mail')).toBe(3);
+    expect(await budgets()).toMatchObject([{}, { channel: 'mail', sent: 3, sent_without_priority: 0 }]);
     const { rows } = await database.query(
       `select kind, status from public.outbox_messages where channel = 'mail' order by kind, status`,
     );
     expect(rows).toEqual([
-      { kind: 'newsletter_confirmation', status: 'over_budget' },
+      { kind: 'newsletter_confirmation', status: 'sent' },
       { kind: 'newsletter_confirmation', status: 'sent' },
       { kind: 'order_paid', status: 'sent' },
     ]);

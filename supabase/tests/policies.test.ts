@@ -609,7 +609,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
       insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, callback_secret) values ('${id(1)}', 'secret');
-      insert into private.order_networks (order_id, network, product_id, taken) values ('${id(1)}', '192.0.2.1', '${id(1)}', 1);
+      insert into private.order_networks (order_id, network) values ('${id(1)}', '192.0.2.1');
+      insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until) values ('${id(1)}', '${id(1)}', 1, false, now());
+      insert into private.newsletter_mailed (mailbox_hash) values ('\\x00');
+      insert into private.hold_time (subject, product_id, counts_until, held) values ('placed', '${id(1)}', now(), '1 minute');
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
       insert into private.storefront_tokens (token_hash) values (repeat('a', 64));
