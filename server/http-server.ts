@@ -46,7 +46,7 @@ export interface HttpServerOptions {
   pageViews: Pick<PageViews, 'fetch'>;
   /** Images for shared links of products. */
   shareImages?: ShareImages;
-  /** The fair queues of requests. Cached pages and files are served without queueing. */
+  /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
@@ -295,6 +295,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
+  /** Answers a request from memory, in its client's share while others wait. */
+  const answerFromMemory = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
+    // Without a proxy the IP address is that of the socket.
+    const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
+    if (fairShare.answersAtOnce(address)) {
+      answer();
+      return;
+    }
+    // Rejected only when the client has disconnected.
+    fairShare.memory
+      .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
+      .catch(() => response.destroy());
+  };
+
   const measure = (response: ServerResponse, route: () => string) => {
     const begun = performance.now();
     response.once('close', () =>
@@ -343,10 +357,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
-      // Without a proxy the IP address is that of the socket.
       if (trustedProxies > 0) identifyClient(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
-      sendPage(request, response, page);
+      answerFromMemory(request, response, () => sendPage(request, response, page));
       return;
     }
     let isFile = false;
@@ -355,11 +368,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
-        files(request, response, () => {
-          isFile = false;
-          giveRequestId(request, response);
-          enter(request, response);
-        });
+        answerFromMemory(request, response, () =>
+          files(request, response, () => {
+            isFile = false;
+            giveRequestId(request, response);
+            enter(request, response);
+          }),
+        );
         return;
       }
     }

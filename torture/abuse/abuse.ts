@@ -66,14 +66,20 @@ async function measureAttack(
 ): Promise<{ text: string; problems: string[] }> {
   const measure = (durationMs: number) =>
     measureShoppers(shop.target.port, shop.target.publishableKey, shop.product, durationMs);
-  const before = await measure(4000);
+  const processorPercent = async <T>(run: () => Promise<T>): Promise<[T, number]> => {
+    const [startedAt, used] = [performance.now(), await shop.processorSeconds()];
+    const result = await run();
+    const seconds = (performance.now() - startedAt) / 1000;
+    return [result, Math.round((100 * ((await shop.processorSeconds()) - used)) / seconds)];
+  };
+  const [before, processorBefore] = await processorPercent(() => measure(4000));
   let peak = 0;
   const watch = setInterval(async () => {
     peak = Math.max(peak, await shop.residentMegabytes());
   }, 200);
   const attacker = startAttacker(name, shop);
   await pause(1000);
-  const attacked = await measure(attackMs);
+  const [attacked, processor] = await processorPercent(() => measure(attackMs));
   const statuses = await attacker.stop();
   await pause(recoveryMs);
   clearInterval(watch);
@@ -95,7 +101,7 @@ async function measureAttack(
   }
   const cell = (times: ShopperTimes) => kinds.map((kind) => `x${ratio(times, kind).toFixed(1)}`).join(' ');
   const medians = kinds.map((kind) => `${Math.round(medianOf(attacked[kind]))} ms`).join(' ');
-  const text = `page, search, order ${cell(attacked)} (${medians}; after ${cell(after)}); ${slow.toFixed(1)} % over a second; peak ${Math.round(peak)} MB; responses to the attacker ${JSON.stringify(statuses)}`;
+  const text = `page, search, order ${cell(attacked)} (${medians}; after ${cell(after)}); ${slow.toFixed(1)} % over a second (before ${slowPercent(before).toFixed(1)} %); processor ${processor} % (before ${processorBefore} %); peak ${Math.round(peak)} MB; responses to the attacker ${JSON.stringify(statuses)}`;
   return { text, problems };
 }
 

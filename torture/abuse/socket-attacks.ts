@@ -122,13 +122,13 @@ function flood(name: string, { senders, begin, packet, ...options }: Flood): Att
       const rate = options.bytesPerSecond ?? bytesPerSecond;
       while (!signal.aborted) {
         let left = (rate * intervalMs) / 1000;
-        for (const socket of ready) {
+        const round = [...ready].filter((socket) => socket.writableLength <= maxQueued);
+        for (const socket of round) {
           if (!packet || left <= 0) break;
+          socket.write(packet);
           // The next round begins with another one.
           ready.delete(socket);
-          if (!socket.destroyed) ready.add(socket);
-          if (socket.writableLength > maxQueued) continue;
-          socket.write(packet);
+          ready.add(socket);
           left -= packet.length;
           counts.megabytes += packet.length / 1e6;
         }
