@@ -14,6 +14,7 @@ export const longTests = [
   'backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
   'server/backups/move-interrupted.test.ts',
+  'server/backups/move-to-project.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
   'server/watch-loop.test.ts',

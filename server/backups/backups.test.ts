@@ -15,6 +15,8 @@ import {
   testDatabases,
   throwawayDatabase,
 } from '../../backend/database/throwaway.ts';
+import { allRows } from '../../scripts/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
@@ -25,8 +27,6 @@ import { copyOfEmbedded } from './embedded.ts';
 import type { Figures } from './figures.ts';
 import { type FormerManifest, type Manifest, manifestName, readManifest } from './manifest.ts';
 import { restoreBackup } from './restore-backup.ts';
-import { allRows } from './testing/all-rows.ts';
-import { withEmptyDatabase } from './testing/empty-database.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

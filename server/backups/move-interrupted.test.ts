@@ -10,9 +10,9 @@ import type { Database } from '../../backend/database/database.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '../../backend/database/throwaway.ts';
+import { allRows } from '../../scripts/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { allRows } from './testing/all-rows.ts';
-import { withEmptyDatabase } from './testing/empty-database.ts';
 
 const orders = 5000;
 const images = 60;

@@ -8,10 +8,10 @@ import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '../../backend/database/throwaway.ts';
 import { createDiskFiles } from '../../backend/storage/disk-files.ts';
+import { allRows } from '../../scripts/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { moveShop, type ShopPlace } from './move-shop.ts';
-import { allRows } from './testing/all-rows.ts';
-import { withEmptyDatabase } from './testing/empty-database.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 let dataDir: string;
