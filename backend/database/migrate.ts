@@ -91,11 +91,9 @@ export async function migrateLike(
     const hash = left.get(key);
     left.delete(key);
     if (hash !== undefined && hash !== migration.hash) throw hasChanged(key);
-    const replaced = `${migration.source}/${migration.replaces}`;
-    if (hash === undefined && !history.some((row) => keyOf(row) === replaced)) continue;
-    for (const former of left.keys()) {
-      if (migration.replaces && former.startsWith(`${migration.source}/`) && former < key)
-        left.delete(former);
+    if (hash === undefined) {
+      if (!migration.replaces || !takesBaseline(migration, history.map(keyOf))) continue;
+      for (const former of left.keys()) if (isReplacedBy(migration, former)) left.delete(former);
     }
     await applyFile(session, migration);
   }
@@ -107,6 +105,22 @@ export async function migrateLike(
   for (const row of history) {
     if (!names.has(row.source)) await recordFile(session, row);
   }
+}
+
+const isReplacedBy = (baseline: Migration, key: string) =>
+  key.startsWith(`${baseline.source}/`) && key < keyOf(baseline);
+
+/**
+ * Whether a database has all migrations that a baseline replaces; false if it has none of them.
+ * @throws MigrationChanged if it has some
+ */
+function takesBaseline(baseline: Migration, history: readonly string[]): boolean {
+  const replaced = history.filter((key) => isReplacedBy(baseline, key));
+  if (replaced.length === 0) return false;
+  if (replaced.includes(`${baseline.source}/${baseline.replaces}`)) return true;
+  throw new MigrationChanged(
+    `This database was made by an earlier version: back it up, start the version whose last migration is ${baseline.replaces} once to bring it up to date, then start this version`,
+  );
 }
 
 const keyOf = ({ source, version }: Pick<AppliedMigration, 'source' | 'version'>) => `${source}/${version}`;
@@ -256,16 +270,9 @@ async function takeBaseline(
     await recordFile(session, baseline);
     return true;
   }
-  const isReplaced = (key: string) => key.startsWith(`${source}/`) && key < `${source}/${version}`;
-  const replaced = [...history.keys()].filter(isReplaced);
-  if (replaced.length === 0) return false;
-  if (!replaced.includes(`${source}/${replaces}`)) {
-    throw new MigrationChanged(
-      `This database was made by an earlier version: back it up, start the version whose last migration is ${replaces} once to bring it up to date, then start this version`,
-    );
-  }
+  if (!takesBaseline(baseline, [...history.keys()])) return false;
   taken.add(`${source}/${replaces}`);
-  for (const key of replaced) history.delete(key);
+  for (const key of history.keys()) if (isReplacedBy(baseline, key)) history.delete(key);
   await session.query('delete from platform.schema_migrations where source = $1 and version < $2', [
     source,
     version,

@@ -7,6 +7,7 @@ import { type Config, readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
 import { openDatabase, openFiles } from '../persistence.ts';
 import { describeStartFailure } from '../start-failure.ts';
+import { watchLoop } from '../watch-loop.ts';
 import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
 import { Refused } from './create-database.ts';
@@ -120,6 +121,8 @@ function describeMove({ content, files }: Moved, target: MoveTarget, config: Con
 }
 
 async function runAndReport(failure: string, work: () => Promise<string>): Promise<void> {
+  // An embedded database that computes without end blocks every timer.
+  await watchLoop(openLog('silent'));
   try {
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
@@ -141,6 +144,9 @@ async function backUpHere(config: Config, root: string): Promise<string> {
   }
 }
 
+const answerTimeoutMs = 60_000;
+const backupTimeoutMs = 60 * 60 * 1000;
+
 /** Only the running shop can open the embedded database, so it makes the backup and this command waits. */
 async function askRunningShop(config: Config): Promise<string> {
   const keys = JSON.parse(await readFile(join(config.dataDir, 'keys.json'), 'utf8')) as { secret: string };
@@ -153,20 +159,22 @@ async function askRunningShop(config: Config): Promise<string> {
     file_name: string | null;
     problem: string | null;
   }
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(`${origin}${path}`, { ...init, headers, signal: AbortSignal.timeout(answerTimeoutMs) }).catch(
+      () => {
+        throw new Refused(`Another process uses ${config.dataDir}, but no shop answers at ${origin}.`);
+      },
+    );
   const newest = async (): Promise<Row | undefined> => {
-    const path = '/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1';
-    const answer = await fetch(`${origin}${path}`, { headers });
+    const answer = await call('/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1');
     if (!answer.ok) throw new Refused(`The running shop at ${origin} answered ${answer.status}.`);
     return ((await answer.json()) as Row[])[0];
   };
   const before = await newest();
-  const response = await fetch(`${origin}/rest/v1/rpc/request_backup`, {
-    method: 'POST',
-    headers,
-    body: '{}',
-  });
+  const response = await call('/rest/v1/rpc/request_backup', { method: 'POST', body: '{}' });
   if (!response.ok) throw new Refused(((await response.json()) as { message: string }).message);
-  for (;;) {
+  const startedAt = performance.now();
+  while (performance.now() - startedAt < backupTimeoutMs) {
     const backup = await newest();
     if (backup && backup.id !== before?.id) {
       if (backup.problem) throw new Refused(backup.problem);
@@ -174,6 +182,9 @@ async function askRunningShop(config: Config): Promise<string> {
     }
     await new Promise((done) => setTimeout(done, 500));
   }
+  throw new Refused(
+    `The running shop at ${origin} has made no backup within an hour. Its log has the reason, or it has BACKUPS=off.`,
+  );
 }
 
 function sentenceOf(config: Config, fileName: string): string {
