@@ -28,7 +28,7 @@ test.runIf(testDatabases().includes('postgresql'))(
     const database = openPostgresql(own.href, { poolSize: 1 });
     const platform = fileURLToPath(new URL('../platform', import.meta.url));
     const applied = await migrate(database, [{ name: 'platform', folder: platform }]);
-    expect(applied.at(-1)).toBe('platform/05_schema_reload');
+    expect(applied).toContain('platform/05_schema_reload');
     const { rows } = await database.transaction((session) => session.query('select current_user as role'), {
       settings: { role: 'anon' },
     });

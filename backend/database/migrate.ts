@@ -19,7 +19,7 @@ export class MigrationChanged extends Error {
 // Any constant: it only has to be the same in every process.
 const lockKey = 7_204_517_331;
 
-/** Attempts of one call of `migrate`. Each repeats only after another database's migration has committed. */
+/** Attempts of one migration. Each repeats only after another database's migration has committed. */
 const maxAttempts = 20;
 
 /**
@@ -35,11 +35,19 @@ const maxAttempts = 20;
  */
 export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
   const migrations = (await Promise.all(sources.map(readSource))).flat();
-  for (let attempt = 1; ; attempt += 1) {
+  return repeatAfterCollisions(() => applyMissing(database, sources, migrations));
+}
+
+/**
+ * Repeats a transaction with migrations that failed because another database of the cluster was migrated concurrently.
+ * @param attempt a transaction of its own on each call
+ */
+export async function repeatAfterCollisions<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let attempts = 1; ; attempts += 1) {
     try {
-      return await applyMissing(database, sources, migrations);
+      return await attempt();
     } catch (error) {
-      if (attempt >= maxAttempts || !isRoleCollision(error)) throw error;
+      if (attempts >= maxAttempts || !isRoleCollision(error)) throw error;
     }
   }
 }
@@ -195,7 +203,11 @@ async function applyMissing(
 export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
   // Without the column the database is of an earlier version.
   if (!(await tellsWhatWorks(database))) return;
-  isAcceptedNewer(await readMigrations(database), sources, (await Promise.all(sources.map(readSource))).flat());
+  isAcceptedNewer(
+    await readMigrations(database),
+    sources,
+    (await Promise.all(sources.map(readSource))).flat(),
+  );
 }
 
 /**
@@ -249,7 +261,14 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
       const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
       const replaces = /^-- Replaces: (\S+)\n/.exec(text)?.[1];
       const earlier_versions_work = text.startsWith(earlierVersionsKeepWorking);
-      return { source: name, version: file.replace(/\.sql$/, ''), replaces, earlier_versions_work, text, hash };
+      return {
+        source: name,
+        version: file.replace(/\.sql$/, ''),
+        replaces,
+        earlier_versions_work,
+        text,
+        hash,
+      };
     }),
   );
 }
