@@ -48,7 +48,7 @@ export interface Limits {
   framesPerNetwork: number;
   /** The same for all networks together. */
   framesInAll: number;
-  /** Frames that a socket may send in ten seconds although others have used up the allowance of its network or of all. */
+  /** Frames that a socket may send in thirty seconds although others have used up the allowance of its network or of all. */
   reservedFrames: number;
   /**
    * Deliveries per network and second: messages times their receivers in this process. Each 32 KiB of a message counts as one
@@ -143,7 +143,7 @@ const burstSeconds = 10;
 const changesBurstSeconds = 2;
 /** After a restart of the process, all clients of a network connect at once. */
 const handshakesBurstSeconds = 20;
-const reservedMilliseconds = 10_000;
+const reservedMilliseconds = 30_000;
 
 /** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
