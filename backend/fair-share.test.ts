@@ -11,7 +11,7 @@ function shareOf(addresses: readonly string[]) {
   return share;
 }
 const atOnce = (share: ReturnType<typeof shareOf>, address: string, requests: number) =>
-  Array.from({ length: requests }, () => share.answersAtOnce(address)).filter(Boolean).length;
+  Array.from({ length: requests }, () => share.startsAtOnce(address)).filter(Boolean).length;
 
 test('a client that is alone is answered from memory without queueing', () => {
   expect(atOnce(shareOf([one]), one, 1_000)).toBe(1_000);
@@ -28,11 +28,11 @@ test('a client whose answers queue waits for them, and others do not', async () 
   const share = shareOf([one, other]);
   const answered: string[] = [];
   for (const address of [...Array<string>(300).fill(one), ...Array<string>(10).fill(other)]) {
-    void share.memory.run(visitorAt(address), async () => void answered.push(address));
+    void share.direct.run(visitorAt(address), async () => void answered.push(address));
   }
   await nextTurn();
   await nextTurn();
   expect(answered.filter((address) => address === other).length).toBeGreaterThanOrEqual(4);
-  expect(share.memory.queued).toBeGreaterThan(200);
+  expect(share.direct.queued).toBeGreaterThan(200);
   expect([atOnce(share, one, 1), atOnce(share, other, 1), atOnce(share, quiet, 1)]).toEqual([0, 0, 1]);
 });

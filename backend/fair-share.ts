@@ -19,21 +19,21 @@ export interface FairShare {
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
-  /** Answers from memory, such as cached pages, beyond those that `answersAtOnce` allows. */
-  memory: FairQueue;
+  /** Cached pages, files and plain reads, which need not wait in `entry`, beyond those that `startsAtOnce` allows. */
+  direct: FairQueue;
   /**
-   * Whether a request is answered from memory without queueing: a few per turn of the event loop, because a connection that has become
-   * ready in the meantime waits for all of them, and any number for a client that is alone. Call it once per request.
+   * Whether such a request starts without queueing: a few per turn of the event loop, because a connection that has become ready in the
+   * meantime waits for all of them, and any number for a client that is alone. Call it once per request.
    */
-  answersAtOnce(address: string): boolean;
+  startsAtOnce(address: string): boolean;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
   noteConnection(): void;
 }
 
-/** Answers from memory in one turn of the event loop, before the next connection is accepted and the next job starts. */
-const answersPerTurn = 8;
+/** Starts in one turn of the event loop, before the next connection is accepted and the next job starts. */
+const directStartsPerTurn = 8;
 
 /**
  * Creates the queues.
@@ -59,27 +59,27 @@ export function createFairShare(database: Database['kind']): FairShare {
     isAlone: (network: string) => recent.isAlone(network),
   };
   // A connection waits for one answer at a time, so that the limits of connections are those of this queue, too.
-  const memory = createFairQueue({
-    concurrency: answersPerTurn,
-    maxRunningPerShare: answersPerTurn,
-    startsPerTurn: answersPerTurn,
+  const direct = createFairQueue({
+    concurrency: directStartsPerTurn,
+    maxRunningPerShare: directStartsPerTurn,
+    startsPerTurn: directStartsPerTurn,
     maxQueued: Number.POSITIVE_INFINITY,
     maxQueuedPerShare: Number.POSITIVE_INFINITY,
   });
-  let answersOfTurn = 0;
+  let startsOfTurn = 0;
   const endTurn = () => {
-    answersOfTurn = 0;
+    startsOfTurn = 0;
   };
   return {
     recent,
     entry,
-    memory,
-    answersAtOnce(address) {
-      if (answersOfTurn === 0) setImmediate(endTurn);
-      answersOfTurn += 1;
-      if (answersOfTurn <= answersPerTurn && memory.queued === 0) return true;
+    direct,
+    startsAtOnce(address) {
+      if (startsOfTurn === 0) setImmediate(endTurn);
+      startsOfTurn += 1;
+      if (startsOfTurn <= directStartsPerTurn && direct.queued === 0) return true;
       const [group, widest = ''] = visitorAt(address);
-      if (answersOfTurn <= answersPerTurn) return memory.queuedOf(group, widest) === 0;
+      if (startsOfTurn <= directStartsPerTurn) return direct.queuedOf(group, widest) === 0;
       return recent.isAlone(widest);
     },
     noteConnection() {

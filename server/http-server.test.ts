@@ -76,8 +76,8 @@ test('sends a page in the accepted encoding, and 304 to a client that has it', a
 });
 
 test('cached pages and files wait in the share of their client while there are too many of them', async () => {
-  const fairShare = { ...createFairShare('pglite'), answersAtOnce: () => false };
-  const run = vi.spyOn(fairShare.memory, 'run');
+  const fairShare = { ...createFairShare('pglite'), startsAtOnce: () => false };
+  const run = vi.spyOn(fairShare.direct, 'run');
   const full = createHttpServer({
     backend: null,
     pages: new PageCache(),

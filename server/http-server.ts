@@ -295,16 +295,16 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
-  /** Answers a request from memory, in its client's share while others wait. */
-  const answerFromMemory = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
+  /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */
+  const startInShare = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
     // Without a proxy the IP address is that of the socket.
     const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
-    if (fairShare.answersAtOnce(address)) {
+    if (fairShare.startsAtOnce(address)) {
       answer();
       return;
     }
     // Rejected only when the client has disconnected.
-    fairShare.memory
+    fairShare.direct
       .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
       .catch(() => response.destroy());
   };
@@ -346,10 +346,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       // A URL that will be refused waits in the queue of its network.
       const read = path.length <= maxUrlLength ? readPlain(request) : null;
       if (read) {
-        answerPlain(request, response, read).catch((error) => {
-          const requestId = requestIdOf(request);
-          log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
-          response.destroy();
+        startInShare(request, response, () => {
+          answerPlain(request, response, read).catch((error) => {
+            const requestId = requestIdOf(request);
+            log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
+            response.destroy();
+          });
         });
       } else enter(request, response);
       return;
@@ -359,7 +361,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
       metrics.cachedPages += 1;
       if (trustedProxies > 0) identifyClient(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
-      answerFromMemory(request, response, () => sendPage(request, response, page));
+      startInShare(request, response, () => sendPage(request, response, page));
       return;
     }
     let isFile = false;
@@ -368,7 +370,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
-        answerFromMemory(request, response, () =>
+        startInShare(request, response, () =>
           files(request, response, () => {
             isFile = false;
             giveRequestId(request, response);

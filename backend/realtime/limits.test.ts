@@ -153,7 +153,7 @@ describe('limits', () => {
   });
 
   test('destroys handshakes above the rate of their network', async () => {
-    await start({ handshakesPerNetwork: 0.2 });
+    await start({ handshakesPerNetwork: 0.1 });
     const open = (address: string) =>
       new Promise((done) => {
         const socket = new WebSocket(

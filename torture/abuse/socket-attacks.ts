@@ -81,11 +81,13 @@ interface Flood {
   disconnectsAfterMs?: number;
   /** All senders together. Default: 50 MB. */
   bytesPerSecond?: number;
+  floodsConnections?: boolean;
 }
 
 function flood(name: string, { senders, begin, packet, ...options }: Flood): Attack {
   return {
     name,
+    floodsConnections: options.floodsConnections ?? false,
     async run(target, signal) {
       const counts = { connected: 0, answered: 0, disconnected: 0, megabytes: 0 };
       const open = new Set<Socket>();
@@ -164,6 +166,7 @@ export const socketAttacks: readonly Attack[] = [
     ...websocket,
     senders: ofOneAddress(100),
     disconnectsAfterMs: 5,
+    floodsConnections: true,
   }),
   flood('A1: upgrades to a path that is not served', {
     senders: ofNetworks(200, 20),
@@ -187,9 +190,11 @@ export const socketAttacks: readonly Attack[] = [
     senders: ofOneAddress(100),
     begin: request,
     disconnectsAfterMs: 2,
+    floodsConnections: true,
   }),
   flood('A8: 5,000 half requests', {
     senders: ofNetworks(5_000, 20),
     begin: ({ port }) => `GET /shop HTTP/1.1\r\nhost: localhost:${port}\r\nx-half: `,
+    floodsConnections: true,
   }),
 ];
