@@ -1,4 +1,5 @@
 // One client's share of the machine (docs/decisions/fair-share.md).
+import { Backlog } from './backlog.ts';
 import type { Caller } from './caller.ts';
 import type { Database } from './database/database.ts';
 import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
@@ -19,6 +20,8 @@ export interface FairShare {
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
+  /** Memory of answers and messages that are not read yet. */
+  unread: Backlog;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
@@ -51,6 +54,7 @@ export function createFairShare(database: Database['kind']): FairShare {
   return {
     recent,
     entry,
+    unread: new Backlog(),
     noteConnection() {
       connections += 1;
     },

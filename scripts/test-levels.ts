@@ -15,6 +15,7 @@ export const longTests = [
   'server/backups/backups.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
+  'server/unread-answers.test.ts',
   'server/watch-loop.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
