@@ -13,6 +13,7 @@ import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
 import { BoundedRequest, BoundedResponse, limitConnections } from './connection-limits.ts';
 import { exitForRestart } from './end-broken.ts';
+import { maxWebSockets } from './file-limit.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
 import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './persistence.ts';
@@ -64,6 +65,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       files: openFiles(config),
       publicUrl: config.publicUrl,
       auth: { settings: config.backend.authSettings, messages: createMessages(config.messages, log) },
+      realtime: { limits: { connections: maxWebSockets() } },
       allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
       onError,
     });

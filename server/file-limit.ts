@@ -1,6 +1,7 @@
 // The system's limit of open files, which connections share with the database and files that are read. Node.js has raised it as far as
 // the system allows.
 import { readFileSync } from 'node:fs';
+import { defaultLimits } from '../backend/realtime/limits.ts';
 
 /** Where the system does not say: what macOS allows. */
 const assumedFiles = 10_240;
@@ -10,6 +11,11 @@ const reservedFiles = 1_024;
 /** Maximum connections: above it the process could open no file. */
 export function maxConnections(files = openFileLimit()): number {
   return files - Math.min(reservedFiles, Math.floor(files / 4));
+}
+
+/** Maximum WebSockets: the other half of the connections is for requests. */
+export function maxWebSockets(): number {
+  return Math.min(defaultLimits.connections, Math.floor(maxConnections() / 2));
 }
 
 function openFileLimit(): number {

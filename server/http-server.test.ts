@@ -119,6 +119,58 @@ test('renders no page for a network that does not read its answers', async () =>
   expect((await post()).status).toBe(200);
 });
 
+test('handshakes of WebSockets wait in the share of their client, and one that disconnects is forgotten', async () => {
+  const upgraded: string[] = [];
+  const fairShare = createFairShare('pglite');
+  const realtime = createHttpServer({
+    backend: {
+      serves: () => true,
+      answer: async () => new Response(),
+      upgrade: (request, socket) => {
+        upgraded.push(String(request.headers['x-forwarded-for']));
+        socket.end();
+      },
+    },
+    pages: new PageCache(),
+    renderPage: async () => finishPage(200, {}, Buffer.from('page')),
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    fairShare,
+    isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log,
+  });
+  await new Promise<void>((done) => realtime.listen(0, '127.0.0.1', () => done()));
+  const handshake = (address: string) => {
+    const socket = connect((realtime.address() as AddressInfo).port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(
+      `GET /realtime/v1/websocket HTTP/1.1\r\nhost: shop\r\nx-forwarded-for: ${address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+    );
+    return socket;
+  };
+  let release = () => {};
+  const busy = fairShare.entry.run(
+    ['visitors', '192.0.2.0/24', '192.0.2.1'],
+    () => new Promise<void>((done) => (release = done)),
+  );
+  handshake('192.0.2.1');
+  const impatient = handshake('192.0.2.1');
+  handshake('198.51.100.1');
+  await expect.poll(() => fairShare.entry.queued).toBe(3);
+  impatient.resetAndDestroy();
+  await expect.poll(() => fairShare.entry.queued).toBe(2);
+  expect(upgraded).toEqual([]);
+  release();
+  await busy;
+  await expect.poll(() => upgraded.toSorted()).toEqual(['192.0.2.1', '198.51.100.1']);
+  realtime.closeAllConnections();
+  await new Promise((done) => realtime.close(done));
+});
+
 test('a network with many page requests delays only itself, and requests that wait for a function delay no one', async () => {
   const started: string[] = [];
   const ends: (() => void)[] = [];

@@ -6,6 +6,7 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
@@ -404,8 +405,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // Nothing else handles errors of this socket: without a listener, a client disconnect would end the process.
     socket.on('error', () => socket.destroy());
     identifyClient(request);
-    if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
-    else refuseUpgrade(socket, 404, '');
+    if (!backend || !request.url?.startsWith('/realtime/v1/')) {
+      refuseUpgrade(socket, 404, '');
+      return;
+    }
+    const upgrade = async () => backend.upgrade(request, socket, head);
+    // Above the bounds of the queue without an answer, which browsers do not show.
+    fairShare.entry
+      .run(visitorAt(addressOf(request)), upgrade, { signal: signalOf(socket) })
+      .catch(() => socket.destroy());
   });
   limitConnections(server, trustedProxies, defaultConnectionLimits, fairShare.unread);
   return server;
@@ -443,7 +451,7 @@ function addressOf({ headers }: IncomingMessage): string {
 }
 
 /** Returns a signal that is aborted when the client disconnects before its response is complete. */
-function signalOf(response: ServerResponse): () => AbortSignal {
+function signalOf(response: ServerResponse | Duplex): () => AbortSignal {
   return () => {
     const disconnected = new AbortController();
     if (response.destroyed) disconnected.abort();

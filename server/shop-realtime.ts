@@ -1,7 +1,6 @@
 // The shop's settings of the realtime service: visitors receive but do not send.
 import type { BackendOptions } from '../backend/backend.ts';
-import { defaultLimits } from '../backend/realtime/limits.ts';
-import { maxConnections } from './file-limit.ts';
+import { maxWebSockets } from './file-limit.ts';
 
 /**
  * Visitors send joins and heartbeats, staff also tokens; only the database sends messages, which are small. So one socket
@@ -10,8 +9,7 @@ import { maxConnections } from './file-limit.ts';
 export const shopRealtime: NonNullable<BackendOptions['realtime']> = {
   publicSenders: 'privileged',
   limits: {
-    // The other half is for pages.
-    connections: Math.min(defaultLimits.connections, Math.floor(maxConnections() / 2)),
+    connections: maxWebSockets(),
     frameBytes: 64 * 1024,
     joinBytes: 32 * 1024,
     payloadBytes: 64 * 1024,

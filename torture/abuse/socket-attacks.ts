@@ -161,6 +161,7 @@ export const socketAttacks: readonly Attack[] = [
     senders: ofNetworks(500, 20),
     packet: heartbeat,
     bytesPerSecond: 100 * 500 * heartbeat.length,
+    floodsConnections: true,
   }),
   flood('A1: handshakes of 100 connections', {
     ...websocket,
