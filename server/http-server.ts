@@ -38,6 +38,8 @@ export interface HttpServerOptions {
   /** The fair queues of requests. Cached pages and files are served without queueing. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
+  /** Services of a hosted project that do not answer, for `/readyz`. */
+  unavailableServices: () => Promise<string[]>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
   metrics: Metrics;
   secretKey: string;
@@ -55,7 +57,18 @@ const year = 365 * 24 * 60 * 60;
 
 /** Creates the server, which is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
+  const {
+    backend,
+    pages,
+    renderPage,
+    assets,
+    pageViews,
+    isReady,
+    unavailableServices,
+    trustedProxies,
+    publicUrl,
+    log,
+  } = options;
   const { shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
@@ -197,7 +210,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
-        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
+        const [ready, missing] = await Promise.all([isReady(), unavailableServices()]);
+        if (!ready) return new Response('not ready\n', { status: 503 });
+        // The storefront sells without them, so a proxy must go on sending visitors here.
+        return new Response(
+          missing.length > 0 ? `ready, but not available: ${missing.join(', ')}\n` : 'ready\n',
+        );
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
 import { readConfig } from './config.ts';
-import { describeShop } from './describe-shop.ts';
+import { describeFirstAdmin, describeShop } from './describe-shop.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
 import { describeStartFailure } from './start-failure.ts';
@@ -26,6 +26,9 @@ export async function main(root: string): Promise<void> {
       build,
       mode: 'production',
       assets: join(root, 'build/client'),
+      onFirstAdmin(account) {
+        if (account.outcome === 'made') process.stdout.write(`\n  ${describeFirstAdmin(account)}\n\n`);
+      },
     });
     void watchLoop(log);
   } catch (error) {
