@@ -15,15 +15,25 @@ export interface FairShare {
   outbound: FairQueue;
   /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
-  /** Threads that decode and encode images. */
+  /** The process that decodes and encodes images, one at a time (storage/image-process.ts). */
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
+  /** Answers from memory, such as cached pages, beyond those that `answersAtOnce` allows. */
+  memory: FairQueue;
+  /**
+   * Whether a request is answered from memory without queueing: a few per turn of the event loop, because a connection that has become
+   * ready in the meantime waits for all of them, and any number for a client that is alone. Call it once per request.
+   */
+  answersAtOnce(address: string): boolean;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
   noteConnection(): void;
 }
+
+/** Answers from memory in one turn of the event loop, before the next connection is accepted and the next job starts. */
+const answersPerTurn = 8;
 
 /**
  * Creates the queues.
@@ -48,9 +58,30 @@ export function createFairShare(database: Database['kind']): FairShare {
     queuedBefore: (network: string) => entry.queuedOf('visitors', network),
     isAlone: (network: string) => recent.isAlone(network),
   };
+  // A connection waits for one answer at a time, so that the limits of connections are those of this queue, too.
+  const memory = createFairQueue({
+    concurrency: answersPerTurn,
+    maxRunningPerShare: answersPerTurn,
+    startsPerTurn: answersPerTurn,
+    maxQueued: Number.POSITIVE_INFINITY,
+    maxQueuedPerShare: Number.POSITIVE_INFINITY,
+  });
+  let answersOfTurn = 0;
+  const endTurn = () => {
+    answersOfTurn = 0;
+  };
   return {
     recent,
     entry,
+    memory,
+    answersAtOnce(address) {
+      if (answersOfTurn === 0) setImmediate(endTurn);
+      answersOfTurn += 1;
+      if (answersOfTurn <= answersPerTurn && memory.queued === 0) return true;
+      const [group, widest = ''] = visitorAt(address);
+      if (answersOfTurn <= answersPerTurn) return memory.queuedOf(group, widest) === 0;
+      return recent.isAlone(widest);
+    },
     noteConnection() {
       connections += 1;
     },
@@ -93,7 +124,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxQueuedPerShare: 500,
     }),
     images: createFairQueue({
-      concurrency: 2,
+      concurrency: 1,
       maxRunningPerShare: 1,
       startsPerTurn: 1,
       maxQueued: 64,

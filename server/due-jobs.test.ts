@@ -59,6 +59,8 @@ test('makes fewer than 35,000 requests a day while there is nothing to do', asyn
     config,
     store,
     database: null,
+    root: '/nowhere',
+    buildFiles: null,
     messages: {} as OutgoingMessages,
     usesSimulator: false,
     storefrontToken: 'token',

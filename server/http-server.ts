@@ -1,5 +1,11 @@
 // The HTTP server: cached pages from memory, then files, then the services, then rendering.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
@@ -12,9 +18,10 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
+import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
-import { type Log, maskPath } from './log.ts';
+import type { Log } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
@@ -31,11 +38,15 @@ export interface HttpServerOptions {
   renderPage: PageRenderer;
   /** The files for browsers: the build's output folder, or a handler that serves them in development. */
   assets: string | Middleware;
+  /** The files of other builds. */
+  buildFiles?: BuildFiles;
+  /** Name of the release of this process, with which `/readyz` answers. */
+  release?: string;
   /** Receives reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
   /** Images for shared links of products. */
   shareImages?: ShareImages;
-  /** The fair queues of requests. Cached pages and files are served without queueing. */
+  /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
   /** Services of a hosted project that do not answer, for `/readyz`. */
@@ -69,7 +80,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     publicUrl,
     log,
   } = options;
-  const { shareImages, fairShare, metrics, secretKey } = options;
+  const { buildFiles, release, shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -107,7 +118,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
-    response.writeHead(page.status, headers);
+    // A page without its data, because the database is not available.
+    response.writeHead(page.status, page.status === 503 ? [...headers, 'retry-after', '5'] : headers);
     response.end(request.method === 'HEAD' ? undefined : body);
   };
 
@@ -186,6 +198,26 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
+  /** A file that this build does not have. No page has such a URL, so that nothing is rendered for it. */
+  const answerFile = async (pathname: string, request: IncomingMessage, signal: () => AbortSignal) => {
+    const file = await buildFiles?.find(pathname).catch((error: unknown) => {
+      log.error({ error: String(error) }, 'the files of other builds could not be read');
+      return undefined;
+    });
+    if (!file) {
+      const status = file === null ? 404 : 503;
+      return new Response(`${STATUS_CODES[status]}\n`, { status, headers: { 'cache-control': 'no-store' } });
+    }
+    const acceptsBrotli = encodingFor(request) === 'br';
+    return fairShare.work.run(
+      visitorAt(addressOf(request)),
+      () => respondWithFile(pathname, file, acceptsBrotli),
+      {
+        signal,
+      },
+    );
+  };
+
   const logStatus = (request: IncomingMessage, status: number) => {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
@@ -210,12 +242,14 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
+        const headers: Record<string, string> = release ? { 'x-release': release } : {};
         const [ready, missing] = await Promise.all([isReady(), unavailableServices()]);
-        if (!ready) return new Response('not ready\n', { status: 503 });
+        if (!ready) {
+          return new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
+        }
         // The storefront sells without them, so a proxy must go on sending visitors here.
-        return new Response(
-          missing.length > 0 ? `ready, but not available: ${missing.join(', ')}\n` : 'ready\n',
-        );
+        const text = missing.length > 0 ? `ready, but not available: ${missing.join(', ')}\n` : 'ready\n';
+        return new Response(text, { headers });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
@@ -225,6 +259,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
         const inShare = <T>(read: () => Promise<T>) => fairShare.work.run(client, read, { cost: 2, signal });
         const fetchImage = () => shareImages.fetch(webRequest, client, inShare);
         return withHeaders(await answerOrReject(fetchImage, incoming as IncomingMessage), securityHeaders);
+      }
+      if (buildFiles?.serves(pathname) && isRead(incoming as IncomingMessage)) {
+        const answer = () =>
+          answerFile(pathname, incoming as IncomingMessage, signalOf(outgoing as ServerResponse));
+        return withHeaders(await answerOrReject(answer, incoming as IncomingMessage), securityHeaders);
       }
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));
@@ -273,6 +312,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
+  /** Answers a request from memory, in its client's share while others wait. */
+  const answerFromMemory = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
+    // Without a proxy the IP address is that of the socket.
+    const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
+    if (fairShare.answersAtOnce(address)) {
+      answer();
+      return;
+    }
+    // Rejected only when the client has disconnected.
+    fairShare.memory
+      .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
+      .catch(() => response.destroy());
+  };
+
   const measure = (response: ServerResponse, route: () => string) => {
     const begun = performance.now();
     response.once('close', () =>
@@ -294,7 +347,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
           {
             requestId: requestIdOf(request),
             method: request.method,
-            path: maskPath(path),
+            path,
             status: response.statusCode,
             ms,
           },
@@ -321,10 +374,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
-      // Without a proxy the IP address is that of the socket.
       if (trustedProxies > 0) identifyClient(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
-      sendPage(request, response, page);
+      answerFromMemory(request, response, () => sendPage(request, response, page));
       return;
     }
     let isFile = false;
@@ -333,11 +385,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
-        files(request, response, () => {
-          isFile = false;
-          giveRequestId(request, response);
-          enter(request, response);
-        });
+        answerFromMemory(request, response, () =>
+          files(request, response, () => {
+            isFile = false;
+            giveRequestId(request, response);
+            enter(request, response);
+          }),
+        );
         return;
       }
     }

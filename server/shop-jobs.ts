@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Database } from '../backend/database/database.ts';
 import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
+import { type BuildFiles, storeBuildFiles } from './build-files/build-files.ts';
 import type { Config } from './config.ts';
 import { createDueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';
@@ -19,8 +20,12 @@ interface JobDependencies {
   store: Store;
   /** Null with a hosted project. */
   database: Database | null;
+  /** The project's folder. */
+  root: string;
   messages: OutgoingMessages;
   usesSimulator: boolean;
+  /** The files of this build; null in development. */
+  buildFiles: BuildFiles | null;
   /** Token with which this server reports IP addresses of visitors to a hosted project; null without one. */
   storefrontToken: string | null;
   log: Log;
@@ -33,7 +38,8 @@ const hourMs = 60 * 60 * 1000;
 
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
-  const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  const { config, root, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } =
+    dependencies;
   const isDue = createDueJobs(store.tables, dependencies.onUnavailable);
   return [
     ...paymentJobs(store, isDue),
@@ -57,11 +63,12 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
         if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
       },
     },
+    ...(buildFiles ? [storeBuildFiles(buildFiles)] : []),
     ...(usesSimulator ? [registerAtSimulator(store)] : []),
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
-    ...(database ? [deleteExpiredRows(database)] : []),
+    ...(database ? [deleteExpiredRows(database), limitChangeLog(database)] : []),
     // A hosted project makes its own backups.
-    ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
+    ...(database && config.makesBackups ? [await backUpNightly(database, config, root, log, onError)] : []),
   ];
 }
 
@@ -111,6 +118,17 @@ function deleteExpiredRows(database: Database): Job {
     async run() {
       await database.query('select realtime.prune_messages()');
       await database.query('select auth.prune()');
+    },
+  };
+}
+
+/** Also a flood of changes must not fill the database, and readers that are behind must not keep it. */
+function limitChangeLog(database: Database): Job {
+  return {
+    name: 'limit the log of changes',
+    everyMs: 60_000,
+    async run() {
+      await database.query('select realtime.prune_changes()');
     },
   };
 }

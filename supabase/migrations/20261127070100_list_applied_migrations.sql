@@ -1,3 +1,5 @@
+-- Earlier versions keep working: the function is new.
+
 create or replace function public.applied_migrations() returns text[]
 language plpgsql stable security definer set search_path = '' as $$
 declare
