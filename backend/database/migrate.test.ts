@@ -227,11 +227,12 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
       await other.close();
       return read;
     };
+    const added = { hash: '', earlier_versions_work: false };
     const create = (like: readonly AppliedMigration[]) =>
       database.transaction((session) => migrateLike(session, source(), like));
 
     test('gets the migrations of that one, and later ones from a start', async () => {
-      const like = [...(await history()), { source: 'seed', version: 'demo', hash: '' }];
+      const like = [...(await history()), { ...added, source: 'seed', version: 'demo' }];
       await write('3_next.sql', `insert into public.steps values ('next');`);
       await create(like);
       expect(await steps()).toEqual(['first', 'second']);
@@ -253,8 +254,11 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
 
     test('is refused where that one is newer or has another history', async () => {
       const like = await history();
-      await expect(create([...like, { source: 'shop', version: '3_next', hash: '' }])).rejects.toThrow(
-        'shop/3_next was applied to this database but its file is missing: a newer version wrote it',
+      await expect(create([...like, { ...added, source: 'shop', version: '3_next' }])).rejects.toThrow(
+        'of a newer version: its last migration is shop/3_next, which this version does not have',
+      );
+      await expect(create([...like, { ...added, source: 'shop', version: '0_none' }])).rejects.toThrow(
+        'shop/0_none was applied to this database but its file is missing',
       );
       await expect(create(like.map((row) => ({ ...row, hash: 'other' })))).rejects.toThrow('was changed');
     });

@@ -1,7 +1,9 @@
 // The commands `npm run backup`, `npm run restore` and `npm run move`.
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { DatabaseError } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
+import { createDiskFiles } from '../../backend/storage/disk-files.ts';
 import { formatKes } from '../../domain/money.ts';
 import { type Config, readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
@@ -76,6 +78,7 @@ export function move(root: string, args: readonly string[]): Promise<void> {
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       dataDir: config.dataDir,
       files: openFiles(config),
+      formerFiles: config.s3 ? createDiskFiles(join(config.dataDir, 'storage')) : null,
     };
     return describeMove(await moveShop(place, target, root), target, config);
   });
@@ -106,18 +109,21 @@ function describeMove({ content, files }: Moved, target: MoveTarget, config: Con
   const rows = content.tables.reduce((sum, table) => sum + table.rows, 0);
   const orders = content.tables.find(({ name }) => name === 'public.orders')?.rows ?? 0;
   const total = formatKes(content.sums['total of all orders'] ?? 0);
-  const next = {
-    embedded: () =>
-      'dataDir' in target && target.dataDir === config.dataDir
-        ? 'Remove DATABASE_URL and start the shop.'
-        : `Remove DATABASE_URL and the S3 settings, set DATA_DIR to ${'dataDir' in target ? target.dataDir : ''} and start the shop.`,
-    postgresql: () =>
-      `Set DATABASE_URL to the new database, leave DATA_DIR as it is (keys${config.s3 ? '' : ' and uploaded files'} are there), and start the shop.`,
-    project: () =>
-      'Set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY, remove DATABASE_URL, and start the shop.',
-  }[target.kind]();
   const carried = files === null ? '' : ` and ${files} uploaded files`;
-  return `The shop is in its new place: ${orders} orders of ${total} in all, ${rows} rows${carried}, read again and equal. ${next} The old place is as it was; do not start a shop on it.`;
+  return `The shop is in its new place: ${orders} orders of ${total} in all, ${rows} rows${carried}, read again and equal. ${describeNextStep(target, config)} The old place is as it was; do not start a shop on it.`;
+}
+
+function describeNextStep(target: MoveTarget, { dataDir, s3 }: Config): string {
+  switch (target.kind) {
+    case 'postgresql':
+      return `Set DATABASE_URL to the new database, keep DATA_DIR${s3 ? ' and the S3 settings' : ''} (keys and uploaded files are there), and start the shop.`;
+    case 'project':
+      return 'Set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY, remove DATABASE_URL, and start the shop.';
+    case 'embedded':
+      return target.dataDir === dataDir
+        ? 'Remove DATABASE_URL and start the shop.'
+        : `Remove DATABASE_URL and the S3 settings, set DATA_DIR to ${target.dataDir} and start the shop.`;
+  }
 }
 
 async function runAndReport(failure: string, work: () => Promise<string>): Promise<void> {
@@ -128,7 +134,10 @@ async function runAndReport(failure: string, work: () => Promise<string>): Promi
   } catch (error) {
     process.exitCode = 1;
     const isPlain = [Refused, BrokenArchive, ContentMismatch].some((kind) => error instanceof kind);
-    process.stderr.write(`${failure} ${isPlain ? (error as Error).message : describeStartFailure(error)}\n`);
+    const text = isPlain ? (error as Error).message : describeStartFailure(error);
+    // Such as a right that the connecting role lacks: the stack would not help.
+    const isOfDatabase = error instanceof DatabaseError && text === error.stack;
+    process.stderr.write(`${failure} ${isOfDatabase ? error.message : text}\n`);
   }
 }
 

@@ -214,6 +214,8 @@ describe('the embedded database', () => {
     await database.execute('delete from public.orders');
     await database.close();
     await expect(restore(false)).rejects.toThrow(Refused);
+    // What a restore that was killed has left.
+    await mkdir(join(dataDir, 'restoring-earlier/database'), { recursive: true });
     const bytes = await readFile(archive);
     await writeFile(archive, bytes.subarray(0, bytes.length / 2));
     await expect(restore(true)).rejects.toThrow(BrokenArchive);

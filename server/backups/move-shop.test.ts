@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,11 +35,25 @@ test.runIf(testDatabases().includes('postgresql'))(
       insert into auth.users (email, encrypted_password) values ('staff@jani.example', '$argon2id$v=19$x');
       insert into platform.schema_migrations (source, version, hash) values ('seed', 'demo', '')`);
     const rows = await allRows(source);
+    const { rows: installations } = await source.query<{ id: string }>(
+      'select id from storage.installations',
+    );
+    const file = join('files', installations[0]?.id ?? '', 'ab', 'abcdefgh');
+    await mkdir(join(dataDir, 'storage', file, '..'), { recursive: true });
+    await writeFile(join(dataDir, 'storage', file), 'an image');
+    // Stands for an S3 store, whose settings were added before the move.
+    const configured = {
+      ...from,
+      files: createDiskFiles(join(dataDir, 'elsewhere')),
+      formerFiles: from.files,
+    };
     await withEmptyDatabase(async (first) => {
-      const toFirst = () => moveShop(from, { kind: 'postgresql', url: first }, root);
+      const toFirst = () => moveShop(configured, { kind: 'postgresql', url: first }, root);
       await expect(toFirst(), 'a running shop').rejects.toThrow(FolderInUse);
       await source.close();
-      const { content } = await toFirst();
+      const { content, files } = await toFirst();
+      expect(files).toBe(1);
+      expect(await readFile(join(dataDir, 'elsewhere', file), 'utf8')).toBe('an image');
       expect(content.sums).toMatchObject({ 'total of all orders': 18_030_000 });
 
       await withEmptyDatabase(async (second) => {
