@@ -1,11 +1,10 @@
 // Checks whether a hosted project is ready for the shop, and reports missing parts.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Setup } from '../domain/payment-setup.ts';
-import { buildHeader } from '../supabase/functions/mobile-money/build.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { withTimeout } from '../web/lib/timeout.ts';
 import type { Config } from './config.ts';
+import { checkFunction } from './hosted-function.ts';
 import { checkRealtime, checkSignIn, checkStorage, dbPush, type Finding } from './hosted-services.ts';
 
 /** One requirement: fulfilled, or the problem and its remedy. */
@@ -91,7 +90,7 @@ export async function checkHostedProject(project: Project, options: CheckOptions
     reportFinding('Storage', await checkStorage(project, options.withProbe));
     reportFinding('Realtime', await checkRealtime(project));
   }
-  await checkFunction(project, options, report);
+  reportFinding('Payment function', await checkFunction(project, options));
   if (!hasTables) return found;
 
   const [products, orders] = [
@@ -143,88 +142,6 @@ async function checkMigrations(shop: Store['tables'], root: string | null): Prom
         problem: `the database is newer than this version of the shop: it has migration ${newer}`,
         remedy: 'update the shop (git pull, npm run build)',
       };
-}
-
-const deploy = 'npm run build, then npx supabase functions deploy mobile-money';
-
-async function checkFunction(
-  { url, secretKey }: Project,
-  { environment, publicUrl, root }: CheckOptions,
-  report: Report,
-): Promise<void> {
-  const name = 'Payment function';
-  const address = `${url}/functions/v1/mobile-money`;
-  // The built-in services run the function from its sources, for all origins that they allow.
-  const isDeployed = environment !== 'simulator';
-  const answer = await attempt(async () => {
-    const response = await fetch(address, {
-      method: 'POST',
-      headers: {
-        apikey: secretKey,
-        authorization: `Bearer ${secretKey}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({ action: 'describe-setup' }),
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const body: unknown = await response.json().catch(() => null);
-    return {
-      status: response.status,
-      build: response.headers.get(buildHeader),
-      acceptedOrigin: response.headers.get('access-control-allow-origin'),
-      body: (body ?? {}) as { setup?: Setup; problem?: string },
-    };
-  });
-  if ('failure' in answer) {
-    report(name, `it does not answer (${answer.failure})`, 'see its log in the project');
-  } else if (answer.status === 404) {
-    report(name, 'it is not deployed', deploy);
-  } else if (answer.body.problem) {
-    report(name, answer.body.problem, 'npx supabase secrets set NAME=value');
-  } else if (answer.status === 401 || answer.status === 403) {
-    report(
-      name,
-      'it does not accept SUPABASE_SECRET_KEY',
-      'npx supabase secrets set SHOP_SECRET_KEY=… with the same key, or use a secret key of this project',
-    );
-  } else if (!answer.body.setup) {
-    report(name, `it answers with status ${answer.status}`, 'see its log in the project');
-  } else if (answer.body.setup.environment !== environment) {
-    report(
-      name,
-      `its MPESA_ENV is ${answer.body.setup.environment}, here it is ${environment}`,
-      'set both to the same',
-    );
-  } else if (isDeployed && answer.acceptedOrigin !== new URL(publicUrl).origin) {
-    report(
-      name,
-      `it answers pages of ${answer.acceptedOrigin}, not of ${publicUrl}, so browsers refuse its answers`,
-      `npx supabase secrets set PUBLIC_URL=${publicUrl}`,
-    );
-  } else if (isDeployed && root !== null && answer.build !== (await readFunctionBuild(root))) {
-    report(name, 'the deployed function is not the one of this version of the shop', deploy);
-  } else if (await needsToken(address)) {
-    report(name, 'calls without a token are refused, and M-PESA sends none', deploy);
-  } else {
-    const fatal = answer.body.setup.callbackUrlProblems.find(({ isFatal }) => isFatal);
-    const problem = isDeployed ? (fatal?.sentence ?? null) : null;
-    report(name, problem, 'M-PESA must reach the project by https');
-  }
-}
-
-/** The build in the bundle that `npm run build` made; null without a bundle. */
-async function readFunctionBuild(root: string): Promise<string | null> {
-  const bundle = join(root, 'supabase/functions/mobile-money/function.bundle.js');
-  const text = await readFile(bundle, 'utf8').catch(() => '');
-  return /"build ([0-9a-f]{16})"/.exec(text)?.[1] ?? null;
-}
-
-/** Whether the platform refuses a call as M-PESA sends it: to a secret URL, without keys. */
-async function needsToken(address: string): Promise<boolean> {
-  const answer = await attempt(() =>
-    fetch(`${address}/reach/check`, { method: 'POST', signal: AbortSignal.timeout(timeoutMs) }),
-  );
-  return !('failure' in answer) && answer.status === 401;
 }
 
 async function attempt<Answer>(question: () => Promise<Answer>): Promise<Answer | { failure: string }> {
