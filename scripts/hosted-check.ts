@@ -6,9 +6,14 @@ import { checkHostedProject } from '../server/hosted-project.ts';
 
 if (existsSync('.env')) process.loadEnvFile('.env');
 try {
-  const { supabase, mpesa } = readConfig(process.env, process.cwd());
+  const { supabase, mpesa, publicUrl } = readConfig(process.env, process.cwd());
   if (!supabase) throw new WrongSetting('SUPABASE_URL is not set: there is no hosted project to check.');
-  const requirements = await checkHostedProject(supabase, mpesa.environment);
+  const requirements = await checkHostedProject(supabase, {
+    environment: mpesa.environment,
+    publicUrl,
+    root: process.cwd(),
+    withProbe: true,
+  });
   for (const { name, problem, remedy } of requirements) {
     console.log(problem ? `✗ ${name}: ${problem}\n  ${remedy}` : `✓ ${name}`);
   }

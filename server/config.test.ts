@@ -116,7 +116,12 @@ test('reads no M-PESA account with a hosted project, whose function has it in it
   };
   const { mpesa } = readConfig({ ...project, MPESA_ENV: 'production' }, '/');
   expect(mpesa).toEqual({ environment: 'production', isHosted: true });
-  expect(readConfig({ ...project, MPESA_ENV: 'simulator' }, '/').mpesa).toMatchObject({ port: 3001 });
+  // A project on this machine can reach the simulator.
+  const local = { ...project, SUPABASE_URL: 'http://127.0.0.1:54321' };
+  expect(readConfig({ ...local, MPESA_ENV: 'simulator' }, '/').mpesa).toMatchObject({ port: 3001 });
+  expect(() => readConfig({ ...project, MPESA_ENV: 'simulator' }, '/')).toThrow(
+    'MPESA_ENV=simulator does not work with a hosted project',
+  );
 });
 
 test('reads a till, an initiator with a certificate file, and the registered phone', async () => {

@@ -100,7 +100,7 @@ export function readConfig(environment: Environment, root: string): Config {
   }
   const dataDir = resolve(root, text('DATA_DIR') ?? 'data');
   const supabase = readSupabase(text);
-  const mpesa = supabase ? readHostedMpesa(text, port, root) : readMpesa(text, port, root);
+  const mpesa = supabase ? readHostedMpesa(text, supabase.url, port, root) : readMpesa(text, port, root);
   if (mpesa.environment !== 'simulator') {
     if (supabase) checkCallbackHost('SUPABASE_URL', supabase.url, mpesa.environment);
     else checkCallbackHost('PUBLIC_URL', publicUrl, mpesa.environment);
@@ -192,13 +192,20 @@ function readS3(text: (name: string) => string | undefined): Config['s3'] {
 /** A hosted shop requires MPESA_ENV: a default of `simulator` would let customers order without paying. */
 function readHostedMpesa(
   text: (name: string) => string | undefined,
+  supabaseUrl: string,
   port: number,
   root: string,
 ): MpesaConfig | HostedMpesa {
   const environment = text('MPESA_ENV');
   if (!environment) {
     throw new WrongSetting(
-      "With SUPABASE_URL, MPESA_ENV must be set: sandbox or production as in the payment function's secrets, or simulator to practise.",
+      "With SUPABASE_URL, MPESA_ENV must be set: sandbox or production, as in the payment function's secrets.",
+    );
+  }
+  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(new URL(supabaseUrl).hostname);
+  if (environment === 'simulator' && !isLocal) {
+    throw new WrongSetting(
+      'MPESA_ENV=simulator does not work with a hosted project, whose payment function cannot reach the simulator on this machine: practise with MPESA_ENV=sandbox, or in a shop without SUPABASE_URL.',
     );
   }
   return environment === 'sandbox' || environment === 'production'

@@ -8,15 +8,22 @@ const pollMs = 3000;
 /**
  * Creates the question whether a job has work, which one call of the database answers for all jobs.
  * @param tables calls with the secret key
+ * @param onUnavailable called when the database does not answer
  */
-export function createDueJobs(tables: Store['tables']): (job: string) => Promise<boolean> {
+export function createDueJobs(
+  tables: Store['tables'],
+  onUnavailable: () => void = () => {},
+): (job: string) => Promise<boolean> {
   // A job that runs longer than the interval finds later what was claimed for it.
   const claimed = new Set<string>();
   let polledAt = Number.NEGATIVE_INFINITY;
   let polling: Promise<void> = Promise.resolve();
   const poll = async () => {
     const { data, error } = await tables.rpc('claim_due_jobs');
-    if (error) throw new Error(error.message);
+    if (error) {
+      onUnavailable();
+      throw new Error(error.message);
+    }
     for (const job of data) claimed.add(job);
   };
   return async (job) => {

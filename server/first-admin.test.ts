@@ -9,7 +9,7 @@ import { WrongSetting } from '../backend/wrong-setting.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
 import { readConfig } from './config.ts';
-import { ensureFirstAdmin, type FirstAdmin } from './first-admin.ts';
+import { ensureFirstAdmin, type FirstAdmin, retryFirstAdmin } from './first-admin.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
 
@@ -132,4 +132,38 @@ test('reports an error when the services refuse', async () => {
     password: null,
   });
   await expect(attempt).rejects.toThrow('staff could not be counted');
+});
+
+test('deletes an account that could not be made staff, so that the next attempt shows a password', async () => {
+  const failing = createStore(
+    { url: shop.url, key: shop.keys.secret },
+    {
+      fetch: async (input, init) =>
+        init?.method === 'POST'
+          ? Response.json({ message: 'unavailable' }, { status: 503 })
+          : fetch(input, init),
+    },
+  );
+  const options = { servicesUrl: shop.url, secretKey: shop.keys.secret, email, password: null };
+  await expect(ensureFirstAdmin({ ...options, store: failing })).rejects.toThrow('unavailable');
+  expect(await accounts()).toEqual([]);
+  expect(await ensure()).toMatchObject({ outcome: 'made', password: expect.any(String) });
+});
+
+test('is retried until it succeeds, and then never again', async () => {
+  const outcomes: FirstAdmin[] = [];
+  let attempts = 0;
+  const { run } = retryFirstAdmin(
+    async () => {
+      attempts += 1;
+      if (attempts === 1) throw new Error('the project does not answer');
+      return { outcome: 'made', email, password: 'generated' };
+    },
+    (account) => outcomes.push(account),
+  );
+  await expect(run()).rejects.toThrow('does not answer');
+  await run();
+  await run();
+  expect(attempts).toBe(2);
+  expect(outcomes).toEqual([{ outcome: 'made', email, password: 'generated' }]);
 });

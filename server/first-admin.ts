@@ -4,6 +4,7 @@ import { randomInt } from 'node:crypto';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import type { Store } from '../web/lib/store.ts';
+import type { Job } from './jobs.ts';
 
 export interface FirstAdminOptions {
   /** Uses the secret key. */
@@ -54,7 +55,12 @@ export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<Firs
     app_metadata: { [mark]: true },
   });
   if (data.user) {
-    await makeStaff(store, data.user.id);
+    const { id } = data.user;
+    await makeStaff(store, id).catch(async (error: unknown) => {
+      // The next attempt creates it again, with a password that it can show.
+      await admin.deleteUser(id);
+      throw error;
+    });
     return { outcome: 'made', email, password: options.password ? null : password };
   }
   if (refusal?.code === 'weak_password' && options.password) {
@@ -65,6 +71,30 @@ export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<Firs
   if (owner?.app_metadata[mark] !== true) return { outcome: 'taken', email };
   await makeStaff(store, owner.id);
   return { outcome: 'not needed' };
+}
+
+const retryMs = 30_000;
+
+/**
+ * The job that creates the account once the project answers, after an attempt has failed.
+ * @param onFirstAdmin receives the outcome, once
+ */
+export function retryFirstAdmin(
+  create: () => Promise<FirstAdmin | null>,
+  onFirstAdmin: (account: FirstAdmin) => void,
+): Job {
+  let isDone = false;
+  return {
+    name: 'create the first staff account',
+    everyMs: retryMs,
+    firstAfterMs: retryMs,
+    async run() {
+      if (isDone) return;
+      const account = await create();
+      isDone = true;
+      if (account) onFirstAdmin(account);
+    },
+  };
 }
 
 async function makeStaff(store: FirstAdminOptions['store'], userId: string): Promise<void> {

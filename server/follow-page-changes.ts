@@ -76,13 +76,13 @@ function isShownAlike(before: Record<string, unknown>, after: Record<string, unk
  * Removes pages from the cache when rows change that they were made from. While changes are not received, pages are cached
  * for five seconds.
  * @param project origin of the project, and the secret key, with which every row is visible
- * @returns a function that stops following
+ * @returns whether changes are received now, and a function that stops following
  */
 export function followPageChanges(
   project: { url: string; secretKey: string },
   pages: Pick<PageCache, 'clear' | 'forget'>,
   log: Log,
-): () => Promise<void> {
+): { isFollowing(): boolean; close(): Promise<void> } {
   const client = new RealtimeClient(`${project.url.replace(/^http/, 'ws')}/realtime/v1`, {
     params: { apikey: project.secretKey },
     transport: WebSocket as unknown as typeof globalThis.WebSocket,
@@ -130,12 +130,15 @@ export function followPageChanges(
   }, unfollowedMs);
   const safety = setInterval(() => pages.clear(), safetyMs);
   join();
-  return async () => {
-    isStopped = true;
-    clearTimeout(rejoin);
-    clearInterval(unfollowed);
-    clearInterval(safety);
-    await client.removeAllChannels();
-    await client.disconnect();
+  return {
+    isFollowing: () => isFollowing,
+    async close() {
+      isStopped = true;
+      clearTimeout(rejoin);
+      clearInterval(unfollowed);
+      clearInterval(safety);
+      await client.removeAllChannels();
+      await client.disconnect();
+    },
   };
 }

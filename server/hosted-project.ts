@@ -1,8 +1,11 @@
 // Checks whether a hosted project is ready for the shop, and reports missing parts.
-import type { Setup } from '../domain/payment-setup.ts';
-import { createStore } from '../web/lib/store.ts';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createStore, type Store } from '../web/lib/store.ts';
 import { withTimeout } from '../web/lib/timeout.ts';
 import type { Config } from './config.ts';
+import { checkFunction } from './hosted-function.ts';
+import { checkRealtime, checkSignIn, checkStorage, dbPush, type Finding } from './hosted-services.ts';
 
 /** One requirement: fulfilled, or the problem and its remedy. */
 export interface Requirement {
@@ -14,22 +17,33 @@ export interface Requirement {
 type Project = NonNullable<Config['supabase']>;
 
 const timeoutMs = 10_000;
-const dbPush = 'npx supabase link, then npx supabase db push';
+
+interface CheckOptions {
+  /** The local MPESA_ENV. */
+  environment: Config['mpesa']['environment'];
+  /** The local PUBLIC_URL. */
+  publicUrl: string;
+  /** The project's folder, with the migrations and the bundled function. Null: their versions are not compared. */
+  root: string | null;
+  /** Also stores an image, reads it and deletes it. Otherwise nothing is changed. */
+  withProbe: boolean;
+}
+
+type Report = (name: string, problem: string | null, remedy?: string | null) => boolean;
 
 /**
- * Checks a project. It changes nothing there.
- * @param environment the local MPESA_ENV
+ * Checks a project.
  * @returns all requirements; those that cannot be checked because an earlier one is missing are left out
  */
-export async function checkHostedProject(
-  { url, publishableKey, secretKey }: Project,
-  environment: Config['mpesa']['environment'],
-): Promise<Requirement[]> {
+export async function checkHostedProject(project: Project, options: CheckOptions): Promise<Requirement[]> {
+  const { url, publishableKey, secretKey } = project;
   const found: Requirement[] = [];
-  const report = (name: string, problem: string | null, remedy: string | null = null) => {
+  const report: Report = (name, problem, remedy = null) => {
     found.push({ name, problem, remedy: problem ? remedy : null });
     return problem === null;
   };
+  const reportFinding = (name: string, finding: Finding | null) =>
+    report(name, finding?.problem ?? null, finding?.remedy);
   const visitor = createStore({ url, key: publishableKey }).tables;
   const shop = createStore({ url, key: secretKey }).tables;
 
@@ -66,26 +80,34 @@ export async function checkHostedProject(
   )
     return found;
 
-  const newest = await attempt(async () => shop.rpc('claim_payment_job', { action: '' }));
-  const isMigrated = !read.error && staffCode === '' && !('failure' in newest) && !newest.error;
-  const isPartlyMigrated = !read.error && staffCode === '';
-  report(
-    'Migrations',
-    isMigrated
-      ? null
-      : isPartlyMigrated
-        ? 'the database is older than this version of the shop'
-        : `the tables are missing (${read.error?.code ?? staffCode})`,
-    dbPush,
-  );
-  await checkFunction({ url, secretKey }, environment, report);
-  if (!isPartlyMigrated) return found;
+  const hasTables = !read.error && staffCode === '';
+  const migrations = hasTables
+    ? await checkMigrations(shop, options.root)
+    : { problem: `the tables are missing (${read.error?.code ?? staffCode})`, remedy: dbPush };
+  reportFinding('Migrations', migrations);
+  reportFinding('Sign-in', await checkSignIn(project));
+  if (hasTables) {
+    reportFinding('Storage', await checkStorage(project, options.withProbe));
+    reportFinding('Realtime', await checkRealtime(project));
+  }
+  reportFinding('Payment function', await checkFunction(project, options));
+  if (!hasTables) return found;
 
-  const products = await attempt(async () => visitor.from('products').select('id').limit(1));
+  const [products, orders] = [
+    await attempt(async () => visitor.from('products').select('id').limit(1)),
+    await attempt(async () => visitor.from('orders').select('id').limit(1)),
+  ];
+  const areOrdersOpen = !('failure' in orders) && (orders.data?.length ?? 0) > 0;
+  const areProductsClosed = !('failure' in products) && products.error?.code === '42501';
+  report(
+    'Rights',
+    areOrdersOpen ? 'visitors can read orders' : areProductsClosed ? 'visitors cannot read products' : null,
+    `someone changed rights or policies by hand: undo that, or compare with \`npx supabase db diff --linked\``,
+  );
   const hasProducts = !('failure' in products) && (products.data?.length ?? 0) > 0;
   report(
     'Catalogue',
-    hasProducts ? null : 'there is no active product',
+    hasProducts || areProductsClosed ? null : 'there is no active product',
     'add products in the staff panel, or load the demo catalogue: npx supabase db push --include-seed',
   );
   report(
@@ -96,50 +118,30 @@ export async function checkHostedProject(
   return found;
 }
 
-async function checkFunction(
-  { url, secretKey }: Pick<Project, 'url' | 'secretKey'>,
-  environment: Config['mpesa']['environment'],
-  report: (name: string, problem: string | null, remedy?: string | null) => boolean,
-): Promise<void> {
-  const name = 'Payment function';
-  const answer = await attempt(async () => {
-    const response = await fetch(`${url}/functions/v1/mobile-money`, {
-      method: 'POST',
-      headers: {
-        apikey: secretKey,
-        authorization: `Bearer ${secretKey}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({ action: 'describe-setup' }),
-    });
-    const body: unknown = await response.json().catch(() => null);
-    return { status: response.status, body: (body ?? {}) as { setup?: Setup; problem?: string } };
-  });
-  if ('failure' in answer) {
-    report(name, `it does not answer (${answer.failure})`, 'see its log in the project');
-  } else if (answer.status === 404) {
-    report(name, 'it is not deployed', 'npm run build, then npx supabase functions deploy mobile-money');
-  } else if (answer.body.problem) {
-    report(name, answer.body.problem, 'npx supabase secrets set NAME=value');
-  } else if (answer.status === 401 || answer.status === 403) {
-    report(
-      name,
-      'it does not accept SUPABASE_SECRET_KEY',
-      'npx supabase secrets set SHOP_SECRET_KEY=… with the same key, or use a secret key of this project',
-    );
-  } else if (!answer.body.setup) {
-    report(name, `it answers with status ${answer.status}`, 'see its log in the project');
-  } else if (answer.body.setup.environment !== environment) {
-    report(
-      name,
-      `its MPESA_ENV is ${answer.body.setup.environment}, here it is ${environment}`,
-      'set both to the same',
-    );
-  } else {
-    const fatal = answer.body.setup.callbackUrlProblems.find(({ isFatal }) => isFatal);
-    const problem = environment === 'simulator' ? null : (fatal?.sentence ?? null);
-    report(name, problem, 'M-PESA must reach the project by https');
+/** Compares the applied migrations with those of this version of the shop. */
+async function checkMigrations(shop: Store['tables'], root: string | null): Promise<Finding | null> {
+  const answer = await attempt(async () => shop.rpc('applied_migrations'));
+  if ('failure' in answer || answer.error) {
+    return { problem: 'the database is older than this version of the shop', remedy: dbPush };
   }
+  if (root === null) return null;
+  const known = (await readdir(join(root, 'supabase/migrations')))
+    .flatMap((name) => /^(\d{14})_.*\.sql$/.exec(name)?.[1] ?? [])
+    .sort();
+  const missing = known.filter((version) => !answer.data.includes(version));
+  if (missing.length > 0) {
+    return {
+      problem: `the database is older than this version of the shop: migration ${missing[0]} is missing`,
+      remedy: dbPush,
+    };
+  }
+  const newer = answer.data.find((version) => version > (known.at(-1) ?? ''));
+  return newer === undefined
+    ? null
+    : {
+        problem: `the database is newer than this version of the shop: it has migration ${newer}`,
+        remedy: 'update the shop (git pull, npm run build)',
+      };
 }
 
 async function attempt<Answer>(question: () => Promise<Answer>): Promise<Answer | { failure: string }> {

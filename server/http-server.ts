@@ -56,6 +56,8 @@ export interface HttpServerOptions {
   /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
+  /** Services of a hosted project that do not answer, for `/readyz`. */
+  unavailableServices: () => Promise<string[]>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
   metrics: Metrics;
   secretKey: string;
@@ -73,7 +75,18 @@ const year = 365 * 24 * 60 * 60;
 
 /** Creates the server, which is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
+  const {
+    backend,
+    pages,
+    renderPage,
+    assets,
+    pageViews,
+    isReady,
+    unavailableServices,
+    trustedProxies,
+    publicUrl,
+    log,
+  } = options;
   const { buildFiles, release, shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
@@ -241,9 +254,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
         const headers: Record<string, string> = release ? { 'x-release': release } : {};
-        return (await isReady())
-          ? new Response('ready\n', { headers })
-          : new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
+        const [ready, missing] = await Promise.all([isReady(), unavailableServices()]);
+        if (!ready) {
+          return new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
+        }
+        // The storefront sells without them, so a proxy must go on sending visitors here.
+        const text = missing.length > 0 ? `ready, but not available: ${missing.join(', ')}\n` : 'ready\n';
+        return new Response(text, { headers });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
 import { readConfig } from './config.ts';
-import { describeShop } from './describe-shop.ts';
+import { describeFirstAdmin, describeShop } from './describe-shop.ts';
 import { openLog } from './log.ts';
 import { type Shop, startShop } from './shop.ts';
 import { describeStartFailure } from './start-failure.ts';
@@ -30,6 +30,9 @@ export async function main(root: string): Promise<void> {
       mode: 'production',
       assets: join(release, 'client'),
       release: basename(release),
+      onFirstAdmin(account) {
+        if (account.outcome === 'made') process.stdout.write(`\n  ${describeFirstAdmin(account)}\n\n`);
+      },
     });
     void watchLoop(log);
   } catch (error) {

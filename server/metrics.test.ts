@@ -76,3 +76,12 @@ test('reports jobs and their failures', async () => {
   const [, at] = /job_last_success_timestamp_seconds\{job="send refunds"\} (\S+)/.exec(text) ?? [];
   expect(Date.now() / 1000 - Number(at)).toBeLessThan(60);
 });
+
+test('has the services of a hosted project, and none without one', async () => {
+  const metrics = createMetrics();
+  expect(await metrics.render()).not.toMatch(/^hosted_service_up{/m);
+  metrics.readServices = async () => ({ auth: true, storage: false });
+  const text = await metrics.render();
+  expect(text).toContain('hosted_service_up{service="auth"} 1');
+  expect(text).toContain('hosted_service_up{service="storage"} 0');
+});

@@ -24,6 +24,8 @@ export interface Metrics {
   observeJob(name: string, seconds: number, hasFailed: boolean): void;
   /** Reads at each scrape: open WebSockets. */
   readSockets: () => number;
+  /** Reads at each scrape: the services of a hosted project, and whether they answer. */
+  readServices: () => Promise<Record<string, boolean>>;
   /** Reads figures of the whole shop, at most once in 5 seconds, when metrics are scraped. */
   readShop: () => Promise<ShopFigure[]>;
   /** All metrics as text. */
@@ -115,6 +117,7 @@ export function createMetrics(): Metrics {
     cachedPages: 0,
     renderedPages: 0,
     readSockets: () => 0,
+    readServices: async () => ({}),
     readShop: async () => [],
     contentType: registry.contentType,
     observeRequest(route, status, seconds) {
@@ -168,6 +171,16 @@ export function createMetrics(): Metrics {
     registers,
     collect() {
       this.set(metrics.readSockets());
+    },
+  });
+  new Gauge({
+    name: 'hosted_service_up',
+    help: 'Whether a service of the hosted project answers. Absent without a hosted project.',
+    labelNames: ['service'],
+    registers,
+    async collect() {
+      for (const [service, isUp] of Object.entries(await metrics.readServices()))
+        this.set({ service }, isUp ? 1 : 0);
     },
   });
   new Gauge({

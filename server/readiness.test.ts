@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
-import { isReady } from './readiness.ts';
+import { createReadiness, isReady } from './readiness.ts';
 
 test('is ready only while the database answers', async () => {
   const database = await throwawayDatabase('pglite', shopMigrations);
@@ -14,4 +14,21 @@ test('is ready only while the database answers', async () => {
   await held;
   expect(await isReady(query)).toBe(true);
   await database.close();
+});
+
+test('remembers a success for a while, a failure never, until something else fails', async () => {
+  let asked = 0;
+  let isUp = false;
+  const readiness = createReadiness(async () => {
+    asked += 1;
+    if (!isUp) throw new Error('unavailable');
+  }, 60_000);
+  expect(await readiness.isReady()).toBe(false);
+  isUp = true;
+  expect(await Promise.all([readiness.isReady(), readiness.isReady()])).toEqual([true, true]);
+  isUp = false;
+  expect(await readiness.isReady()).toBe(true);
+  expect(asked).toBe(2);
+  readiness.forget();
+  expect(await readiness.isReady()).toBe(false);
 });

@@ -30,6 +30,8 @@ interface JobDependencies {
   storefrontToken: string | null;
   log: Log;
   onError(error: unknown, where: string): void;
+  /** The database did not answer. */
+  onUnavailable(): void;
 }
 
 const hourMs = 60 * 60 * 1000;
@@ -38,7 +40,7 @@ const hourMs = 60 * 60 * 1000;
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
   const { config, root, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } =
     dependencies;
-  const isDue = createDueJobs(store.tables);
+  const isDue = createDueJobs(store.tables, dependencies.onUnavailable);
   return [
     ...paymentJobs(store, isDue),
     whenDue(isDue, 'expire-reservations', expireReservations(store.tables)),

@@ -16,9 +16,10 @@ import { createBuildFiles } from './build-files/build-files.ts';
 import { openBuildStore } from './build-files/build-store.ts';
 import type { Config } from './config.ts';
 import { exitForRestart } from './end-broken.ts';
-import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions } from './first-admin.ts';
+import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions, retryFirstAdmin } from './first-admin.ts';
 import { followPageChanges } from './follow-page-changes.ts';
 import { checkHostedProject } from './hosted-project.ts';
+import { createServiceWatch } from './hosted-services.ts';
 import { createHttpServer } from './http-server.ts';
 import { startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
@@ -38,6 +39,8 @@ import { startSimulator } from './simulator.ts';
 
 /** Maximum bytes on disk of share images, several hundred kilobytes each. */
 const shareImageBytes = 64 * 1024 * 1024;
+/** How long a hosted project that has answered counts as ready. A job that fails in the meantime ends it. */
+const hostedReadinessMs = 20_000;
 
 export interface Shop {
   url: string;
@@ -61,6 +64,8 @@ export interface ShopOptions {
   mode: 'production' | 'development';
   /** The files for browsers: a folder, or a handler that serves them in development. */
   assets: string | Middleware;
+  /** Receives the first staff account when it is created after the start. */
+  onFirstAdmin?: (account: FirstAdmin) => void;
 }
 
 /**
@@ -81,7 +86,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, blankDatabases, release, log, build, mode, assets }: ShopOptions,
+  { config, root, blankDatabases, release, log, build, mode, assets, onFirstAdmin = () => {} }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   const onError = (error: unknown, where: string, requestId?: string) =>
@@ -138,20 +143,28 @@ async function wire(
 
   // Pages, cached until the database changes. In development a page may change without the database knowing.
   const pages = mode === 'production' ? new PageCache() : new PageCache(0);
-  closers.push(
-    database
-      ? await database.listen(
-          'page_changes',
-          (change) => {
-            const tags = changedTags(change);
-            if (tags) pages.forget(tags);
-            else pages.clear();
-          },
-          () => pages.resume(),
-          () => pages.pause(),
-        )
-      : followPageChanges({ url: servicesUrl, secretKey: keys.secret }, pages, log),
-  );
+  let readServices = async (): Promise<Record<string, boolean>> => ({});
+  if (database) {
+    closers.push(
+      await database.listen(
+        'page_changes',
+        (change) => {
+          const tags = changedTags(change);
+          if (tags) pages.forget(tags);
+          else pages.clear();
+        },
+        () => pages.resume(),
+        () => pages.pause(),
+      ),
+    );
+  } else {
+    const changes = followPageChanges({ url: servicesUrl, secretKey: keys.secret }, pages, log);
+    closers.push(() => changes.close());
+    readServices = createServiceWatch({ url: servicesUrl, publishableKey: keys.publishable }, () =>
+      changes.isFollowing(),
+    );
+  }
+  metrics.readServices = () => readServices();
   metrics.readSockets = () => backend?.sockets ?? 0;
   metrics.readShop = async () => {
     const { data, error } = await secretStore.tables.rpc('shop_metrics');
@@ -179,12 +192,15 @@ async function wire(
 
   // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
-  const isReady = createReadiness(async () => {
-    if (database) return database.query('select from platform.schema_migrations limit 1');
-    const { error } = await visitorTables.from('store_settings').select('id').limit(1);
-    if (error) throw new Error(error.message);
-    return null;
-  });
+  const readiness = createReadiness(
+    async () => {
+      if (database) return database.query('select from platform.schema_migrations limit 1');
+      const { error } = await visitorTables.from('store_settings').select('id').limit(1);
+      if (error) throw new Error(error.message);
+      return null;
+    },
+    database ? 0 : hostedReadinessMs,
+  );
   const storefrontToken = database ? null : await visitorToken(keys.secret);
   const publicConfig: PublicConfig = {
     url: config.supabase?.url ?? '',
@@ -225,7 +241,11 @@ async function wire(
       onError: (error) => onError(error, 'share images'),
     }),
     fairShare,
-    isReady: async () => hasOpened && (await isReady()),
+    isReady: async () => hasOpened && (await readiness.isReady()),
+    async unavailableServices() {
+      const services = Object.entries(await readServices());
+      return services.flatMap(([name, isUp]) => (isUp ? [] : [name]));
+    },
     metrics,
     secretKey: keys.secret,
     trustedProxies: config.trustedProxies,
@@ -251,17 +271,26 @@ async function wire(
     storefrontToken,
     log,
     onError,
+    onUnavailable: () => readiness.forget(),
   });
   closers.push(startJobs(jobs, log, metrics));
-  const firstAdmin = await makeFirstAdmin(config, log, {
-    store: secretStore,
-    servicesUrl,
-    secretKey: keys.secret,
-    ...transport,
-    ...config.firstAdmin,
+  const makeFirstAdmin = () =>
+    createFirstAdmin(config, log, {
+      store: secretStore,
+      servicesUrl,
+      secretKey: keys.secret,
+      ...transport,
+      ...config.firstAdmin,
+    });
+  const firstAdmin = await makeFirstAdmin().catch((error: unknown) => {
+    if (!config.supabase || error instanceof WrongSetting) throw error;
+    // A project that does not answer yet does not stop the start.
+    log.error({ error: String(error) }, 'the first staff account was not created; it is tried again');
+    closers.push(startJobs([retryFirstAdmin(makeFirstAdmin, onFirstAdmin)], log, metrics));
+    return null;
   });
   hasOpened = true;
-  if (config.supabase) void reportRequirements(config.supabase, config, log);
+  if (config.supabase) void reportRequirements(config.supabase, config, root, log);
   return {
     url: config.port === 0 ? ownUrl : config.publicUrl,
     phonePageUrl: publicConfig.phonePageUrl,
@@ -270,19 +299,15 @@ async function wire(
   };
 }
 
-/** Null with a hosted project, unless ADMIN_EMAIL is set; a project that does not answer yet does not stop the start. */
-async function makeFirstAdmin(
+/** Null with a hosted project, unless ADMIN_EMAIL is set. */
+async function createFirstAdmin(
   config: Config,
   log: Log,
   options: FirstAdminOptions,
 ): Promise<FirstAdmin | null> {
   if (config.supabase && !config.firstAdmin.isChosen) return null;
-  const account = await ensureFirstAdmin(options).catch((error: unknown) => {
-    if (!config.supabase || error instanceof WrongSetting) throw error;
-    log.error({ error: String(error) }, 'the first staff account was not created');
-    return null;
-  });
-  if (account?.outcome === 'taken') {
+  const account = await ensureFirstAdmin(options);
+  if (account.outcome === 'taken') {
     log.warn(
       'there is no staff account, and ADMIN_EMAIL belongs to an existing account: set another, or add its id to admin_profiles',
     );
@@ -293,10 +318,16 @@ async function makeFirstAdmin(
 /** Logs what a hosted project lacks; the shop starts anyway, and `/readyz` is 503 until the tables exist. */
 async function reportRequirements(
   project: NonNullable<Config['supabase']>,
-  { mpesa }: Config,
+  { mpesa, publicUrl }: Config,
+  root: string,
   log: Log,
 ): Promise<void> {
-  const requirements = await checkHostedProject(project, mpesa.environment);
+  const requirements = await checkHostedProject(project, {
+    environment: mpesa.environment,
+    publicUrl,
+    root,
+    withProbe: false,
+  });
   for (const { name, problem, remedy } of requirements) {
     if (problem) log.warn({ requirement: name, problem, remedy }, 'the hosted project is not complete');
   }

@@ -452,6 +452,7 @@ const procedures: Record<string, Person[]> = {
   lease_payment_queries: service,
   lease_daraja_token: service,
   store_daraja_token: service,
+  applied_migrations: service,
   claim_due_jobs: service,
   claim_payment_job: service,
   register_storefront: service,

@@ -214,6 +214,13 @@ test('accepts calls from the storefront, with and without a slash at the end of 
   expect((await ask({})).headers.get('access-control-allow-origin')).toBe('https://shop.example');
 });
 
+test('names its build, which hosted:check compares', async () => {
+  const bundle = await readFile(join(folder, 'function.bundle.js'), 'utf8');
+  const build = /"build ([0-9a-f]{16})"/.exec(bundle)?.[1];
+  expect(build).not.toBe('0'.repeat(16));
+  expect((await ask({ action: 'describe-setup' }, secret)).headers.get('x-function-build')).toBe(build);
+});
+
 test('names a missing secret', async () => {
   const { MPESA_PASSKEY: _passkey, ...others } = secrets();
   const incomplete = await startFunction(others);

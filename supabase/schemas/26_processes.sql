@@ -1,4 +1,4 @@
--- Jobs of the shop's processes: which of them have work, and which process does it
+-- What the shop's processes ask: which jobs have work, and whether the database fits their version
 
 create function private.is_job_due(job text) returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
@@ -103,4 +103,23 @@ $$;
 comment on function public.claim_payment_job is
   'claim_due_jobs for one job. Only processes of earlier versions call it, which run until an update has reached all.';
 
-grant execute on function public.claim_due_jobs, public.claim_payment_job to service_role;
+create function public.applied_migrations() returns text[]
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  applied text[];
+begin
+  -- The Supabase CLI keeps this table on a hosted project, the shop itself elsewhere.
+  if to_regclass('supabase_migrations.schema_migrations') is not null then
+    execute 'select array_agg(version order by version) from supabase_migrations.schema_migrations' into applied;
+  elsif to_regclass('platform.schema_migrations') is not null then
+    execute $query$
+      select array_agg(substring(version from '^\d{14}') order by version)
+      from platform.schema_migrations where version ~ '^\d{14}'
+    $query$ into applied;
+  end if;
+  return coalesce(applied, '{}');
+end
+$$;
+comment on function public.applied_migrations is 'Timestamps of the applied migrations, for `npm run hosted:check`.';
+
+grant execute on function public.claim_due_jobs, public.claim_payment_job, public.applied_migrations to service_role;
