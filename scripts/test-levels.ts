@@ -13,6 +13,7 @@ export const longTests = [
   'backend/database/power-cut.test.ts',
   'backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
+  'server/backups/continuous-archiving.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
   'server/watch-loop.test.ts',
