@@ -16,6 +16,7 @@ export const longTests = [
   'server/backups/move-interrupted.test.ts',
   'server/backups/move-to-project.test.ts',
   'server/image-memory.test.ts',
+  'server/backups/continuous-archiving.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
   'server/unread-answers.test.ts',

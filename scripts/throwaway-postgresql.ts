@@ -31,10 +31,12 @@ export async function findPostgresql(): Promise<string | null> {
  * Starts a cluster on a free port of 127.0.0.1.
  * @param settings extra postgresql.conf settings; by default it does not wait for the disk
  * @param superuser name of the cluster's first role
+ * @param prepare changes its data folder before the first start
  */
 export async function startThrowawayPostgresql(
   settings: Record<string, string> = { fsync: 'off' },
   superuser = 'postgres',
+  prepare?: (data: string) => Promise<void>,
 ): Promise<Cluster> {
   let programs = await findPostgresql();
   if (!programs) throw new Error('no PostgreSQL on this machine');
@@ -55,6 +57,8 @@ export async function startThrowawayPostgresql(
     ['--pgdata', data, '--username', superuser, '--auth', 'trust', '--encoding', 'UTF8', '--no-sync'],
     { ...(user ?? {}), env: environment, cwd: folder },
   );
+  await prepare?.(data);
+  if (prepare && user) await run('chown', ['-R', `${user.uid}:${user.gid}`, data]);
   const port = await freePort();
   const url = `postgres://${superuser}@127.0.0.1:${port}/postgres`;
   const options = {

@@ -268,16 +268,18 @@ function audienceOf(value: string | undefined): string | null {
 }
 
 const claimStep =
-  /\.(?:"([^"]*)"|([\p{L}\p{N}_$@]+))|\[(\d+)\]|\[\?\(@\s*(==\^|==|!=|\^==|\*==)\s*"([^"]*)"\)\]$/gu;
+  /\.(?:"([^"]*)"|([\p{L}\p{N}_$@]+))|\["([^"]*)"\]|\[(\d+)\]|\[\?\(@\s*(==\^|==|!=|\^==|\*==)\s*"([^"]*)"\)\]$/gu;
 
-function roleClaimOf(value: string): ClaimStep[] {
+/** A path in PostgREST's former syntax (`."name"[0]`) or as a JSON path (RFC 9535: `$["name"][0]`). */
+function roleClaimOf(given: string): ClaimStep[] {
+  const value = given.replace(/^\$(?=[.[])/, '').replaceAll(/\['([^'"]*)'\]/g, '["$1"]');
   const found = [...value.matchAll(claimStep)];
   if (found.length === 0 || found.map(([step]) => step).join('') !== value) {
     throw new WrongSetting('PGRST_JWT_ROLE_CLAIM_KEY is not a path such as .role or ."https://example"[0].');
   }
-  return found.map(([, quoted, bare, index, operator, text]): ClaimStep => {
+  return found.map(([, quoted, bare, bracketed, index, operator, text]): ClaimStep => {
     if (operator !== undefined) return { operator: operator as '==', text: text ?? '' };
-    return index === undefined ? { key: quoted ?? bare ?? '' } : { index: Number(index) };
+    return index === undefined ? { key: quoted ?? bare ?? bracketed ?? '' } : { index: Number(index) };
   });
 }
 

@@ -41,6 +41,11 @@ describe('tokens', () => {
     ['.roles[?(@ ==^ "hor")]', { roles: ['other', 'author'] }],
     ['.roles[?(@ *== "utho")]', { roles: ['other', 'author'] }],
     ['.aud[0]', { aud: ['author', 'other'] }],
+    ['$.roles[1]', { roles: ['other', 'author'] }],
+    [
+      `$['https://www.example.com/roles'][0]["value"]`,
+      { 'https://www.example.com/roles': [{ value: 'author' }] },
+    ],
   ])('contain the role at %s', async (path, claims) => {
     const check = tokensOf({ PGRST_JWT_SECRET: secret, PGRST_JWT_ROLE_CLAIM_KEY: path });
     expect((await check(await bearer(claims, { alg: 'HS256' }, shared))).role).toBe('author');
