@@ -97,6 +97,7 @@ export const storageErrors = {
     503,
   ),
   lockTimeout: storageError(503, 'acquiring_lock_timeout', 'LockTimeout', 'acquiring lock timeout'),
+  databaseDown: storageError(503, 'database_down', 'DatabaseError', 'The database does not answer', 503),
   timeout: storageError(544, 'DatabaseTimeout', 'DatabaseTimeout', 'The database took too long to answer'),
 };
 
@@ -118,6 +119,12 @@ export function asStorageError(thrown: unknown): StorageError | null {
       return storageErrors.lockTimeout();
     case '57014':
       return storageErrors.timeout();
+    case '08006':
+    case '57P01':
+    case '57P02':
+    case '57P03':
+    case '53300':
+      return storageErrors.databaseDown();
     default:
       // Errors raised by triggers or policies are meant for the caller.
       return thrown.code.startsWith('P0') || thrown.code.startsWith('PT')
