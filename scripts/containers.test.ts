@@ -13,7 +13,7 @@ const succeeds = (program: string, parameters: string[]) => spawnSync(program, p
 const tool = ['docker', 'podman'].find(
   (name) => succeeds(name, ['info']) && succeeds(name, ['compose', 'version']),
 );
-const baseImages = ['node:24-trixie-slim', 'debian:trixie-slim', 'postgres:17', 'caddy:2'];
+const baseImages = ['node:24-trixie-slim', 'debian:trixie-slim', 'postgres:17.11', 'caddy:2.11.4'];
 const hasImages =
   tool !== undefined &&
   baseImages.every((name) => succeeds(tool, ['image', 'inspect', name]) || succeeds(tool, ['pull', name]));
@@ -99,6 +99,26 @@ describe.runIf(hasImages)('compose.yaml', () => {
       compose('kill', 'shop-1');
       await until(answers, 'the other process answers', minutes(2));
       expect((await read('/shop')).body).toContain('KSh');
+      compose('kill', 'shop-2');
+      await until(
+        async () => (await read('/shop')).body.includes('back in a moment'),
+        'the page of Caddy',
+        minutes(1),
+      );
+      expect((await read('/shop')).status).toBe(503);
+    },
+    minutes(10),
+  );
+
+  test(
+    'runs the shop without a superuser, and through a restart of PostgreSQL',
+    async () => {
+      compose('up', '--detach');
+      await until(answers, 'the shop is ready', minutes(5));
+      const question = `select rolsuper from pg_roles where rolname = 'jani'`;
+      compose('exec', 'postgres', 'bash', '-c', `test "$(psql -U postgres -Atc "${question}")" = f`);
+      compose('restart', 'postgres');
+      await until(answers, 'the shop is ready again', minutes(1));
     },
     minutes(10),
   );

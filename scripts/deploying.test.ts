@@ -13,10 +13,12 @@ const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
 interface Service {
   image?: string;
+  logging?: { options: Record<string, string> };
+  mem_limit?: string;
   build?: { target: string };
   environment?: Record<string, string>;
   volumes?: string[];
-  configs?: { source: string }[];
+  configs?: { source: string; target: string }[];
 }
 
 const owner: Record<string, string> = {
@@ -68,6 +70,39 @@ test('compose.yaml declares what its services use', () => {
   }
   expect(compose.configs.caddy?.content).toContain('reverse_proxy shop-1:3000 shop-2:3000');
   expect(compose.configs.pgbouncer?.content).toContain('pool_mode = transaction');
+});
+
+test('compose.yaml limits the memory and the logs of every service, and names exact versions', () => {
+  for (const [name, { logging, mem_limit, image = '', build }] of Object.entries(compose.services)) {
+    expect(logging?.options, name).toEqual({ 'max-size': '10m', 'max-file': '5' });
+    expect(mem_limit, name).toMatch(/^\d+[mg]$/);
+    if (!build) expect(image, name).toMatch(/:\d+\.\d+/);
+  }
+});
+
+test('compose.yaml keeps the shop up while its database restarts', () => {
+  const { pgbouncer, caddy, closed } = compose.configs;
+  // PgBouncer's default is 15 seconds.
+  expect(pgbouncer?.content).toMatch(/^server_login_retry = 1$/m);
+  // Readiness fails at all processes at once.
+  expect(caddy?.content).toContain('health_uri /healthz');
+  expect(caddy?.content).toMatch(
+    /handle_errors 502 503 504 \{[^}]*rewrite \* \/closed\.html[^}]*file_server/,
+  );
+  expect(compose.services.caddy?.configs).toContainEqual({ source: 'closed', target: '/srv/closed.html' });
+  expect(closed?.content).toContain('http-equiv="refresh"');
+  expect(closed?.content).not.toMatch(/https?:|<script|src=/);
+});
+
+const roles = compose.configs.roles?.content ?? '';
+
+test('compose.yaml and the documentation create the same roles, none of them a superuser', () => {
+  const operating = read('docs/operating.md');
+  const documented = /```sql\n([^`]*create role jani[^`]*)```/.exec(operating)?.[1] ?? '';
+  const statements = documented.replaceAll(/^ +/gm, '').trim().split('\n');
+  expect(statements.length).toBeGreaterThan(5);
+  for (const statement of statements) expect(roles).toContain(statement.replace('choose-one', 'fN2wq8'));
+  expect(roles).not.toMatch(/superuser/);
 });
 
 test('the container runs as an unprivileged user on a supported Node, and its health check is readiness', () => {

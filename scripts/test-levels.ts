@@ -9,6 +9,7 @@ export const longTests = [
   'torture/torture.test.ts',
   'torture/pooled.test.ts',
   'backend/database/kill.test.ts',
+  'backend/database/page-check.test.ts',
   'backend/database/pglite.test.ts',
   'backend/database/power-cut.test.ts',
   'backend/storage/kill.test.ts',
@@ -23,6 +24,7 @@ export const longTests = [
   'server/watch-loop.test.ts',
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
+  'scripts/compose-processes.test.ts',
   'scripts/containers.test.ts',
   'scripts/update.test.ts',
 ];

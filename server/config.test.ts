@@ -122,6 +122,11 @@ test('reads no M-PESA account with a hosted project, whose function has it in it
   expect(() => readConfig({ ...project, MPESA_ENV: 'simulator' }, '/')).toThrow(
     'MPESA_ENV=simulator does not work with a hosted project',
   );
+  // Processes on one database share a simulator.
+  for (const PORT of ['3000', '3001']) {
+    const shared = readConfig({ DATABASE_URL: 'postgres://127.0.0.1/jani', PORT }, '/');
+    expect(shared.mpesa).toMatchObject({ port: 4010 });
+  }
 });
 
 test('reads a till, an initiator with a certificate file, and the registered phone', async () => {

@@ -213,6 +213,9 @@ function readHostedMpesa(
     : readMpesa(text, port, root);
 }
 
+/** As in `scripts/simulator.mjs`. */
+const sharedSimulatorPort = 4010;
+
 function readMpesa(text: (name: string) => string | undefined, port: number, root: string): MpesaConfig {
   const environment = readChoice('MPESA_ENV', text('MPESA_ENV') ?? 'simulator', [
     'simulator',
@@ -222,10 +225,11 @@ function readMpesa(text: (name: string) => string | undefined, port: number, roo
   const readType = (value: string) =>
     readChoice('MPESA_TRANSACTION_TYPE', value, ['CustomerPayBillOnline', 'CustomerBuyGoodsOnline']);
   if (environment === 'simulator') {
-    const next = port === 0 ? 0 : port === 65_535 ? port - 1 : port + 1;
+    // Several processes share one simulator, and their own ports follow each other.
+    const next = text('DATABASE_URL') ? sharedSimulatorPort : port === 65_535 ? port - 1 : port + 1;
     return {
       environment,
-      port: readPort('SIMULATOR_PORT', text('SIMULATOR_PORT'), next),
+      port: readPort('SIMULATOR_PORT', text('SIMULATOR_PORT'), port === 0 ? 0 : next),
       transactionType: readType(text('MPESA_TRANSACTION_TYPE') ?? 'CustomerPayBillOnline'),
     };
   }

@@ -139,6 +139,7 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
     pageViews: { fetch: async () => new Response() },
     fairShare,
     isReady: async () => true,
+    unavailableServices: async () => [],
     metrics: createMetrics(),
     secretKey: 'sb_secret_test',
     trustedProxies: 1,

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { createMetrics, routeOf } from './metrics.ts';
 
@@ -63,6 +64,34 @@ test('reads the figures of the shop at most once in 5 seconds, and reports failu
   expect(rest).not.toContain('shop_payments_open{');
   expect(rest).toMatch(/^nodejs_eventloop_lag_p99_seconds \d/m);
   expect(rest).toMatch(/^process_resident_memory_bytes \d/m);
+});
+
+test('reports the disk, the certificate and the direct connection, each only where there is one', async () => {
+  const metrics = createMetrics();
+  const none = await metrics.render();
+  for (const name of ['data_disk_bytes', 'certificate_end_timestamp_seconds', 'database_listening']) {
+    expect(none).not.toMatch(new RegExp(`^${name}[ {]`, 'm'));
+  }
+  metrics.readDisk = async () => ({ free: 5e9, size: 2e10 });
+  metrics.readCertificateEnd = async () => 1_800_000_000;
+  metrics.readListening = () => false;
+  const text = await metrics.render();
+  expect(text).toContain('\ndata_disk_bytes{kind="free"} 5000000000\n');
+  expect(text).toContain('\ndata_disk_bytes{kind="size"} 20000000000\n');
+  expect(text).toContain('\ncertificate_end_timestamp_seconds 1800000000\n');
+  expect(text).toContain('\ndatabase_listening 0\n');
+  metrics.readDisk = () => Promise.reject(new Error('the folder is gone'));
+  expect(await metrics.render()).not.toMatch(/^data_disk_bytes\{/m);
+});
+
+test('alerts use metrics that exist', async () => {
+  const document = readFileSync(new URL('../docs/monitoring.md', import.meta.url), 'utf8');
+  const alerts = document.slice(document.indexOf('## Alerts'));
+  const used = new Set(alerts.match(/\b(?:shop|data|database|certificate|job|http|nodejs|process)_\w+/g));
+  const metrics = createMetrics();
+  const known = [...(await metrics.render()).matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name ?? '');
+  const unknown = [...used].filter((name) => !known.includes(name.replace(/_(?:count|bucket)$/, '')));
+  expect(unknown).toEqual([]);
 });
 
 test('reports jobs and their failures', async () => {

@@ -26,6 +26,12 @@ export interface Metrics {
   readSockets: () => number;
   /** Reads at each scrape: the services of a hosted project, and whether they answer. */
   readServices: () => Promise<Record<string, boolean>>;
+  /** Reads at each scrape whether the direct connection to PostgreSQL receives notifications; null without one. */
+  readListening: () => boolean | null;
+  /** Reads at each scrape the free and all bytes of the disk with the shop's data. */
+  readDisk: () => Promise<{ free: number; size: number } | null>;
+  /** Reads at each scrape the end of the public URL's certificate, in seconds since 1970. */
+  readCertificateEnd: () => Promise<number | null>;
   /** Reads figures of the whole shop, at most once in 5 seconds, when metrics are scraped. */
   readShop: () => Promise<ShopFigure[]>;
   /** All metrics as text. */
@@ -118,6 +124,9 @@ export function createMetrics(): Metrics {
     renderedPages: 0,
     readSockets: () => 0,
     readServices: async () => ({}),
+    readListening: () => null,
+    readDisk: async () => null,
+    readCertificateEnd: async () => null,
     readShop: async () => [],
     contentType: registry.contentType,
     observeRequest(route, status, seconds) {
@@ -190,6 +199,37 @@ export function createMetrics(): Metrics {
     registers,
     collect() {
       for (const [state, count] of Object.entries(connections?.() ?? {})) this.set({ state }, count);
+    },
+  });
+  new Gauge({
+    name: 'database_listening',
+    help: 'Whether this process receives notifications of PostgreSQL, over a connection without a pooler.',
+    registers,
+    collect() {
+      const isListening = metrics.readListening();
+      if (isListening === null) this.remove();
+      else this.set(Number(isListening));
+    },
+  });
+  new Gauge({
+    name: 'data_disk_bytes',
+    help: 'Bytes of the disk with the data of this process.',
+    labelNames: ['kind'],
+    registers,
+    async collect() {
+      const disk = await metrics.readDisk().catch(() => null);
+      this.reset();
+      for (const [kind, bytes] of Object.entries(disk ?? {})) this.set({ kind }, bytes);
+    },
+  });
+  new Gauge({
+    name: 'certificate_end_timestamp_seconds',
+    help: 'When the certificate of PUBLIC_URL expires.',
+    registers,
+    async collect() {
+      const end = await metrics.readCertificateEnd();
+      if (end === null) this.remove();
+      else this.set(end);
     },
   });
   const isUp = new Gauge({

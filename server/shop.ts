@@ -1,4 +1,5 @@
 // The composition root: the only place where all modules are connected.
+import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
@@ -14,6 +15,7 @@ import type { Middleware } from './browser-files.ts';
 import { packBuild } from './build-files/archive.ts';
 import { createBuildFiles } from './build-files/build-files.ts';
 import { openBuildStore } from './build-files/build-store.ts';
+import { createCertificateReader } from './certificate.ts';
 import type { Config } from './config.ts';
 import { exitForRestart } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions, retryFirstAdmin } from './first-admin.ts';
@@ -25,6 +27,7 @@ import { startJobs } from './jobs.ts';
 import type { Log } from './log.ts';
 import { createMessages } from './messages.ts';
 import { createMetrics } from './metrics.ts';
+import { createOutageLog, type OutageLog } from './outage-log.ts';
 import { PageCache } from './page-cache.ts';
 import { changedTags } from './page-changes.ts';
 import { createPageRenderer } from './page-renderer.ts';
@@ -89,8 +92,11 @@ async function wire(
   { config, root, blankDatabases, release, log, build, mode, assets, onFirstAdmin = () => {} }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
-  const onError = (error: unknown, where: string, requestId?: string) =>
+  let outages: OutageLog | null = null;
+  const onError = (error: unknown, where: string, requestId?: string) => {
+    if (outages?.note(error)) return;
     log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
+  };
   const metrics = createMetrics();
 
   // Database and keys; a hosted project has its own.
@@ -100,6 +106,10 @@ async function wire(
         await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error)),
       );
   if (database) closers.push(() => database.close());
+  if (database?.kind === 'postgresql') {
+    outages = createOutageLog(log, () => database.query('select 1'));
+    closers.push(async () => outages?.stop());
+  }
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
   let drained = Promise.resolve();
   closers.push(() => drained);
@@ -144,6 +154,7 @@ async function wire(
   // Pages, cached until the database changes. In development a page may change without the database knowing.
   const pages = mode === 'production' ? new PageCache() : new PageCache(0);
   let readServices = async (): Promise<Record<string, boolean>> => ({});
+  let isListening = false;
   if (database) {
     closers.push(
       await database.listen(
@@ -153,8 +164,14 @@ async function wire(
           if (tags) pages.forget(tags);
           else pages.clear();
         },
-        () => pages.resume(),
-        () => pages.pause(),
+        () => {
+          isListening = true;
+          pages.resume();
+        },
+        () => {
+          isListening = false;
+          pages.pause();
+        },
       ),
     );
   } else {
@@ -166,6 +183,12 @@ async function wire(
   }
   metrics.readServices = () => readServices();
   metrics.readSockets = () => backend?.sockets ?? 0;
+  metrics.readListening = () => (database?.kind === 'postgresql' ? isListening : null);
+  metrics.readDisk = async () => {
+    const { bavail, blocks, bsize } = await statfs(config.dataDir);
+    return { free: bavail * bsize, size: blocks * bsize };
+  };
+  metrics.readCertificateEnd = createCertificateReader(config.publicUrl);
   metrics.readShop = async () => {
     const { data, error } = await secretStore.tables.rpc('shop_metrics');
     if (error) throw new Error(error.message);

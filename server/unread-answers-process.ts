@@ -41,6 +41,7 @@ const server = createHttpServer({
   pageViews: { fetch: async () => new Response(null, { status: 202 }) },
   fairShare,
   isReady: async () => true,
+  unavailableServices: async () => [],
   metrics: createMetrics(),
   secretKey: keys.secret,
   trustedProxies: 1,

@@ -19,6 +19,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { syncFile, syncTree } from '../durable-file.ts';
 import { readBlankPglite } from './blank-pglite.ts';
 import { type Database, DatabaseError, OtherVersion } from './database.ts';
+import { findDamagedPage, pageBytes } from './page-check.ts';
 
 /** The major version of PostgreSQL in PGlite, in which the files of a database are written. */
 export const postgresqlMajor = 18;
@@ -153,14 +154,26 @@ interface Relation {
 
 /**
  * Checks that every table and index still has its file, because PostgreSQL notices that only when it reads them, and takes an
- * empty file for an empty table.
+ * empty file for an empty table. Then checks all pages.
+ * @param options `readsPages`: false checks the files' presence alone
  * @throws DatabaseError XX001
  */
 export async function checkRelationFiles(
   database: Pick<Database, 'query' | 'transaction'>,
   folder: string,
+  { readsPages }: { readsPages: boolean },
 ): Promise<void> {
   const { rows } = await database.query<Relation>(relations);
+  if (readsPages) {
+    const found = await database.query<{ has_checksums: boolean; log_end: string }>(
+      `select current_setting('data_checksums') = 'on' as has_checksums,
+         (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::text as log_end`,
+    );
+    const { has_checksums: hasChecksums = false, log_end: logEnd = '0' } = found.rows[0] ?? {};
+    const checked = rows.map(({ name, path, table_path: tablePath }) => ({ name, path, tablePath }));
+    const damage = findDamagedPage(checked, { folder, hasChecksums, logEnd: BigInt(logEnd) });
+    if (damage) throw damaged(folder, damage);
+  }
   const sizes = new Map(
     rows.map(({ path }) => [path, statSync(join(folder, path), { throwIfNoEntry: false })?.size ?? null]),
   );
@@ -201,8 +214,6 @@ async function readFirst(
     await session.query(`select from only ${table} order by ${rows[0]?.key} limit 1`);
   });
 }
-
-const pageBytes = 8192;
 
 const relations = `
   select format('%I.%I', n.nspname, c.relname) as name, pg_relation_filepath(c.oid) as path,

@@ -190,7 +190,8 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
   };
   if (!folder) return database;
   try {
-    await checkRelationFiles(database, folder);
+    // Tests wait for no disk, and copy a database that was just made.
+    await checkRelationFiles(database, folder, { readsPages: isDurable });
   } catch (error) {
     await database.close().catch(() => unlock());
     throw error;

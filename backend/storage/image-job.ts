@@ -36,7 +36,7 @@ export type Layer = { left: number; top: number } & (
 );
 
 /** A JPEG made of layers. */
-export interface Composition {
+interface Composition {
   width: number;
   height: number;
   background: string;

@@ -30,7 +30,7 @@ export interface ImageProcess {
 }
 
 /** The worker ended before the job did; `reason` is for the log. */
-export interface EndedJob {
+interface EndedJob {
   outcome: 'ended';
   reason: string;
 }

@@ -60,6 +60,9 @@ try {
     process.once(signal, () => void simulator.close());
   }
 } catch (problem) {
-  process.stderr.write(`${problem instanceof Error ? problem.message : String(problem)}\n`);
+  const { code, message } = problem as NodeJS.ErrnoException;
+  const port = process.env.DARAJA_PORT ?? DEFAULT_PORT;
+  const taken = `Port ${port} is taken; set SIMULATOR_PORT to a free one, for the shop, too.`;
+  process.stderr.write(`${code === 'EADDRINUSE' ? taken : (message ?? String(problem))}\n`);
   process.exitCode = 1;
 }
