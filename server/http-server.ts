@@ -56,8 +56,8 @@ export interface HttpServerOptions {
   /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
-  /** Services of a hosted project that do not answer, for `/readyz`. */
-  unavailableServices: () => Promise<string[]>;
+  /** Services of a hosted project that do not answer, for `/readyz`. Absent: no hosted project. */
+  unavailableServices?: () => Promise<string[]>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
   metrics: Metrics;
   secretKey: string;
@@ -82,7 +82,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     assets,
     pageViews,
     isReady,
-    unavailableServices,
+    unavailableServices = async () => [],
     trustedProxies,
     publicUrl,
     log,
