@@ -6,11 +6,159 @@ comment on column public.store_settings.reserved_share_percent is
 comment on column public.newsletter_subscriptions.confirmation_queued_at is
   'When the last confirmation mail was queued: at most one in 30 days. An unconfirmed address is deleted seven days later.';
 
+drop trigger products_before_change on public.products;
+
 drop function private.has_payment_in_progress(uuid,timestamp with time zone);
 
 drop function private.is_within_unit_allowance(text[],uuid,integer,bigint);
 
 drop function private.may_hold_units(text[],uuid,integer,integer,integer);
+
+drop function private.refuse_blank(text,text);
+
+create or replace function private.visible_length(written text) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return char_length(regexp_replace(
+    written,
+    '[\u0001-\u0020\u007f-\u00a0\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0600-\u0605\u0610-\u061c'
+    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0890\u0891\u08e2\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
+    '\u0e47-\u0e4e\u115f\u1160\u135d-\u135f\u1680\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff'
+    '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u20d0-\u20f0\u2800\u3000\u302a-\u302f\u3099\u309a\u3164'
+    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f'
+    '\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]',
+    '', 'g'
+  ));
+end
+$$;
+
+comment on function private.visible_length is
+  'Number of characters that a reader sees: without white space, control and format characters, and combining marks. Counts as domain/visible-text.ts.';
+
+create or replace function private.visible_text(written text) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  return case when private.visible_length(written) > 0 then trim(written) end;
+end
+$$;
+
+comment on function private.visible_text is 'A text without the spaces around it; null for one that a reader does not see.';
+
+create or replace function private.without_invisible_texts(written anyelement) returns anyelement
+language plpgsql stable set search_path = '' as $$
+declare
+  cleared jsonb;
+begin
+  select jsonb_object_agg(field.key, case when a.attnotnull then '' end) into cleared
+  from jsonb_each_text(to_jsonb(written)) as field
+  join pg_catalog.pg_attribute as a on a.attname = field.key and a.atttypid = 'text'::regtype
+    and a.attrelid = (select t.typrelid from pg_catalog.pg_type as t where t.oid = pg_typeof(written))
+  where field.value <> '' and private.visible_length(left(field.value, 10000)) = 0;
+  return case when cleared is null then written else jsonb_populate_record(written, cleared) end;
+end
+$$;
+
+comment on function private.without_invisible_texts is
+  'A row that visitors or staff write, before it is stored: a text that a reader does not see counts as none. Constraints then refuse it where one is required.';
+
+create or replace function private.read_reason(written text, is_required boolean default false) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  reason text := private.visible_text(left(written, 1000));
+begin
+  if char_length(reason) > 200 or private.visible_length(reason) < 3 or (is_required and reason is null) then
+    perform private.refuse(400, 'reason_invalid', case
+      when is_required then 'Please say why, in 3 to 200 characters' else 'A note has 3 to 200 characters' end);
+  end if;
+  return reason;
+end
+$$;
+
+comment on function private.read_reason is
+  'The reason or note of a staff member, trimmed; null for none. Refuses one with fewer than 3 visible characters or more than 200.';
+
+create or replace function private.before_text_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new := private.without_invisible_texts(new);
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create or replace function private.fold_synonym() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
+    raise exception 'there are at most 500 search words' using errcode = '23514';
+  end if;
+  new.word := private.fold_text(coalesce(private.visible_text(left(new.word, 200)), ''));
+  new.means := private.fold_text(coalesce(private.visible_text(left(new.means, 1000)), ''));
+  new.stem := coalesce(private.stem_text(new.word), '');
+  return new;
+end
+$$;
+
+create or replace function private.read_order_details(
+  customer_name text, customer_email text, customer_phone text, delivery_location text, building text, unit text,
+  delivery_notes text
+) returns private.order_details
+language plpgsql immutable set search_path = '' as $$
+declare
+  name text;
+  email text;
+  phone text;
+  location text;
+  building_name text;
+  unit_name text;
+  notes text;
+begin
+  -- octet_length is cheap: longer texts are refused before they are trimmed, matched or counted.
+  if octet_length(customer_name) > 4000 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif octet_length(customer_email) > 4000 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif greatest(octet_length(delivery_location), octet_length(building), octet_length(unit)) > 4000 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif octet_length(delivery_notes) > 4000 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  name := trim(customer_name);
+  email := trim(customer_email);
+  phone := private.normalised_phone(customer_phone);
+  location := trim(delivery_location);
+  building_name := private.visible_text(building);
+  unit_name := private.visible_text(unit);
+  -- Line feeds stay; other control characters become spaces.
+  notes := private.visible_text(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g'));
+
+  -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
+  if name is null or private.visible_length(name) < 2 or private.has_control_characters(name) then
+    perform private.refuse(400, 'name_invalid', 'Please enter a valid name (at least 2 characters)');
+  elsif char_length(name) > 120 then
+    perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
+  elsif char_length(email) > 254 then
+    perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
+  elsif not private.is_email(email) or private.has_control_characters(email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif phone is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  elsif location is null or private.word_length(location) < 3
+    or private.has_control_characters(location || coalesce(building_name, '') || coalesce(unit_name, ''))
+  then
+    perform private.refuse(400, 'location_invalid', 'Please enter a valid delivery location');
+  elsif char_length(location) > 200 or char_length(building_name) > 120 or char_length(unit_name) > 60 then
+    perform private.refuse(400, 'address_too_long', 'The delivery address is too long');
+  elsif char_length(notes) > 500 then
+    perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
+  end if;
+  return (
+    name, email, phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
+  )::private.order_details;
+end
+$$;
+
+comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
 
 create or replace function public.place_order(
   idempotency_key uuid,
@@ -716,6 +864,579 @@ $$;
 comment on function private.open_order is
   'Finds an order and checks the proof: its access key, the last four digits of its phone, or the whole number. is_open: the proof is valid; that is not counted. is_by_order_number: only its order number was given. refusal: the response when the caller is over a limit.';
 
+create or replace function private.open_refund(
+  payment_id uuid, transaction_receipt text, receipt text, refund_cents integer, reason text, member uuid,
+  sent_by_hand text default null
+) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  opened public.refunds;
+  needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
+begin
+  reason := private.read_reason(reason, is_required => true);
+  insert into public.refunds (
+    payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
+    refund_receipt, completed_at
+  ) values (
+    payment_id, transaction_receipt, receipt, refund_cents, reason,
+    case when sent_by_hand is null then 'reversal' else 'by_hand' end,
+    case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
+    member, private.email_of(member),
+    case when sent_by_hand is not null then private.check_refund_receipt(sent_by_hand) end,
+    case when sent_by_hand is not null then now() end
+  )
+  returning * into opened;
+  if opened.status = 'requested' then
+    perform private.queue_staff_message('refund_to_approve', opened.id::text, except_member => member);
+  end if;
+  return opened;
+end
+$$;
+
+comment on function private.open_refund is
+  'Requests a refund by M-PESA, or records a refund by hand when sent_by_hand (its receipt) is given.';
+
+create or replace function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+declare
+  member uuid := private.expect_staff_member();
+  seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
+begin
+  if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
+    perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
+  end if;
+  update public.refunds as r
+  set sent_twice_seen_at = now(), sent_twice_seen_by = member, sent_twice_seen_by_email = private.email_of(member),
+      sent_twice_note = private.read_reason(acknowledge_sent_twice.note, is_required => true), updated_at = now()
+  where r.id = seen.id
+  returning * into seen;
+  if seen.payment_id is not null then
+    perform private.record_order_event(
+      (select p.order_id from public.payments as p where p.id = seen.payment_id), 'refund_sent_twice_seen', 'staff',
+      jsonb_build_object('refund_id', seen.id, 'refund_cents', seen.refund_cents, 'reason', seen.sent_twice_note)
+    );
+  end if;
+  return seen;
+end
+$$;
+
+comment on function public.acknowledge_sent_twice is 'Records how staff resolved money that was refunded twice.';
+
+-- Execution rights
+grant execute on function public.note_refund_by_hand, public.close_unknown_refund, public.acknowledge_sent_twice
+  to authenticated;
+
+create or replace function public.dismiss_message_to_check(message_id bigint, note text) returns public.messages_to_check
+language plpgsql security definer set search_path = '' as $$
+declare
+  member uuid := private.expect_staff_member();
+  waiting public.messages_to_check := private.waiting_message_to_check(dismiss_message_to_check.message_id);
+  reason text := private.read_reason(dismiss_message_to_check.note, is_required => true);
+begin
+  -- Ends the review of an attempt that has no other evidence (private.end_reviews).
+  insert into public.reconciliation_events (payment_id, order_id, kind, note, actor_id, actor_email)
+  select p.id, p.order_id, 'accepted', reason, member, private.email_of(member)
+  from public.payments as p
+  where p.id = waiting.payment_id and p.status = 'review'
+    and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id);
+  return private.finish_message_to_check(waiting.id, 'not_a_payment', reason);
+end
+$$;
+
+comment on function public.dismiss_message_to_check is 'For staff: notes why a message that could not be read is no payment, or how it was dealt with.';
+
+-- Execution rights
+grant execute on function public.enter_message_to_check, public.dismiss_message_to_check to authenticated, service_role;
+
+create or replace function public.resolve_difference(
+  decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
+  note text default null, is_sure boolean default false
+) returns public.resolved_difference
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  member_email text := private.email_of(member);
+  reported public.mpesa_transactions;
+  money public.payments;
+  reason text := private.read_reason(resolve_difference.note);
+  settled public.settled_payment;
+  outcome text;
+  event_kind text;
+  kept_cents integer;
+  of_order uuid;
+  code text := coalesce(private.normalised_receipt(resolve_difference.receipt), resolve_difference.receipt);
+begin
+  event_kind := case resolve_difference.decision
+    when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
+    when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
+  if event_kind is null or num_nonnulls(code, resolve_difference.payment_id) = 0 then
+    perform private.refuse(400, 'decision_unknown', 'A difference is given to an order, sent back, noted, accepted or opened again');
+  end if;
+
+  -- Lock the order, then the receipt. If the receipt belongs to another order by then, start again: no transaction waits for an order
+  -- while it holds a receipt.
+  loop
+    of_order := coalesce(
+      resolve_difference.order_id,
+      (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+      (select p.order_id from public.payments as p where p.receipt = code)
+    );
+    begin
+      perform from public.orders as o where o.id = of_order for update;
+      if not found and resolve_difference.decision = 'give' then
+        perform private.refuse(404, 'order_not_found', 'This order does not exist');
+      elsif code is not null then
+        perform pg_advisory_xact_lock(hashtext('settle ' || code));
+        select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
+      end if;
+      if of_order is distinct from coalesce(
+        resolve_difference.order_id,
+        (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
+        (select p.order_id from public.payments as p where p.receipt = code)
+      ) then
+        raise exception using errcode = 'JJ001';
+      end if;
+      exit;
+    exception when sqlstate 'JJ001' then
+      null;
+    end;
+  end loop;
+  select * into money from public.payments as p where p.id = coalesce(
+    resolve_difference.payment_id, reported.payment_id,
+    -- M-PESA may not have reported the receipt that staff typed.
+    (select typed.id from public.payments as typed where typed.receipt = code)
+  );
+  if reported.receipt is null and money.id is null then
+    perform private.refuse(404, 'difference_not_found', 'This is not in the books any more');
+  end if;
+
+  if event_kind = 'accepted' and money.status = 'completed' and not money.needs_refund
+    and exists (select from public.orders as o where o.id = money.order_id and o.payment_status = 'needs_review')
+  then
+    perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
+  elsif event_kind = 'given' and money.purpose = 'test' then
+    perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
+  elsif (case event_kind
+    when 'given' then reported.receipt is null or reported.payment_id is not null or reported.resolution is not null
+    when 'not_an_order' then reported.payment_id is not null
+    when 'refund' then money.id is null and reported.resolution is not null
+    when 'reopened' then private.is_being_refunded(money.id, reported.receipt) or reported.resolution = 'given'
+  end) then
+    perform private.refuse(409, 'difference_changed', 'This was changed in the meantime. Please look at it again');
+  elsif (event_kind = 'given' or (event_kind = 'refund' and money.id is null))
+    and not private.is_whole_shillings(reported.received_cents) then
+    perform private.refuse(409, 'amount_not_payable', 'This amount is no whole shillings and cannot pay an order');
+  end if;
+
+  if event_kind = 'given' then
+    if private.is_being_refunded(null, reported.receipt) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
+    insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+    values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
+    returning * into money;
+    -- Staff can take it back before the customer is notified.
+    perform set_config('private.is_typed_by_staff', 'yes', true);
+    settled := public.settle_payment(
+      payment_id => money.id, source => 'till',
+      body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
+      result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
+    );
+    perform set_config('private.is_typed_by_staff', '', true);
+    money := settled.payment;
+    outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
+  elsif event_kind = 'refund' then
+    -- The rules of refunds decide what may be refunded, and who must approve. The refund records its own event.
+    perform public.request_refund(
+      coalesce(reason, case when money.id is null then 'Not for any order' else 'Paid twice' end),
+      money.id, reported.receipt, resolve_difference.is_sure
+    );
+  end if;
+
+  -- Money that the shop keeps beyond the charge is owed to its customer.
+  kept_cents := case
+    when event_kind <> 'accepted' or money.status is distinct from 'completed' then 0
+    when money.needs_refund then money.charge_cents
+    else greatest(reported.received_cents - money.charge_cents, 0)
+  end;
+  if kept_cents >= 100 and not exists (select from public.change_notes as c where c.payment_id = money.id) then
+    perform private.add_change_note(money, 'credit', kept_cents / 100 * 100, null, reason, member);
+  end if;
+
+  if reported.receipt is not null then
+    update public.mpesa_transactions as t
+    set resolution = nullif(event_kind, 'reopened'), resolved_by = case when event_kind <> 'reopened' then member end,
+        resolved_at = case when event_kind <> 'reopened' then now() end, updated_at = now()
+    where t.receipt = reported.receipt;
+  end if;
+  if event_kind <> 'refund' then
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (
+      coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      event_kind, reason, member, member_email
+    );
+  end if;
+  return (event_kind, outcome, money.id)::public.resolved_difference;
+end
+$$;
+
+comment on function public.resolve_difference is
+  'For staff: resolves a difference, named by its receipt or payment. give: assign it to an order, settled like every payment; not_an_order; refund: requested by the rules of refunds, money that may be an order''s only when is_sure; accept: leave it as it is, what is kept beyond the charge becomes credit; reopen. Money of an order that needs review is decided by resolve_review. Recorded in reconciliation_events.';
+
+-- Execution rights
+grant execute on function public.reconciliation_day, public.reconciliation_days,
+  public.resolve_difference to authenticated, service_role;
+
+create or replace function public.take_back_payment(payment_id uuid, note text default null) returns text
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reason text := private.read_reason(take_back_payment.note);
+  paid_order public.orders;
+  taken public.payments;
+  reported public.mpesa_transactions;
+  was_told boolean;
+begin
+  -- The order first: then its payments and their receipts do not change.
+  select o.* into paid_order from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = take_back_payment.payment_id)
+  for update;
+  select * into taken from public.payments as p where p.id = take_back_payment.payment_id;
+  perform pg_advisory_xact_lock(hashtext('settle ' || taken.receipt)) where taken.receipt is not null;
+  select * into reported from public.mpesa_transactions as t where t.receipt = taken.receipt for update;
+  select * into taken from public.payments as p where p.id = take_back_payment.payment_id for update;
+  if not found then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif paid_order.id is null or taken.status <> 'completed' or taken.method <> 'till' or taken.confirmed_by is null then
+    perform private.refuse(409, 'not_assigned_by_staff', 'Only money that staff assigned or typed can be taken back from an order');
+  elsif taken.refunded_at is not null or private.is_being_refunded(taken.id, taken.receipt) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif reported.receipt is null and exists (select from public.refunds as r where r.payment_id = taken.id and r.tries > 0) then
+    perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
+  elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
+    perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
+  elsif not taken.needs_refund and private.has_left_shop(paid_order) then
+    perform private.refuse(409, 'order_left', 'This order has left the shop. Its money cannot be taken back any more');
+  elsif reported.received_cents >= paid_order.charge_cents and private.order_of_reference(reported.reference) = paid_order.id then
+    perform private.refuse(409, 'named_by_payer', 'The payer named this order. Cancel it and send the money back instead');
+  end if;
+
+  was_told := exists (
+    select from public.outbox_messages as m
+    where m.order_id = paid_order.id and m.kind in ('order_paid', 'order_payment_held')
+      and m.event_key = private.payment_event_key(paid_order.id) and m.status in ('sending', 'sent', 'unsure')
+  );
+  perform private.record_order_event(paid_order.id, 'payment_taken_back', 'staff', jsonb_build_object(
+    'payment_id', taken.id, 'charge_cents', taken.charge_cents, 'receipt', taken.receipt, 'note', reason
+  ));
+  -- Before the payment is deleted: a second update of the row would check its foreign keys, and wait for the lock of another order.
+  update public.mpesa_transactions as t
+  set payment_id = null, resolution = null, resolved_by = null, resolved_at = null, updated_at = now(),
+      order_id = case when private.order_of_reference(t.reference) = paid_order.id then paid_order.id else t.order_id end
+  where t.receipt = taken.receipt;
+  -- The messages stay as received, without the payment.
+  update public.payment_messages as m
+  set payment_id = null, outcome = case when m.source = 'till' then 'taken_back' else 'unmatched' end
+  where m.payment_id = taken.id;
+  -- Refunds that sent nothing stay with the money, and go with a receipt that only staff typed.
+  delete from public.refunds as r where r.payment_id = taken.id and reported.receipt is null;
+  update public.refunds as r set payment_id = null, transaction_receipt = reported.receipt, updated_at = now() where r.payment_id = taken.id;
+  delete from public.payments as p where p.id = taken.id;
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
+
+  if not taken.needs_refund then
+    perform set_config('private.is_typed_by_staff', 'yes', true);
+    perform private.settle_order_again(paid_order.id);
+    perform set_config('private.is_typed_by_staff', '', true);
+  end if;
+  perform private.withdraw_messages(paid_order.id);
+  select * into paid_order from public.orders as o where o.id = paid_order.id;
+  if was_told and paid_order.payment_status = 'unpaid' and paid_order.status <> 'cancelled' then
+    perform private.queue_order_messages(
+      paid_order.id, 'order_payment_corrected', private.payment_event_key(paid_order.id), due_at => now() + private.undo_window()
+    );
+  end if;
+  return paid_order.payment_status;
+end
+$$;
+
+comment on function public.take_back_payment is
+  'For staff: takes money that they assigned or typed back from its order, until the order leaves the shop. The money is unassigned again, and the order is what it was: unpaid with a new time for payment, under review, or paid by other money of its own. A customer who was notified of the payment gets a correction. Returns the order''s payment status.';
+
+create or replace function public.resolve_review(order_id uuid, decision text, seen_cents integer, receipt text default null, note text default null)
+returns text
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reason text := private.read_reason(resolve_review.note);
+  decided public.orders;
+  largest public.payments;
+  received bigint;
+  surplus bigint;
+begin
+  if resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
+    perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
+  end if;
+  perform from public.orders as o where o.id = resolve_review.order_id for update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif resolve_review.receipt is not null then
+    perform public.resolve_difference('give', resolve_review.receipt, null, resolve_review.order_id, reason);
+  end if;
+  select * into decided from public.orders as o where o.id = resolve_review.order_id;
+  select sum(p.charge_cents) into received from public.payments as p
+  where p.order_id = decided.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+    and not private.is_being_refunded(p.id, p.receipt);
+  select p.* into largest from public.payments as p
+  where p.order_id = decided.id and p.status = 'completed' and not p.needs_refund
+  order by p.charge_cents desc, p.id limit 1;
+  surplus := received - decided.charge_cents;
+  -- The exact charge under the receipt may have paid it already.
+  if received is null or (decided.payment_status <> 'needs_review' and not (
+    decided.payment_status = 'paid' and resolve_review.receipt is not null and surplus = 0 and resolve_review.decision = 'deliver'
+  )) then
+    perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
+  elsif received <> resolve_review.seen_cents then
+    perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
+  elsif (surplus > 0) <> (resolve_review.decision in ('deliver_with_credit', 'deliver_and_return')) and resolve_review.decision <> 'cancel_and_refund' then
+    perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
+  end if;
+
+  if resolve_review.decision = 'cancel_and_refund' then
+    -- Each refund records its own event.
+    perform public.request_refund(coalesce(reason, 'Another amount than the charge'), p.id)
+    from public.payments as p
+    where p.order_id = decided.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
+      and not private.is_being_refunded(p.id, p.receipt);
+    return resolve_review.decision;
+  end if;
+  if decided.payment_status = 'needs_review' then
+    perform private.deliver_reviewed_order(decided.id);
+  end if;
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  values (largest.receipt, largest.id, decided.id, 'delivered', reason, member, private.email_of(member));
+  if surplus > 0 then
+    perform private.add_change_note(
+      largest, case resolve_review.decision when 'deliver_with_credit' then 'credit' else 'to_return' end, surplus::integer, null, reason, member
+    );
+  end if;
+  return resolve_review.decision;
+end
+$$;
+
+comment on function public.resolve_review is
+  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
+
+create or replace function public.note_change(
+  payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null
+) returns public.change_notes
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reason text := private.read_reason(note_change.note);
+  has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
+  code text;
+  paid public.payments;
+  noted public.change_notes;
+begin
+  if note_change.kind is null or note_change.kind not in ('credit', 'to_return', 'returned') then
+    perform private.refuse(400, 'decision_unknown', 'Change is credit, to be returned, or returned');
+  elsif private.is_whole_shillings(note_change.amount_cents) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  elsif has_receipt and note_change.kind <> 'returned' then
+    perform private.refuse(400, 'receipt_invalid', 'Only change that was sent back has a receipt');
+  end if;
+  perform from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = note_change.payment_id)
+  for update;
+  if has_receipt then
+    code := private.check_refund_receipt(note_change.receipt);
+  end if;
+  select * into paid from public.payments as p where p.id = note_change.payment_id for update;
+  if not found or paid.purpose <> 'order' then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif paid.status <> 'completed' then
+    perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  elsif paid.refunded_at is not null or private.is_being_refunded(paid.id, paid.receipt) then
+    perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  end if;
+  noted := private.add_change_note(paid, note_change.kind, note_change.amount_cents, code, reason, member);
+  return noted;
+end
+$$;
+
+comment on function public.note_change is
+  'For staff: notes change of a payment: owed to the customer as credit or to be returned, or returned outside the shop in part, with M-PESA''s receipt if there is one. What is owed and what went back never exceed what came.';
+
+-- Execution rights
+grant execute on function public.suggest_orders, public.take_back_payment, public.resolve_review, public.note_change,
+  public.check_typed_receipt to authenticated, service_role;
+
+create or replace function private.before_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  moment timestamptz := clock_timestamp();
+  ordered public.orders;
+begin
+  new := private.without_invisible_texts(new);
+  -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
+  select * into ordered from public.orders as o where o.id = new.order_id for no key update;
+  if tg_op = 'UPDATE' then
+    -- Never the same time for two changes.
+    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    if current_setting('private.is_undoing', true) = 'yes' then
+      return new;
+    end if;
+    new.pickup_time := old.pickup_time;
+    new.delivery_time := old.delivery_time;
+    if new.delivery_status = old.delivery_status then
+      -- The order may have changed while this request waited for its lock.
+      new.delivery_status := private.delivery_status_for_order(ordered, old.delivery_status, new.delivery_person);
+      if new.delivery_status = old.delivery_status then
+        return new;
+      end if;
+    elsif private.delivery_status_for_order(ordered, old.delivery_status, old.delivery_person) <> old.delivery_status
+      and (private.is_called_off(ordered) or private.order_status_of_delivery(new.delivery_status) is null)
+    then
+      -- The order changed first. A status that changes the order still applies, unless the order is called off.
+      new.delivery_status := private.delivery_status_for_order(ordered,
+        case when private.is_called_off(ordered) then old.delivery_status else new.delivery_status end, new.delivery_person);
+    elsif private.order_status_of_delivery(old.delivery_status) is null and new.delivery_status in ('pending', 'assigned')
+      and not private.is_called_off(ordered)
+    then
+      -- A rider for an order that was shipped without one is on the way.
+      new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
+    end if;
+  elsif new.delivery_status in ('pending', 'assigned') and not private.is_called_off(ordered) then
+    new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
+  end if;
+  if new.delivery_status <> 'failed' and private.is_called_off(ordered) then
+    if ordered.payment_status = 'refunded' then
+      perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
+    end if;
+    perform private.refuse(409, 'delivery_of_cancelled_order', 'This order was cancelled. To deliver it after all, change the order first');
+  end if;
+  -- An earlier status clears later times.
+  case new.delivery_status
+    when 'picked_up' then
+      new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'delivered' then
+      new.delivery_time := moment;
+    when 'pending', 'assigned' then
+      new.pickup_time := null;
+      new.delivery_time := null;
+    else
+      new.delivery_time := null;
+  end case;
+  return new;
+end
+$$;
+
+create or replace function public.assign_delivery(
+  order_id uuid, delivery_person text, delivery_phone text, delivery_vehicle text, delivery_notes text default null,
+  seen_updated_at timestamptz default null
+) returns public.deliveries
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person text := private.visible_text(assign_delivery.delivery_person);
+  phone text := private.visible_text(assign_delivery.delivery_phone);
+  vehicle text := private.visible_text(assign_delivery.delivery_vehicle);
+  notes text := private.visible_text(assign_delivery.delivery_notes);
+  ordered public.orders;
+  delivery public.deliveries;
+begin
+  perform private.expect_staff();
+  if person is null then
+    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
+  elsif phone is null then
+    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
+  elsif vehicle is null then
+    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
+  elsif char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
+  end if;
+
+  select * into ordered from public.orders as o where o.id = assign_delivery.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  select * into delivery from public.deliveries as d where d.order_id = ordered.id;
+  -- A repeated request changes nothing.
+  if (delivery.delivery_person, delivery.delivery_phone, delivery.delivery_vehicle, delivery.delivery_notes)
+    is not distinct from (person, phone, vehicle, notes) then
+    return delivery;
+  elsif coalesce(delivery.delivery_status, 'pending') in ('pending', 'failed') and ordered.status = 'cancelled' then
+    perform private.refuse(409, 'delivery_of_cancelled_order',
+      'This order was cancelled. To deliver it after all, change the order first');
+  elsif assign_delivery.seen_updated_at is null and delivery.delivery_person is not null then
+    perform private.refuse(409, 'delivery_already_assigned',
+      format('%s already has this delivery. Nothing was changed', delivery.delivery_person));
+  elsif delivery.id is null then
+    insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+    values (ordered.id, 'assigned', person, phone, vehicle, notes)
+    returning * into delivery;
+    return delivery;
+  end if;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  perform from public.deliveries as d where d.id = delivery.id for no key update skip locked;
+  if not found or assign_delivery.seen_updated_at <> delivery.updated_at then
+    perform private.refuse(409, 'delivery_changed',
+      'This delivery was changed in the meantime. Please look at it again and save once more if you still want to');
+  end if;
+  update public.deliveries as d
+  set delivery_person = person, delivery_phone = phone, delivery_vehicle = vehicle, delivery_notes = notes,
+      delivery_status = case when d.delivery_status = 'pending' then 'assigned' else d.delivery_status end
+  where d.id = delivery.id
+  returning * into delivery;
+  return delivery;
+end
+$$;
+
+comment on function public.assign_delivery is
+  'Assigns the delivery of an order. Changes an existing assignment only with the updated_at that the caller read.';
+
+-- Execution rights
+grant execute on function public.assign_delivery to authenticated, service_role;
+
+create or replace function private.before_inquiry_insert() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if cardinality(private.caller_networks()) > 0 then
+    -- One inquiry per request bounds the checks of an insert.
+    if current_setting('private.has_inquiry', true) = 'yes' then
+      perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
+    end if;
+    perform set_config('private.has_inquiry', 'yes', true);
+    if not private.count_call('inquiries') then
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries'), private.contact_numbers()
+      ));
+    elsif not private.count_call('inquiries_of_day') then
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries_of_day'), private.contact_numbers()
+      ));
+    end if;
+  end if;
+  if not private.is_email(new.email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif private.visible_length(left(new.name, 300)) = 0 then
+    perform private.refuse(400, 'name_invalid', 'Please enter your name');
+  elsif private.visible_length(left(new.message, 10000)) = 0 then
+    perform private.refuse(400, 'message_invalid', 'Please write a message');
+  end if;
+  -- Subject and phone; long texts are refused by the constraints.
+  return private.without_invisible_texts(new);
+end
+$$;
+
 create table private.newsletter_mailed (
   mailbox_hash bytea primary key,
   mailed_at timestamptz not null default now()
@@ -797,6 +1518,55 @@ comment on function public.subscribe_to_newsletter is
 -- Execution rights
 grant execute on function public.subscribe_to_newsletter, public.confirm_newsletter, public.unsubscribe_from_newsletter
   to anon, authenticated, service_role;
+
+create or replace function private.check_message_template() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  written text := coalesce(new.subject, '') || E'\n' || new.body;
+  is_newsletter boolean := new.kind = 'newsletter_confirmation';
+  placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
+    when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
+    when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
+    else array[
+      'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
+      'link', 'receipt_link'
+    ]
+  end;
+  unknown text;
+  missing text;
+begin
+  if private.visible_length(new.body) = 0 or (new.channel = 'mail' and private.visible_length(new.subject) = 0) then
+    perform private.refuse(400, 'template_empty', 'A message needs words');
+  elsif char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+    perform private.refuse(400, 'template_too_long', 'This message is too long');
+  elsif new.subject ~ '[\n\r]' then
+    perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
+  end if;
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (placeholders)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  elsif is_newsletter then
+    select wanted.word into missing
+    from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
+    where position('{' || wanted.word || '}' in new.body) = 0
+    limit 1;
+    if found then
+      perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
+    end if;
+  end if;
+  -- Brackets that remain after all complete ones are removed.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  elsif tg_op = 'UPDATE' then
+    new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  end if;
+  return new;
+end
+$$;
 
 create or replace function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$
@@ -908,6 +1678,91 @@ comment on function public.forget_old_rows is
   'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 grant execute on function public.forget_old_rows to service_role;
+
+-- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
+-- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
+
+-- Products, categories and settings
+
+create or replace function private.before_product_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if tg_op = 'INSERT' then
+    return private.without_invisible_texts(new);
+  end if;
+  -- A change of the stock alone is no edit, so that orders do not conflict with a staff member's edit.
+  old.stock_quantity := new.stock_quantity;
+  if old is not distinct from new then
+    return new;
+  end if;
+  new := private.without_invisible_texts(new);
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  -- A price that is not below the previous one ends the offer.
+  if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
+    new.previous_price := null;
+  end if;
+  return new;
+end
+$$;
+
+create trigger products_before_change before insert or update on public.products
+  for each row execute function private.before_product_change();
+
+create or replace function private.after_product_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
+      old.previous_price is null)
+    is distinct from
+    (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
+      new.previous_price is null)
+  then
+    perform private.update_product_search(old, new);
+    perform private.count_active_products(old, new);
+  end if;
+  if tg_op = 'UPDATE' then
+    perform private.record_price_change(new.id, new.name, old.price, new.price);
+  end if;
+  -- Of the stock, pages only show whether there is any.
+  if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
+      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+    is distinct from
+    (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
+      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+  then
+    perform private.announce_product_change(old, new);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.before_category_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new := private.without_invisible_texts(new);
+  new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
+  if tg_op = 'UPDATE' and old.name <> new.name then
+    -- The foreign key updates its products in any order: lock them by id first, as orders do.
+    perform from public.products as p where p.category = old.name order by p.id for update;
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.before_settings_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new := private.without_invisible_texts(new);
+  if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
+      constraint = 'the support address is an e-mail address';
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
 
 update private.limits as l set allowed = 5 where l.name = 'newsletter_mails';
 

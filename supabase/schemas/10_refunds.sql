@@ -255,14 +255,12 @@ declare
   opened public.refunds;
   needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
 begin
-  if char_length(trim(coalesce(reason, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
+  reason := private.read_reason(reason, is_required => true);
   insert into public.refunds (
     payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
     refund_receipt, completed_at
   ) values (
-    payment_id, transaction_receipt, receipt, refund_cents, trim(reason),
+    payment_id, transaction_receipt, receipt, refund_cents, reason,
     case when sent_by_hand is null then 'reversal' else 'by_hand' end,
     case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
     member, private.email_of(member),

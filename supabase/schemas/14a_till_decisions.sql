@@ -238,15 +238,12 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(take_back_payment.note), '');
+  reason text := private.read_reason(take_back_payment.note);
   paid_order public.orders;
   taken public.payments;
   reported public.mpesa_transactions;
   was_told boolean;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  end if;
   -- The order first: then its payments and their receipts do not change.
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = take_back_payment.payment_id)
@@ -333,15 +330,13 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(resolve_review.note), '');
+  reason text := private.read_reason(resolve_review.note);
   decided public.orders;
   largest public.payments;
   received bigint;
   surplus bigint;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
+  if resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
   perform from public.orders as o where o.id = resolve_review.order_id for update;
@@ -471,15 +466,13 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(note_change.note), '');
+  reason text := private.read_reason(note_change.note);
   has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
   code text;
   paid public.payments;
   noted public.change_notes;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif note_change.kind is null or note_change.kind not in ('credit', 'to_return', 'returned') then
+  if note_change.kind is null or note_change.kind not in ('credit', 'to_return', 'returned') then
     perform private.refuse(400, 'decision_unknown', 'Change is credit, to be returned, or returned');
   elsif private.is_whole_shillings(note_change.amount_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
