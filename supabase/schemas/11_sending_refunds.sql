@@ -37,7 +37,7 @@ begin
     begin
       perform from public.orders as o
       where o.id = (select p.order_id from public.payments as p where p.id = seen.payment_id)
-      for update;
+      for no key update;
       if seen.receipt is not null then
         perform pg_advisory_xact_lock(hashtext('settle ' || seen.receipt));
         perform from public.mpesa_transactions as t where t.receipt = seen.receipt for update;

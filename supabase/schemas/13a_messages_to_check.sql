@@ -134,7 +134,7 @@ begin
 
   -- Locked first: the message's reference to the payment locks that.
   perform from public.orders as o
-  where o.id = (select p.order_id from public.payments as p where p.receipt = original) for update;
+  where o.id = (select p.order_id from public.payments as p where p.receipt = original) for no key update;
   select p.* into reversed from public.payments as p where p.receipt = original;
   state := private.add_message_to_check(
     receive_reversal.source, 'reversed', receive_reversal.body, '{}', receive_reversal.receipt, receive_reversal.received_cents,

@@ -250,7 +250,7 @@ begin
       (select p.order_id from public.payments as p where p.receipt = code)
     );
     begin
-      perform from public.orders as o where o.id = of_order for update;
+      perform from public.orders as o where o.id = of_order for no key update;
       if not found and resolve_difference.decision = 'give' then
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
       elsif code is not null then

@@ -247,7 +247,7 @@ begin
   -- The order first: then its payments and their receipts do not change.
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = take_back_payment.payment_id)
-  for update;
+  for no key update;
   select * into taken from public.payments as p where p.id = take_back_payment.payment_id;
   perform pg_advisory_xact_lock(hashtext('settle ' || taken.receipt)) where taken.receipt is not null;
   select * into reported from public.mpesa_transactions as t where t.receipt = taken.receipt for update;
@@ -339,7 +339,7 @@ begin
   if resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
-  perform from public.orders as o where o.id = resolve_review.order_id for update;
+  perform from public.orders as o where o.id = resolve_review.order_id for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif resolve_review.receipt is not null then
@@ -481,7 +481,7 @@ begin
   end if;
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = note_change.payment_id)
-  for update;
+  for no key update;
   if has_receipt then
     code := private.check_refund_receipt(note_change.receipt);
   end if;
