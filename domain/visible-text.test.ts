@@ -25,3 +25,19 @@ test.each([
 ])('%j has %i visible characters and %i letters and digits', (text, visible, letters) =>
   expect([visibleLength(text), wordLength(text)]).toEqual([visible, letters]),
 );
+
+test('no character that Unicode calls ignorable, format, separator or control is visible', () => {
+  const seen: string[] = [];
+  for (let code = 1; code <= 0x10ffff; code += 1) {
+    // Surrogates are no characters.
+    if (code >= 0xd800 && code <= 0xdfff) continue;
+    const character = String.fromCodePoint(code);
+    if (
+      /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Z}\p{Cc}]/u.test(character) &&
+      visibleLength(character) > 0
+    ) {
+      seen.push(code.toString(16));
+    }
+  }
+  expect(seen).toEqual([]);
+});

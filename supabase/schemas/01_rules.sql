@@ -79,10 +79,11 @@ begin
   return char_length(regexp_replace(
     written,
     '[\u0001-\u0020\u007f-\u00a0\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0600-\u0605\u0610-\u061c'
-    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
+    '\u064b-\u065f\u0670\u06d6-\u06dd\u070f\u0890\u0891\u08e2\u0900-\u0903\u093a-\u093c\u093e-\u094f\u0e31\u0e34-\u0e3a'
     '\u0e47-\u0e4e\u115f\u1160\u135d-\u135f\u1680\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff'
     '\u2000-\u200f\u2028-\u202f\u205f-\u206f\u20d0-\u20f0\u2800\u3000\u302a-\u302f\u3099\u309a\u3164'
-    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]',
+    '\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f'
+    '\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]',
     '', 'g'
   ));
 end
@@ -173,18 +174,44 @@ $$;
 comment on function private.refusal_answer is
   'Refuses without raising, so that counted calls are committed: sets the HTTP status and returns PostgREST''s error body. A public procedure counts first, works in an inner block, and returns this from "exception when sqlstate ''PT000''", which matches every PTxxx.';
 
-create function private.refuse_blank(promise text, written text) returns void
+create function private.visible_text(written text) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
-  if private.visible_length(refuse_blank.written) = 0 then
-    raise exception using
-      errcode = 'check_violation', constraint = refuse_blank.promise,
-      message = format('the text of "%s" has no visible characters', refuse_blank.promise);
-  end if;
+  return case when private.visible_length(written) > 0 then trim(written) end;
 end
 $$;
-comment on function private.refuse_blank is
-  'For triggers: refuses a required text of invisible characters as the named check constraint does, which cannot call private functions.';
+comment on function private.visible_text is 'A text without the spaces around it; null for one that a reader does not see.';
+
+create function private.without_invisible_texts(written anyelement) returns anyelement
+language plpgsql stable set search_path = '' as $$
+declare
+  cleared jsonb;
+begin
+  select jsonb_object_agg(field.key, case when a.attnotnull then '' end) into cleared
+  from jsonb_each_text(to_jsonb(written)) as field
+  join pg_catalog.pg_attribute as a on a.attname = field.key and a.atttypid = 'text'::regtype
+    and a.attrelid = (select t.typrelid from pg_catalog.pg_type as t where t.oid = pg_typeof(written))
+  where field.value <> '' and private.visible_length(left(field.value, 10000)) = 0;
+  return case when cleared is null then written else jsonb_populate_record(written, cleared) end;
+end
+$$;
+comment on function private.without_invisible_texts is
+  'A row that visitors or staff write, before it is stored: a text that a reader does not see counts as none. Constraints then refuse it where one is required.';
+
+create function private.read_reason(written text, is_required boolean default false) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  reason text := private.visible_text(left(written, 1000));
+begin
+  if char_length(reason) > 200 or private.visible_length(reason) < 3 or (is_required and reason is null) then
+    perform private.refuse(400, 'reason_invalid', case
+      when is_required then 'Please say why, in 3 to 200 characters' else 'A note has 3 to 200 characters' end);
+  end if;
+  return reason;
+end
+$$;
+comment on function private.read_reason is
+  'The reason or note of a staff member, trimmed; null for none. Refuses one with fewer than 3 visible characters or more than 200.';
 
 create function private.is_email(address text) returns boolean
 language plpgsql immutable set search_path = '' as $$

@@ -131,6 +131,7 @@ comment on function private.time_of_edit is
 create function private.before_text_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  new := private.without_invisible_texts(new);
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
 end

@@ -92,8 +92,8 @@ begin
   if tg_op = 'INSERT' and (select count(*) from public.search_synonyms) >= 500 then
     raise exception 'there are at most 500 search words' using errcode = '23514';
   end if;
-  new.word := private.fold_text(left(new.word, 200));
-  new.means := private.fold_text(left(new.means, 1000));
+  new.word := private.fold_text(coalesce(private.visible_text(left(new.word, 200)), ''));
+  new.means := private.fold_text(coalesce(private.visible_text(left(new.means, 1000)), ''));
   new.stem := coalesce(private.stem_text(new.word), '');
   return new;
 end

@@ -213,10 +213,10 @@ begin
   email := trim(customer_email);
   phone := private.normalised_phone(customer_phone);
   location := trim(delivery_location);
-  building_name := nullif(trim(building), '');
-  unit_name := nullif(trim(unit), '');
+  building_name := private.visible_text(building);
+  unit_name := private.visible_text(unit);
   -- Line feeds stay; other control characters become spaces.
-  notes := nullif(trim(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g')), '');
+  notes := private.visible_text(regexp_replace(delivery_notes, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g'));
 
   -- Names and addresses appear in messages to customers: single lines without control or bidirectional characters.
   if name is null or private.visible_length(name) < 2 or private.has_control_characters(name) then

@@ -479,7 +479,7 @@ declare
       and not exists (select from public.deliveries as d where d.order_id = o.id)
       and private.retention_reason(o.id) is null
     order by o.created_at limit 2000
-    for update skip locked
+    for no key update skip locked
   );
 begin
   delete from private.order_keys as k where k.order_id = any (due);

@@ -205,7 +205,7 @@ begin
   -- The lock on the order's row serialises its attempts, settlements and expiry.
   select * into ordered from public.orders as o
   where o.id = begin_payment.order_id and o.tracking_number = begin_payment.tracking_number
-  for update;
+  for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   end if;

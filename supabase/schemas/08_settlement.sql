@@ -58,7 +58,7 @@ begin
   -- lock, which two concurrent settlements could not upgrade.
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
-  for update;
+  for no key update;
   -- A query names no receipt; a message that contradicted itself may have named it.
   if report.result = 'succeeded' and report.receipt is null then
     reported_receipt := private.receipt_of_contradiction(settle_payment.payment_id);

@@ -484,7 +484,7 @@ begin
     for_order := private.order_of_transaction(code, reference);
     begin
       -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
-      perform from public.orders as o where o.id = for_order for update;
+      perform from public.orders as o where o.id = for_order for no key update;
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
       if private.order_of_transaction(code, reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';

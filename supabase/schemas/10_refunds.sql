@@ -154,7 +154,7 @@ declare
   refunded_order public.orders;
   refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
 begin
-  select * into strict refunded_order from public.orders as o where o.id = new.order_id for update;
+  select * into strict refunded_order from public.orders as o where o.id = new.order_id for no key update;
   if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_review') then
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
@@ -227,7 +227,7 @@ declare
 begin
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = lock_refundable_payment.payment_id)
-  for update;
+  for no key update;
   select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -255,14 +255,12 @@ declare
   opened public.refunds;
   needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
 begin
-  if char_length(trim(coalesce(reason, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
+  reason := private.read_reason(reason, is_required => true);
   insert into public.refunds (
     payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
     refund_receipt, completed_at
   ) values (
-    payment_id, transaction_receipt, receipt, refund_cents, trim(reason),
+    payment_id, transaction_receipt, receipt, refund_cents, reason,
     case when sent_by_hand is null then 'reversal' else 'by_hand' end,
     case when sent_by_hand is not null then 'completed' when needs_approval then 'requested' else 'approved' end, needs_approval,
     member, private.email_of(member),

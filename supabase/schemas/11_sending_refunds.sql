@@ -37,7 +37,7 @@ begin
     begin
       perform from public.orders as o
       where o.id = (select p.order_id from public.payments as p where p.id = seen.payment_id)
-      for update;
+      for no key update;
       if seen.receipt is not null then
         perform pg_advisory_xact_lock(hashtext('settle ' || seen.receipt));
         perform from public.mpesa_transactions as t where t.receipt = seen.receipt for update;
@@ -437,12 +437,10 @@ declare
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then
     perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
-  elsif char_length(trim(coalesce(acknowledge_sent_twice.note, ''))) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
   end if;
   update public.refunds as r
   set sent_twice_seen_at = now(), sent_twice_seen_by = member, sent_twice_seen_by_email = private.email_of(member),
-      sent_twice_note = trim(acknowledge_sent_twice.note), updated_at = now()
+      sent_twice_note = private.read_reason(acknowledge_sent_twice.note, is_required => true), updated_at = now()
   where r.id = seen.id
   returning * into seen;
   if seen.payment_id is not null then

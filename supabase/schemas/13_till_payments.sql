@@ -86,7 +86,7 @@ begin
   if private.is_whole_shillings(received) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
   end if;
-  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for update;
+  select * into confirmed_order from public.orders as o where o.id = confirm_till_payment.order_id for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   end if;
@@ -241,7 +241,7 @@ begin
   end if;
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = correct_till_payment.payment_id)
-  for update;
+  for no key update;
   perform pg_advisory_xact_lock(hashtext('settle ' || known_receipt))
   from (select distinct unnest(array[code, correct_till_payment.seen_receipt]) as known_receipt order by 1) as locked;
   select * into known from public.payments as p where p.id = correct_till_payment.payment_id for update;

@@ -134,7 +134,7 @@ begin
 
   -- Locked first: the message's reference to the payment locks that.
   perform from public.orders as o
-  where o.id = (select p.order_id from public.payments as p where p.receipt = original) for update;
+  where o.id = (select p.order_id from public.payments as p where p.receipt = original) for no key update;
   select p.* into reversed from public.payments as p where p.receipt = original;
   state := private.add_message_to_check(
     receive_reversal.source, 'reversed', receive_reversal.body, '{}', receive_reversal.receipt, receive_reversal.received_cents,
@@ -225,11 +225,8 @@ language plpgsql security definer set search_path = '' as $$
 declare
   member uuid := private.expect_staff_member();
   waiting public.messages_to_check := private.waiting_message_to_check(dismiss_message_to_check.message_id);
-  reason text := trim(coalesce(dismiss_message_to_check.note, ''));
+  reason text := private.read_reason(dismiss_message_to_check.note, is_required => true);
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
-  end if;
   -- Ends the review of an attempt that has no other evidence (private.end_reviews).
   insert into public.reconciliation_events (payment_id, order_id, kind, note, actor_id, actor_email)
   select p.id, p.order_id, 'accepted', reason, member, private.email_of(member)

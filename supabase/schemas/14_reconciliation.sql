@@ -226,7 +226,7 @@ declare
   member_email text := private.email_of(member);
   reported public.mpesa_transactions;
   money public.payments;
-  reason text := nullif(trim(resolve_difference.note), '');
+  reason text := private.read_reason(resolve_difference.note);
   settled public.settled_payment;
   outcome text;
   event_kind text;
@@ -234,9 +234,6 @@ declare
   of_order uuid;
   code text := coalesce(private.normalised_receipt(resolve_difference.receipt), resolve_difference.receipt);
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  end if;
   event_kind := case resolve_difference.decision
     when 'give' then 'given' when 'not_an_order' then 'not_an_order' when 'refund' then 'refund'
     when 'accept' then 'accepted' when 'reopen' then 'reopened' end;
@@ -253,7 +250,7 @@ begin
       (select p.order_id from public.payments as p where p.receipt = code)
     );
     begin
-      perform from public.orders as o where o.id = of_order for update;
+      perform from public.orders as o where o.id = of_order for no key update;
       if not found and resolve_difference.decision = 'give' then
         perform private.refuse(404, 'order_not_found', 'This order does not exist');
       elsif code is not null then

@@ -238,19 +238,16 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(take_back_payment.note), '');
+  reason text := private.read_reason(take_back_payment.note);
   paid_order public.orders;
   taken public.payments;
   reported public.mpesa_transactions;
   was_told boolean;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  end if;
   -- The order first: then its payments and their receipts do not change.
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = take_back_payment.payment_id)
-  for update;
+  for no key update;
   select * into taken from public.payments as p where p.id = take_back_payment.payment_id;
   perform pg_advisory_xact_lock(hashtext('settle ' || taken.receipt)) where taken.receipt is not null;
   select * into reported from public.mpesa_transactions as t where t.receipt = taken.receipt for update;
@@ -333,18 +330,16 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(resolve_review.note), '');
+  reason text := private.read_reason(resolve_review.note);
   decided public.orders;
   largest public.payments;
   received bigint;
   surplus bigint;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
+  if resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
-  perform from public.orders as o where o.id = resolve_review.order_id for update;
+  perform from public.orders as o where o.id = resolve_review.order_id for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif resolve_review.receipt is not null then
@@ -471,15 +466,13 @@ language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   member uuid := private.expect_staff_member();
-  reason text := nullif(trim(note_change.note), '');
+  reason text := private.read_reason(note_change.note);
   has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
   code text;
   paid public.payments;
   noted public.change_notes;
 begin
-  if char_length(reason) not between 3 and 200 then
-    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
-  elsif note_change.kind is null or note_change.kind not in ('credit', 'to_return', 'returned') then
+  if note_change.kind is null or note_change.kind not in ('credit', 'to_return', 'returned') then
     perform private.refuse(400, 'decision_unknown', 'Change is credit, to be returned, or returned');
   elsif private.is_whole_shillings(note_change.amount_cents) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
@@ -488,7 +481,7 @@ begin
   end if;
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = note_change.payment_id)
-  for update;
+  for no key update;
   if has_receipt then
     code := private.check_refund_receipt(note_change.receipt);
   end if;

@@ -72,6 +72,7 @@ declare
   moment timestamptz := clock_timestamp();
   ordered public.orders;
 begin
+  new := private.without_invisible_texts(new);
   -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
   select * into ordered from public.orders as o where o.id = new.order_id for no key update;
   if tg_op = 'UPDATE' then
@@ -140,10 +141,10 @@ create function public.assign_delivery(
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  person text := nullif(trim(assign_delivery.delivery_person), '');
-  phone text := nullif(trim(assign_delivery.delivery_phone), '');
-  vehicle text := nullif(trim(assign_delivery.delivery_vehicle), '');
-  notes text := nullif(trim(assign_delivery.delivery_notes), '');
+  person text := private.visible_text(assign_delivery.delivery_person);
+  phone text := private.visible_text(assign_delivery.delivery_phone);
+  vehicle text := private.visible_text(assign_delivery.delivery_vehicle);
+  notes text := private.visible_text(assign_delivery.delivery_notes);
   ordered public.orders;
   delivery public.deliveries;
 begin

@@ -228,7 +228,7 @@ declare
   decided public.orders;
 begin
   perform private.expect_staff();
-  select * into decided from public.orders as o where o.id = resolve_paid_order.order_id for update;
+  select * into decided from public.orders as o where o.id = resolve_paid_order.order_id for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif resolve_paid_order.resolution = 'deliver' and decided.payment_status = 'needs_review' then

@@ -54,7 +54,8 @@ begin
   elsif private.visible_length(left(new.message, 10000)) = 0 then
     perform private.refuse(400, 'message_invalid', 'Please write a message');
   end if;
-  return new;
+  -- Subject and phone; long texts are refused by the constraints.
+  return private.without_invisible_texts(new);
 end
 $$;
 

@@ -197,7 +197,7 @@ declare
   unknown text;
   missing text;
 begin
-  if trim(new.body) = '' or (new.channel = 'mail' and trim(new.subject) = '') then
+  if private.visible_length(new.body) = 0 or (new.channel = 'mail' and private.visible_length(new.subject) = 0) then
     perform private.refuse(400, 'template_empty', 'A message needs words');
   elsif char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
     perform private.refuse(400, 'template_too_long', 'This message is too long');

@@ -204,12 +204,12 @@ declare
     select o.id from public.orders as o
     where o.anonymised_at is null and o.created_at < retained_since and private.unsettled_money_reason(o.id) is null
     order by o.created_at limit 1000
-    for update skip locked
+    for no key update skip locked
   ) || array(
     select o.id from public.orders as o
     where o.anonymised_at is null and o.erasure_requested_at is not null and private.retention_reason(o.id) is null
     limit 1000
-    for update skip locked
+    for no key update skip locked
   );
 begin
   -- Checked again under the lock: a payment may have begun in the meantime.

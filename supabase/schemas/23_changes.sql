@@ -92,11 +92,15 @@ alter publication supabase_realtime add table
 create function private.before_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if tg_op = 'INSERT' then
+    return private.without_invisible_texts(new);
+  end if;
   -- A change of the stock alone is no edit, so that orders do not conflict with a staff member's edit.
   old.stock_quantity := new.stock_quantity;
   if old is not distinct from new then
     return new;
   end if;
+  new := private.without_invisible_texts(new);
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
@@ -106,7 +110,7 @@ begin
 end
 $$;
 
-create trigger products_before_change before update on public.products
+create trigger products_before_change before insert or update on public.products
   for each row execute function private.before_product_change();
 
 create function private.after_product_change() returns trigger
@@ -118,7 +122,6 @@ begin
     (new.id, new.name, new.tagline, new.description, new.category, new.brand, new.is_active, new.created_at,
       new.previous_price is null)
   then
-    perform private.refuse_blank('a product has a name', new.name);
     perform private.update_product_search(old, new);
     perform private.count_active_products(old, new);
   end if;
@@ -144,7 +147,7 @@ create trigger products_after_change after insert or update or delete on public.
 create function private.before_category_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.refuse_blank('a category has a name', new.name);
+  new := private.without_invisible_texts(new);
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
   if tg_op = 'UPDATE' and old.name <> new.name then
     -- The foreign key updates its products in any order: lock them by id first, as orders do.
@@ -160,7 +163,7 @@ create trigger categories_before_change before insert or update of name on publi
 create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.refuse_blank('the store has a name', new.store_name);
+  new := private.without_invisible_texts(new);
   if old.support_email is distinct from new.support_email and not private.is_email(new.support_email) then
     raise exception using
       errcode = 'check_violation',

@@ -64,6 +64,15 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     });
   }
 
+  // Rows that reference an order take FOR KEY SHARE on it, also rows of another order's transaction. Only FOR UPDATE waits for that.
+  test('functions lock orders FOR NO KEY UPDATE', async () => {
+    const { rows } = await database.query(
+      `select proname from pg_proc
+       where pronamespace in ('public'::regnamespace, 'private'::regnamespace) and prosrc ~ 'from public\\.orders as o[^;]* for update\\y'`,
+    );
+    expect(rows).toEqual([]);
+  });
+
   test('renaming a category, expiring reservations of its products and late payments', async () => {
     const names = ['Before', 'After'];
     await database.query('insert into public.categories (name) values ($1)', [names[0]]);
