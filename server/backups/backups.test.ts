@@ -75,7 +75,7 @@ const backupsOf = (database: Database & { url?: string }, log = openLog('silent'
   });
 
 // Each backup is restored whole by a process of its own, which takes long on a busy machine.
-describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
+describe.each(testDatabases())('on %s', { timeout: 400_000 }, (kind) => {
   let database: Database & { url?: string };
   let isOpen = true;
   const close = async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Database } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
@@ -70,12 +71,19 @@ test.runIf(testDatabases().includes('postgresql'))(
         await moved.execute(
           `update public.orders set delivery_notes = 'its own' where tracking_number = 'JJ-20261121-1001'`,
         );
-        await moved.close();
-        await expect(toSecond()).rejects.toThrow('There is another shop in that database');
+        await expectAnother(moved, toSecond);
+        const newer = openPostgresql(second, { poolSize: 1 });
+        await newer.execute('alter table public.orders add column later text');
+        await expectAnother(newer, toSecond);
       });
     });
   },
 );
+
+async function expectAnother(target: Database, move: () => Promise<unknown>): Promise<void> {
+  await target.close();
+  await expect(move()).rejects.toThrow('There is another shop in that database');
+}
 
 test('refuses a source without a shop, and a folder that is not empty, without changing them', async () => {
   const to = { kind: 'embedded', dataDir: join(dataDir, 'new') } as const;

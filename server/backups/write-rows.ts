@@ -83,21 +83,20 @@ export async function hasRows(
   adaptation: Adaptation = everything,
 ): Promise<boolean> {
   await setTextForm(session);
-  const pairs = await matchTables(session, source, adaptation);
-  const digests = new Map<string, LineDigest>();
-  for (const { table, change } of pairs) {
-    const digest = new LineDigest();
-    digests.set(table.name, digest);
-    for await (const read of source.read(table.name)) digest.add(change ? read.map(change) : read);
+  try {
+    const pairs = await matchTables(session, source, adaptation);
+    const digests = new Map<string, LineDigest>();
+    for (const { table, change } of pairs) {
+      const digest = new LineDigest();
+      digests.set(table.name, digest);
+      for await (const read of source.read(table.name)) digest.add(change ? read.map(change) : read);
+    }
+    await compareRows(session, pairs, digests, await source.finish());
+    return true;
+  } catch (error) {
+    if (error instanceof ContentMismatch) return false;
+    throw error;
   }
-  const content = await source.finish();
-  return compareRows(session, pairs, digests, content).then(
-    () => true,
-    (error) => {
-      if (error instanceof ContentMismatch) return false;
-      throw error;
-    },
-  );
 }
 
 interface Pair {
