@@ -1,5 +1,5 @@
 // Every version that shops have got can be updated to this one, with all rows. A migration of theirs that has changed or gone fails here.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -11,6 +11,7 @@ import { expectBalancedBooks } from '../balanced-books.ts';
 import { describeCatalogue } from '../database-catalogue.ts';
 import { call, orderForm, type PlacedOrder } from '../shop-database.ts';
 import { initialUnits } from './fill-shop.ts';
+import { findLostObjects } from './lost-objects.ts';
 import { listFixtures, openFixture } from './open-fixture.ts';
 import { asHostedProject, pushMigrations } from './supabase-db-push.ts';
 
@@ -174,6 +175,56 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
     });
   },
 );
+
+describe.each(testDatabases())('migrations that keep earlier versions working, on %s', (kind) => {
+  test('keep the tables, columns and procedures of the versions before', async () => {
+    const fresh = await throwawayDatabase(kind, shopMigrations);
+    const now = await describeCatalogue(fresh);
+    await fresh.close();
+    const files = (await readdir(migrations)).filter((name) => name.endsWith('.sql'));
+    for (const commit of fixtures) {
+      const database = await openFixture(kind, commit);
+      const { rows } = await database.query<{ version: string }>(
+        `select version from platform.schema_migrations where source = 'shop'`,
+      );
+      const applied = new Set(rows.map(({ version }) => `${version}.sql`));
+      const texts = files
+        .filter((name) => !applied.has(name))
+        .map((name) => readFile(join(migrations, name), 'utf8'));
+      const promise = (await Promise.all(texts)).every((text) =>
+        text.startsWith('-- Earlier versions keep working'),
+      );
+      if (promise) expect(findLostObjects(await describeCatalogue(database), now), commit).toEqual([]);
+      await database.close();
+    }
+  });
+
+  test.each([
+    ['alter table public.products drop column tagline cascade', ['column products.tagline']],
+    ['alter table public.payments rename to charges', ['relation payments']],
+    ['drop function public.list_fees(text)', ['function list_fees(text)']],
+    ['alter function public.list_fees(text) rename to fees', ['function list_fees(text)']],
+    [
+      'drop function public.list_fees(text); create function public.list_fees(area text, day date) returns text language sql return area',
+      ['function list_fees(text)'],
+    ],
+    [
+      'drop function public.list_fees(text); create function public.list_fees(area text, day date default null) returns text language sql return area',
+      [],
+    ],
+    ['alter table public.products add column origin text; create table public.farms (id integer)', []],
+  ])('detects what %s takes away', async (statements, lost) => {
+    const database = await throwawayDatabase(kind, shopMigrations);
+    await database.execute(
+      'create function public.list_fees(area text) returns text language sql return area',
+    );
+    const before = await describeCatalogue(database);
+    await database.execute(statements);
+    const found = findLostObjects(before, await describeCatalogue(database));
+    expect(found.filter((object) => lost.length === 0 || lost.includes(object))).toEqual(lost);
+    await database.close();
+  });
+});
 
 describe.each(testDatabases())('the update from eb0c0900 on %s', (kind) => {
   test('joins receipts of two spellings, lists what was not read, and says why money is under review', async () => {
