@@ -10,8 +10,6 @@ COPY . .
 RUN node scripts/build.mjs && rm -rf node_modules
 
 FROM node:24-trixie-slim AS shop
-# pg_dump and pg_restore for backups; not older than the server in compose.yaml.
-RUN apt-get update && apt-get install -y --no-install-recommends postgresql-client-17 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 WORKDIR /srv/jani
 COPY --from=build /srv/jani ./

@@ -15,7 +15,7 @@ export interface FairShare {
   outbound: FairQueue;
   /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
-  /** Threads that decode and encode images. */
+  /** The process that decodes and encodes images, one at a time (storage/image-process.ts). */
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
@@ -93,7 +93,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxQueuedPerShare: 500,
     }),
     images: createFairQueue({
-      concurrency: 2,
+      concurrency: 1,
       maxRunningPerShare: 1,
       startsPerTurn: 1,
       maxQueued: 64,

@@ -35,7 +35,7 @@ describe.each(testDatabases())('the table-query service over HTTP on %s', (kind)
         allowsAggregates: true,
         allowsPlan: true,
         allowsRollback: true,
-        maxRows: Number.POSITIVE_INFINITY,
+        limits: { maxRows: Number.POSITIVE_INFINITY },
       },
       additions,
     );

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
-import { findPrograms, runProgram } from '../server/backups/postgresql-programs.ts';
 import { fillShop } from '../supabase/tests/updates/fill-shop.ts';
+import { findPrograms } from './find-programs.ts';
 import { shopMigrations } from './shop-migrations.ts';
 import { startThrowawayPostgresql } from './throwaway-postgresql.ts';
 
@@ -21,11 +21,10 @@ try {
   const database = await throwawayDatabase('postgresql', shopMigrations);
   await fillShop(database);
   const file = join(folder, 'dump.sql');
-  await runProgram(
-    join(programs, 'pg_dump'),
-    ['--no-owner', '--inserts', '--rows-per-insert=100', '--file', file],
-    { databaseUrl: database.url ?? '' },
-  );
+  execFileSync(join(programs, 'pg_dump'), [
+    ...['--no-owner', '--inserts', '--rows-per-insert=100', '--file', file],
+    ...['--dbname', database.url ?? ''],
+  ]);
   await database.close();
   // psql's own commands, which newer versions of pg_dump write.
   const script = (await readFile(file, 'utf8')).replaceAll(/^\\(?:un)?restrict .*\n/gm, '');

@@ -6,7 +6,7 @@ import { FolderInUse } from '../backend/database/folder-lock.ts';
 import { refuseNewer } from '../backend/database/migrate.ts';
 import { readConfig } from './config.ts';
 import { openDatabase } from './persistence.ts';
-import { migrationsIn } from './prepare-database.ts';
+import { migrationsOf } from './prepare-database.ts';
 import { describeStartFailure } from './start-failure.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function checkVersion(root: string): Promise<void> {
     // A check creates no database.
     if (config.supabase || (!config.databaseUrl && !existsSync(join(config.dataDir, 'database')))) return;
     const database = await openDatabase(config, () => {});
-    await refuseNewer(database, migrationsIn(release)).finally(() => database.close());
+    await refuseNewer(database, migrationsOf(release)).finally(() => database.close());
   } catch (error) {
     process.exitCode = error instanceof FolderInUse ? 2 : 1;
     if (process.exitCode === 1) process.stderr.write(`${describeStartFailure(error)}\n`);

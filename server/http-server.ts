@@ -21,7 +21,7 @@ import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import { BoundedRequest, limitConnections } from './connection-limits.ts';
-import { type Log, maskPath } from './log.ts';
+import type { Log } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
@@ -105,7 +105,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
-    response.writeHead(page.status, headers);
+    // A page without its data, because the database is not available.
+    response.writeHead(page.status, page.status === 503 ? [...headers, 'retry-after', '5'] : headers);
     response.end(request.method === 'HEAD' ? undefined : body);
   };
 
@@ -231,7 +232,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         const headers: Record<string, string> = release ? { 'x-release': release } : {};
         return (await isReady())
           ? new Response('ready\n', { headers })
-          : new Response('not ready\n', { status: 503, headers });
+          : new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
@@ -315,7 +316,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
           {
             requestId: requestIdOf(request),
             method: request.method,
-            path: maskPath(path),
+            path,
             status: response.statusCode,
             ms,
           },

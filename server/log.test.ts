@@ -1,35 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatLine, maskPath, openLog } from './log.ts';
-
-test('never logs access keys of orders and payments', () => {
-  expect(maskPath('/functions/v1/mobile-money/notice/abcdef?x=1')).toBe(
-    '/functions/v1/mobile-money/notice/•••?x=1',
-  );
-  expect(maskPath('/functions/v1/mobile-money/till/abcdef/confirmation')).toBe(
-    '/functions/v1/mobile-money/till/•••/confirmation',
-  );
-  expect(maskPath('/track-order/JJ-20261121-1234.data?key=secret&a=b')).toBe('/track-order/•••?key=•••&a=b');
-  expect(maskPath('/t/20261121-1234-ASNFZ4mrze8BI0VniavN7w/receipt')).toBe('/t/•••/receipt');
-  expect(maskPath('/track-order/JJ-20261121-1234/receipt?key=secret')).toBe(
-    '/track-order/•••/receipt?key=•••',
-  );
-});
-
-test('never logs tokens of links', () => {
-  for (const name of [
-    'token',
-    'token_hash',
-    'code',
-    'access_token',
-    'refresh_token',
-    'invite_token',
-    'apikey',
-  ]) {
-    expect(maskPath(`/auth/v1/verify/confirm?type=recovery&${name}=secret&a=b`)).toBe(
-      `/auth/v1/verify/confirm?type=recovery&${name}=•••&a=b`,
-    );
-  }
-});
+import { formatLine, openLog } from './log.ts';
 
 test('limits errors of one message per second, but not lines of normal use', () => {
   const lines: Record<string, unknown>[] = [];

@@ -3,6 +3,7 @@ import { styleText } from 'node:util';
 import pino from 'pino';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { createLineLimit } from './line-limit.ts';
+import { maskFields } from './mask-log.ts';
 
 export type Log = pino.Logger;
 
@@ -32,7 +33,8 @@ export function openLog(level = 'info', destination?: pino.DestinationStream): L
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
+    // Here, so that no line can bypass it.
+    formatters: { level: (label) => ({ level: label }), log: maskFields },
     hooks: {
       logMethod(parts, write, severity) {
         const [fields, message] = parts as [unknown, string?];
@@ -73,16 +75,4 @@ export function formatLine(line: string): string {
   if (error === undefined) return text;
   const stack = typeof error === 'string' ? error : JSON.stringify(error);
   return `${text}\n${stack.replaceAll(/^/gm, '    ')}`;
-}
-
-/**
- * Removes access keys and other secrets from a path for the log.
- * @param path path and query of a request
- */
-export function maskPath(path: string): string {
-  return path
-    .replace(/(\/(?:notice|till|reversal|reach)\/)[^/?]+/g, '$1•••')
-    .replace(/([?&](?:key|apikey|(?:\w+_)?token|token_hash|code|tracking)=)[^&]*/g, '$1•••')
-    .replace(/(\/track-order\/)[^/?]+/g, '$1•••')
-    .replace(/^(\/t\/)[^/?]+/, '$1•••');
 }

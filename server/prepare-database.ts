@@ -6,11 +6,16 @@ import { type MigrationSource, migrate } from '../backend/database/migrate.ts';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 
-/** @param root the folder with the migrations: a release, or the project's */
-export const migrationsIn = (root: string): MigrationSource[] => [
-  { name: 'platform', folder: join(root, 'backend/platform') },
-  { name: 'shop', folder: join(root, 'supabase/migrations') },
-];
+/**
+ * The migrations of a shop, in the order they apply.
+ * @param root the folder with the migrations: a release, or the project's
+ */
+export function migrationsOf(root: string): MigrationSource[] {
+  return [
+    { name: 'platform', folder: join(root, 'backend/platform') },
+    { name: 'shop', folder: join(root, 'supabase/migrations') },
+  ];
+}
 
 /**
  * Migrates the database, then seeds it where the settings ask for it and it is new.
@@ -23,7 +28,7 @@ export async function prepareDatabase(
   root: string,
   log: Log,
 ): Promise<void> {
-  const applied = await migrate(database, migrationsIn(root));
+  const applied = await migrate(database, migrationsOf(root));
   if (applied.length > 0) log.info({ applied: applied.length }, 'database migrated');
   if (config.seed !== 'demo') return;
   const seed = await readFile(join(root, 'supabase/seed.sql'), 'utf8');

@@ -3,20 +3,20 @@ import { createRefusalLog, type RefusedRequest } from './refused-requests.ts';
 
 const refused: RefusedRequest = {
   method: 'POST',
-  path: '/track-order/JJ-20261121-1234?key=secret',
+  path: '/contact',
   status: 403,
   address: '203.0.113.7',
   reason: 'form of another site',
 };
 
-test('writes one short line without personal data', () => {
+test('writes one short line, without the IP address', () => {
   const info = vi.fn();
   createRefusalLog({ log: { info } })(refused);
   expect(info.mock.calls).toEqual([
     [
       {
         method: 'POST',
-        path: '/track-order/•••?key=•••',
+        path: refused.path,
         status: 403,
         from: '203.0.113.0/24',
         reason: 'form of another site',

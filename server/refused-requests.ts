@@ -1,7 +1,7 @@
 // Logs rejected requests: one short line each, and only a few per second, so that clients cannot fill the disk.
 import { networksOf } from '../backend/network.ts';
 import { createLineLimit, type LineLimitOptions } from './line-limit.ts';
-import { type Log, maskPath } from './log.ts';
+import type { Log } from './log.ts';
 
 export interface RefusedRequest {
   method: string;
@@ -33,11 +33,10 @@ export function createRefusalLog(options: RefusalLogOptions): (refused: RefusedR
     if (suppressed === null) return;
     // The network is enough to block it, and is not personal data.
     const from = networksOf(address).at(-1);
-    const masked = maskPath(path.slice(0, maxPathLength));
     log.info(
       {
         method: method.slice(0, 10),
-        path: masked,
+        path: path.slice(0, maxPathLength),
         status,
         from,
         reason,

@@ -12,8 +12,12 @@ export const shopRealtime: NonNullable<BackendOptions['realtime']> = {
     joinBytes: 32 * 1024,
     payloadBytes: 64 * 1024,
     requestBytes: 256 * 1024,
+    // A staff screen sends a join, a token an hour, and a heartbeat every 25 seconds; a tracking page a join and the heartbeats.
     framesPerSecond: 200,
+    bytesPerSecond: 256 * 1024,
     framesPerNetwork: 1_000,
+    // 10,000 sockets send 400 heartbeats per second, and 2,000 frames when all of them reconnect within ten seconds.
+    framesInAll: 5_000,
     // The shop's pages receive broadcasts. Table changes are for other programs, of which a visitor has few.
     visitorChangesPerNetwork: 100,
     visitorChangesPerSecond: 1_000,

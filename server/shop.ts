@@ -4,6 +4,7 @@ import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createFairShare } from '../backend/fair-share.ts';
 import { closeServer, listen } from '../backend/listen.ts';
+import { createImageProcess } from '../backend/storage/image-process.ts';
 import { createRenderedImages } from '../backend/storage/rendered-images.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
@@ -107,6 +108,8 @@ async function wire(
   const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
   if (simulator) closers.push(() => simulator.close());
   const fairShare = createFairShare(database?.kind ?? 'postgresql');
+  const imageProcess = createImageProcess();
+  closers.push(() => imageProcess.close());
   const messages = createMessages(config.messages, log);
   let ownUrl = '';
   const backend =
@@ -117,6 +120,7 @@ async function wire(
       keys,
       messages,
       fairShare,
+      imageProcess,
       simulatorUrl: simulator?.url ?? null,
       ownUrl: () => ownUrl,
       log,
@@ -217,6 +221,8 @@ async function wire(
       ...transport,
       drawn: createRenderedImages(join(config.dataDir, 'share-images'), shareImageBytes),
       queue: fairShare.images,
+      imageProcess,
+      onError: (error) => onError(error, 'share images'),
     }),
     fairShare,
     isReady: async () => hasOpened && (await isReady()),
@@ -236,6 +242,7 @@ async function wire(
 
   const jobs = await shopJobs({
     config,
+    root,
     store: secretStore,
     database,
     messages,

@@ -1,6 +1,7 @@
-// Limits of one table request of a visitor (docs/decisions/fair-share.md): several times what any page of the shop needs.
+// Limits of one table request (docs/decisions/fair-share.md): several times what any page of the shop needs.
 import type { SizeLimits } from '../backend/data/request-size.ts';
 
+/** Of a visitor. */
 export const visitorLimits: SizeLimits = {
   maxUrlLength: 4096,
   maxBodyBytes: 100_000,
@@ -15,4 +16,13 @@ export const visitorLimits: SizeLimits = {
   maxSearchLength: 100,
   maxSearchWords: 10,
   maxPatternStates: 50,
+  maxRows: 1000,
+  maxAnswerBytes: 2_000_000,
+  allowsRepeats: false,
+};
+
+/** Of a signed-in caller: staff lists and exports read 1,000 rows at a time. */
+export const signedInLimits: Partial<SizeLimits> = {
+  maxAnswerBytes: 16_000_000,
+  allowsRepeats: false,
 };

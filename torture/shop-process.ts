@@ -34,11 +34,13 @@ export interface ShopProcess {
  * @param name for messages
  * @param logFile for its output
  * @param environment its settings, except the port
+ * @param maxFiles its limit of open files. Default: this process's
  */
 export async function makeShopProcess(
   name: string,
   logFile: string,
   environment: Record<string, string>,
+  { maxFiles }: { maxFiles?: number } = {},
 ): Promise<ShopProcess> {
   const port = await freePort();
   const log = createWriteStream(logFile, { flags: 'a' });
@@ -56,7 +58,9 @@ export async function makeShopProcess(
       (await import(${JSON.stringify(memorySettings)})).applyMemorySettings();
       await (await import(${JSON.stringify(main)})).main(${JSON.stringify(root)});
     `;
-    const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    const limit = maxFiles === undefined ? ':' : `ulimit -n ${maxFiles}`;
+    const command = [process.execPath, '--input-type=module', '--eval', script];
+    const started = spawn('sh', ['-c', `${limit} && exec "$@"`, 'sh', ...command], {
       env: {
         ...memoryEnvironment,
         ...process.env,

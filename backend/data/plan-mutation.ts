@@ -64,6 +64,7 @@ export function planMutation(
     maxAffected: method === 'PATCH' || method === 'DELETE' ? preferences.maxAffected : null,
     media,
     isReadOnly: false,
+    maxAnswerBytes: limits.maxAnswerBytes,
   };
 }
 

@@ -119,6 +119,7 @@ function planLevel(context: NodeContext, rows: Rows, select: readonly SelectItem
   // Relationships come first: their errors take precedence over those of columns.
   for (const item of select) if (item.kind === 'embed') embeds.push(planEmbed(context, rows, item, place));
   checkNames(rows, embeds, place);
+  if (!context.limits.allowsRepeats) checkRepeats(rows, select, embeds);
   let embedded = 0;
   const items = select.flatMap((item): PlannedItem[] => {
     if (item.kind === 'star') return wholeRow(rows);
@@ -153,6 +154,37 @@ function checkNames({ name }: Rows, embeds: readonly PlannedEmbed[], { path }: P
       });
     }
     names.add(outputName);
+  }
+}
+
+/**
+ * Refuses a level that selects a value several times, because each repetition makes the answer larger without saying more.
+ * Different names, casts and JSON paths of one column are the same column, and a star selects them all.
+ */
+function checkRepeats(rows: Rows, select: readonly SelectItem[], embeds: readonly PlannedEmbed[]): void {
+  const refuse = (what: string) => {
+    throw new DataError(400, {
+      code: 'PGRST100',
+      message: `The request selects ${what} more than once`,
+      details: 'Each is selected once per level',
+    });
+  };
+  const selected = new Set<string>();
+  const add = (key: string, what: string) => {
+    if (selected.has(key)) refuse(what);
+    selected.add(key);
+  };
+  for (const item of select) {
+    if (item.kind === 'star') for (const name of rows.columns.keys()) add(name, `the column "${name}"`);
+    if (item.kind !== 'field') continue;
+    const name = item.field?.name ?? '';
+    if (item.aggregate || !item.field) add(`${item.aggregate ?? 'count'}(${name})`, 'an aggregate');
+    else add(name, `the column "${name}"`);
+  }
+  const relationships = new Set<PlannedEmbed['relationship']>();
+  for (const { relationship, node } of embeds) {
+    if (relationships.has(relationship)) refuse(`"${node.name}"`);
+    relationships.add(relationship);
   }
 }
 

@@ -82,7 +82,12 @@ interface PlanBase {
   isReadOnly: boolean;
 }
 
-export interface ReadPlan extends PlanBase {
+interface RowsPlanBase extends PlanBase {
+  /** Maximum bytes of the answer's body. */
+  maxAnswerBytes: number;
+}
+
+export interface ReadPlan extends RowsPlanBase {
   kind: 'read';
   relation: Relation;
   node: ReadNode;
@@ -108,7 +113,7 @@ export type Mutation =
   | { kind: 'update'; columns: readonly Column[]; conditions: readonly PlannedCondition[] }
   | { kind: 'delete'; conditions: readonly PlannedCondition[] };
 
-export interface MutationPlan extends PlanBase {
+export interface MutationPlan extends RowsPlanBase {
   kind: 'mutation';
   relation: Relation;
   mutation: Mutation;
@@ -129,7 +134,7 @@ export type CallArguments =
   /** The whole body. */
   | { kind: 'whole'; text: string; parameter: Parameter };
 
-export interface CallPlan extends PlanBase {
+export interface CallPlan extends RowsPlanBase {
   kind: 'call';
   called: DatabaseFunction;
   callArguments: CallArguments;
@@ -159,6 +164,10 @@ export type Plan = ReadPlan | MutationPlan | CallPlan | OptionsPlan | Descriptio
 export interface PlanLimits {
   /** Maximum rows of a read or call, and maximum rows embedded in any one row. */
   maxRows: number;
+  /** Maximum bytes of an answer's body. */
+  maxAnswerBytes: number;
+  /** Whether a level may select a column, or embed by a relationship, several times. */
+  allowsRepeats: boolean;
   /** Maximum nesting of embeds. */
   maxEmbedDepth: number;
   /** Whether many rows may be embedded, at any depth, in rows of the same relation: they multiply with each level. */

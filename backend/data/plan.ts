@@ -71,6 +71,7 @@ function planRead(
     hasBody: request.method !== 'HEAD',
     media,
     isReadOnly: true,
+    maxAnswerBytes: limits.maxAnswerBytes,
   };
 }
 
@@ -132,6 +133,7 @@ function planCall(
     maxAffected: preferences.maxAffected,
     media: mediaOfCall(request, target, called, cache, limits),
     isReadOnly: isRead || !called.isVolatile,
+    maxAnswerBytes: limits.maxAnswerBytes,
   };
   const [relation, columns] =
     returns.kind === 'composite' ? [returns.relation, returns.columns] : [null, new Map<string, Column>()];

@@ -16,6 +16,9 @@ const limits: SizeLimits = {
   maxSearchLength: 30,
   maxSearchWords: 3,
   maxPatternStates: 200,
+  maxRows: 1000,
+  maxAnswerBytes: 1000,
+  allowsRepeats: true,
 };
 
 const cost = (search: string, { method = 'GET', path = '/pets', body = '', headers = {} } = {}) => {

@@ -1,5 +1,5 @@
-// Limits of a request's size, by the parts that make PostgreSQL's work grow. The embedded database cannot interrupt a statement, so
-// expensive ones are rejected before they run.
+// Limits of a request's size and of its answer's, by the parts that make PostgreSQL's work grow. The embedded database cannot
+// interrupt a statement, so expensive ones are rejected before they run.
 import { patternCost } from '../pattern-cost.ts';
 import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
@@ -33,6 +33,12 @@ export interface SizeLimits {
   maxSearchWords: number;
   /** States of the automata of all regular expressions together. */
   maxPatternStates: number;
+  /** Rows of a read or a function, and rows embedded in any one row. */
+  maxRows: number;
+  /** Bytes of the answer's body. */
+  maxAnswerBytes: number;
+  /** Whether a level may select a column, or embed by a relationship, several times under different names. */
+  allowsRepeats: boolean;
 }
 
 /** Measured size of a request. */

@@ -9,9 +9,17 @@ import type { Answer } from './sql.ts';
 
 /**
  * Refuses an unacceptable answer inside the transaction, so that it is rolled back.
- * @throws DataError PGRST103, 111, 112, 115, 116 or 124
+ * @throws DataError 54000, PGRST103, 111, 112, 115, 116 or 124
  */
 export function checkAnswer(plan: ReadPlan | MutationPlan | CallPlan, answer: Answer): void {
+  if ((answer.bytes ?? 0) > plan.maxAnswerBytes) {
+    throw new DataError(400, {
+      code: '54000',
+      message: 'The answer is too large',
+      details: `It has ${answer.bytes} bytes, and at most ${plan.maxAnswerBytes} are sent`,
+      hint: 'Select fewer rows or columns, or read the rows in pages',
+    });
+  }
   const affected = (plan.kind === 'mutation' ? answer.affected : answer.page_total) ?? 0;
   if (plan.kind !== 'read' && plan.maxAffected !== null && affected > plan.maxAffected) {
     throw new DataError(400, {

@@ -72,7 +72,7 @@ describe.each(testDatabases())('the table-query service with non-default setting
       anonymousRole: 'stockist',
       allowsAnyRole: true,
       extraSearchPath: ['public'],
-      maxRows: Number.POSITIVE_INFINITY,
+      limits: { maxRows: Number.POSITIVE_INFINITY },
     });
   });
   afterAll(async () => {

@@ -26,7 +26,7 @@ describe.each(testDatabases())('long responses on %s', (kind) => {
     service = await createDataService({
       database: narrow,
       schemas: ['long'],
-      maxRows: Number.POSITIVE_INFINITY,
+      limits: { maxRows: Number.POSITIVE_INFINITY },
     });
   });
   afterAll(async () => {

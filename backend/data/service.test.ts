@@ -22,8 +22,7 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
     service = await createDataService({
       database,
       schemas: ['public'],
-      limits: { maxBodyBytes: 100_000 },
-      maxRows: 50,
+      limits: { maxBodyBytes: 100_000, maxRows: 50 },
       maxEmbedDepth: 4,
       statementTimeout: 5000,
       openApiMode: 'disabled',

@@ -32,12 +32,10 @@ export interface DataServiceOptions {
   database: Database;
   /** Exposed schemas; the first is the default of requests. */
   schemas: readonly string[];
-  /** Bounds of one request. Default: a body of 1 MiB, 50 embeds, 500 filters, and nothing else. */
+  /** Bounds of one request and its answer. Default: a body of 1 MiB, 50 embeds, 500 filters, 1000 rows, and nothing else. */
   limits?: Partial<SizeLimits>;
-  /** Further bounds of requests in the anonymous role. */
-  anonymousLimits?: Partial<SizeLimits>;
-  /** Maximum rows of a read or a function, and maximum rows embedded in any one row. Default: 1000. */
-  maxRows?: number;
+  /** Bounds of a role's requests that differ from `limits`, by role. */
+  roleLimits?: Readonly<Record<string, Partial<SizeLimits>>>;
   /** Maximum nesting of embeds. Default: 10. */
   maxEmbedDepth?: number;
   /** Whether embedding many rows may lead back to a relation above them. Default: true. */
@@ -101,6 +99,9 @@ const defaultLimits: SizeLimits = {
   maxSearchLength: Number.POSITIVE_INFINITY,
   maxSearchWords: Number.POSITIVE_INFINITY,
   maxPatternStates: Number.POSITIVE_INFINITY,
+  maxRows: 1000,
+  maxAnswerBytes: Number.POSITIVE_INFINITY,
+  allowsRepeats: true,
 };
 
 /**
@@ -112,8 +113,7 @@ export async function createDataService(
   options: DataServiceOptions,
 ): Promise<Required<Service> & { readonly schemaCache: SchemaCache; close(): Promise<void> }> {
   const { database, schemas, onError = () => {} } = options;
-  const limits = {
-    maxRows: options.maxRows ?? 1000,
+  const planLimits = {
     maxEmbedDepth: options.maxEmbedDepth ?? 10,
     allowsCircles: options.allowsCircles ?? true,
     allowsAggregates: options.allowsAggregates ?? false,
@@ -124,10 +124,15 @@ export async function createDataService(
   const { anonymousRole = 'anon', allowsAnyRole = false, rollsBack = false, preRequest } = options;
   const callBefore = preRequest && `select ${nameOf(preRequest)}()`;
   const settingsOf = createTransactionSettings(options);
-  const sizeLimits: SizeLimits = { ...defaultLimits, ...options.limits };
-  // Per role, because rights differ.
-  const shared = { limits: sizeLimits, plans: new PlanCache() };
-  const anonymous = { limits: { ...sizeLimits, ...options.anonymousLimits }, plans: new PlanCache() };
+  // Plans are cached per role, because limits differ.
+  const boundsOf = (ofRole: Partial<SizeLimits> = {}) => {
+    const sizes: SizeLimits = { ...defaultLimits, ...options.limits, ...ofRole };
+    return { sizes, limits: { ...planLimits, ...sizes }, plans: new PlanCache() };
+  };
+  const shared = boundsOf();
+  const byRole = new Map(
+    Object.entries(options.roleLimits ?? {}).map(([role, ofRole]) => [role, boundsOf(ofRole)]),
+  );
   const descriptions = options.cachesDescriptions && !callBefore ? new DescriptionCache() : null;
   const searched = options.extraSearchPath ?? ['extensions'];
   const schema = await followSchema(database, schemas, onError, options.schemaChannel, searched);
@@ -141,7 +146,7 @@ export async function createDataService(
     const path = address.pathname.startsWith(root) ? address.pathname.slice(root.length) : address.pathname;
     const search = address.search.slice(1);
     const { cache } = schema;
-    const { limits: sizes, plans } = caller.claims.role === anonymousRole ? anonymous : shared;
+    const { sizes, limits, plans } = byRole.get(caller.claims.role) ?? shared;
     checkUrlLength(path.length + search.length, sizes);
     const body = request instanceof PlainRequest ? '' : await readBody(request, sizes.maxBodyBytes);
     checkNesting(body, request.headers.get('content-type'));

@@ -90,6 +90,8 @@ function planOf(method: string, path: string, search: string, body = '', prefer 
   const request = parseRequest({ method, path, search, headers, body }, { schemas: ['public'] });
   const plan = planRequest(request, cache, {
     maxRows: 100,
+    maxAnswerBytes: Number.POSITIVE_INFINITY,
+    allowsRepeats: true,
     maxEmbedDepth: 3,
     allowsCircles: true,
     allowsAggregates: false,

@@ -12,8 +12,10 @@ import { list, nameOf, quoted, type Statement, Writer, where } from './sql-write
 export interface Answer {
   /** Rows changed. */
   affected?: number | null;
-  /** The body, as PostgreSQL built it. */
+  /** The body, as PostgreSQL built it; null when it has more bytes than the plan allows. */
   body: string | null;
+  /** Bytes of the body that PostgreSQL built. Absent without a limit. */
+  bytes?: number | null;
   /** Rows in the body. */
   page_total: number;
   /** Number of rows without limit and offset. */
@@ -90,8 +92,9 @@ function readStatement(writer: Writer, plan: ReadPlan): string {
       exactCountUpTo === Number.POSITIVE_INFINITY ? '' : ` limit ${writer.bind(exactCountUpTo + 1)}::int8`;
     total = `(select count(*) from (select 1 ${countedRows(writer, node, from)}${limit}) counted)`;
   }
-  return `with _rows as (${rows}) select ${body(plan, 'rows')} as body, count(*) as page_total, ${total} as total,
+  const answer = `select ${body(plan, 'rows')} as body, count(*) as page_total, ${total} as total,
   ${responseSettings} from _rows`;
+  return `with _rows as (${rows}) ${withinBytes(plan, answer)}`;
 }
 
 function mutationStatement(writer: Writer, plan: MutationPlan): string {
@@ -108,9 +111,9 @@ function mutationStatement(writer: Writer, plan: MutationPlan): string {
   const rows = selectFrom(writer, node, 'source', rowTypeOf(relation));
   // First in the list: counting them completes the change before the settings are read.
   const affected = '(select count(*) from source)';
-  return `with source as (${source}), _rows as (${rows}) select ${affected} as affected,
-  ${body({ media, hasBody: true }, 'rows')} as body, count(*) as page_total,
-  ${isCounted ? affected : 'null::int8'} as total, ${inserted}, ${responseSettings} from _rows`;
+  const answer = `select ${affected} as affected, ${body({ media, hasBody: true }, 'rows')} as body,
+  count(*) as page_total, ${isCounted ? affected : 'null::int8'} as total, ${inserted}, ${responseSettings} from _rows`;
+  return `with source as (${source}), _rows as (${rows}) ${withinBytes(plan, answer, ['affected', 'inserted'])}`;
 }
 
 const locationOf = `case when count(*) = 1 then (
@@ -130,8 +133,26 @@ function callStatement(writer: Writer, plan: CallPlan): string {
   const total = isCounted ? `(select count(*) ${countedRows(writer, node, 'source')})` : 'null::int8';
   // A function that returns no set returns one row.
   const pageTotal = called.isSet ? 'count(*)' : '1::int8';
-  return `with source as (${source}), _rows as (${rows}) select
-  ${body(plan, shape, !called.isSet)} as body, ${pageTotal} as page_total, ${total} as total, ${responseSettings} from _rows`;
+  const answer = `select ${body(plan, shape, !called.isSet)} as body, ${pageTotal} as page_total, ${total} as total,
+  ${responseSettings} from _rows`;
+  return `with source as (${source}), _rows as (${rows}) ${withinBytes(plan, answer)}`;
+}
+
+/**
+ * Omits the body of an answer that is longer than the plan allows, so that it never reaches this process.
+ * @param answer a select of one row with the columns of an `Answer`
+ * @param more further columns of it
+ */
+function withinBytes(
+  { maxAnswerBytes: most }: { maxAnswerBytes: number },
+  answer: string,
+  more: readonly (keyof Answer)[] = [],
+): string {
+  if (most === Number.POSITIVE_INFINITY) return answer;
+  const bytes = 'octet_length(body)';
+  const columns: (keyof Answer)[] = ['page_total', 'total', 'response_headers', 'response_status', ...more];
+  return `select ${bytes} as bytes, case when ${bytes} <= ${Number(most)} then body end as body, ${list(columns)}
+  from (${answer}) as answer`;
 }
 
 function body(

@@ -20,9 +20,10 @@ export interface RowStream {
 }
 
 /** Whether a plan's rows may be sent one after another, and may be too many for one piece. */
-export function isStreamable({ hasBody, media, node }: ReadPlan): boolean {
+export function isStreamable({ hasBody, media, node, maxAnswerBytes }: ReadPlan): boolean {
   return (
     hasBody &&
+    maxAnswerBytes === Number.POSITIVE_INFINITY &&
     media.format === 'json' &&
     !media.explanation &&
     (node.limit === null || node.limit > maxBufferedRows)

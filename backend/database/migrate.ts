@@ -51,6 +51,101 @@ function isRoleCollision(error: unknown): boolean {
   return error.code === 'XX000' && error.message.endsWith('tuple concurrently updated');
 }
 
+/** A migration in the history of a database. */
+export interface AppliedMigration {
+  source: string;
+  version: string;
+  hash: string;
+  /** Whether versions without this migration work with a database that has it. */
+  earlier_versions_work: boolean;
+}
+
+/** Lets no other process migrate the database, or start on it, until the transaction ends. */
+export async function lockMigrations(session: Session): Promise<void> {
+  await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
+}
+
+/** The migrations of a database, in the order of their names. */
+export async function readMigrations(session: Pick<Session, 'query'>): Promise<AppliedMigration[]> {
+  const { rows } = await session.query<AppliedMigration>(
+    'select source, version, hash, earlier_versions_work from platform.schema_migrations order by source, version',
+  );
+  return rows;
+}
+
+/**
+ * Gives a database without migrations the schema of another one, for its rows. Later migrations are left to `migrate`.
+ * @param history the migrations of the other database
+ * @throws OtherVersion, MigrationChanged as `migrate` does for that database
+ */
+export async function migrateLike(
+  session: Session,
+  sources: readonly MigrationSource[],
+  history: readonly AppliedMigration[],
+): Promise<void> {
+  const wanted = (await Promise.all(sources.map(readSource))).flat();
+  const left = new Map(history.map((row) => [keyOf(row), row.hash]));
+  await startHistory(session);
+  for (const migration of wanted) {
+    const key = keyOf(migration);
+    const hash = left.get(key);
+    left.delete(key);
+    if (hash !== undefined && hash !== migration.hash) throw hasChanged(key);
+    const replaced = `${migration.source}/${migration.replaces}`;
+    if (hash === undefined && !history.some((row) => keyOf(row) === replaced)) continue;
+    for (const former of left.keys()) {
+      if (migration.replaces && former.startsWith(`${migration.source}/`) && former < key)
+        left.delete(former);
+    }
+    await applyFile(session, migration);
+  }
+  const newer = newerThan(wanted, sources, history);
+  if (newer.length > 0) throw isNewer(newer);
+  const names = new Set(sources.map(({ name }) => name));
+  refuseMissing([...left.keys()], names);
+  // Such as the record that the demo catalogue was loaded.
+  for (const row of history) {
+    if (!names.has(row.source)) await recordFile(session, row);
+  }
+}
+
+const keyOf = ({ source, version }: Pick<AppliedMigration, 'source' | 'version'>) => `${source}/${version}`;
+
+/** @param left applied migrations for which no file was found, as `source/file` */
+function refuseMissing(left: readonly string[], sourceNames: ReadonlySet<string>): void {
+  const missing = left.find((key) => sourceNames.has(key.slice(0, key.indexOf('/'))));
+  if (missing)
+    throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
+}
+
+const hasChanged = (key: string) =>
+  new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+
+async function startHistory(session: Session): Promise<void> {
+  await lockMigrations(session);
+  await session.query('create schema if not exists platform');
+  await session.query(`create table if not exists platform.schema_migrations (
+    source text not null,
+    version text not null,
+    hash text not null,
+    applied_at timestamptz not null default now(),
+    primary key (source, version)
+  )`);
+  // Not `if not exists`: that waits for every transaction that reads the table, such as a backup, and readers wait for it.
+  if (await tellsWhatWorks(session)) return;
+  await session.query(
+    'alter table platform.schema_migrations add column earlier_versions_work boolean not null default false',
+  );
+}
+
+/** Whether the history has the column that versions before it lack. */
+async function tellsWhatWorks(session: Pick<Session, 'query'>): Promise<boolean> {
+  const { rows } = await session.query(
+    `select from pg_attribute where attrelid = to_regclass('platform.schema_migrations') and attname = 'earlier_versions_work'`,
+  );
+  return rows.length > 0;
+}
+
 async function applyMissing(
   database: Database,
   sources: readonly MigrationSource[],
@@ -58,25 +153,8 @@ async function applyMissing(
 ): Promise<string[]> {
   const applied: string[] = [];
   await database.transaction(async (session) => {
-    await session.query('select pg_advisory_xact_lock($1::bigint)', [lockKey]);
-    await session.query('create schema if not exists platform');
-    await session.query(`create table if not exists platform.schema_migrations (
-      source text not null,
-      version text not null,
-      hash text not null,
-      applied_at timestamptz not null default now(),
-      primary key (source, version)
-    )`);
-    // Not `if not exists`: that waits for every transaction that reads the table, such as a backup, and readers wait for it.
-    const { rowCount: hasColumn } = await session.query(
-      `select from pg_attribute where attrelid = 'platform.schema_migrations'::regclass and attname = 'earlier_versions_work'`,
-    );
-    if (hasColumn === 0) {
-      await session.query(
-        'alter table platform.schema_migrations add column earlier_versions_work boolean not null default false',
-      );
-    }
-    const { rows } = await session.query<AppliedMigration>(readHistory);
+    await startHistory(session);
+    const rows = await readMigrations(session);
     if (isAcceptedNewer(rows, sources, wanted)) return;
     const history = new Map(rows.map((row) => [keyOf(row), row.hash]));
     const takenBaselines = new Set<string>();
@@ -85,44 +163,25 @@ async function applyMissing(
       const before = history.get(key);
       history.delete(key);
       if (before === migration.hash) continue;
-      if (before)
-        throw new MigrationChanged(`migration ${key} was changed after it had been applied to this database`);
+      if (before) throw hasChanged(key);
       if (migration.replaces && (await takeBaseline(session, migration, history, takenBaselines))) continue;
       await applyFile(session, migration);
       applied.push(key);
     }
-    const sourceNames = new Set(sources.map(({ name }) => name));
-    const missing = [...history.keys()].find((key) => sourceNames.has(key.slice(0, key.indexOf('/'))));
-    if (missing)
-      throw new MigrationChanged(`migration ${missing} was applied to this database but its file is missing`);
+    refuseMissing([...history.keys()], new Set(sources.map(({ name }) => name)));
     if (applied.length > 0) await session.query(`select pg_notify('pgrst', 'reload schema')`);
   });
   return applied;
 }
-
-interface AppliedMigration {
-  source: string;
-  version: string;
-  hash: string;
-  earlier_versions_work: boolean;
-}
-
-const keyOf = ({ source, version }: { source: string; version: string }) => `${source}/${version}`;
-
-const readHistory = 'select source, version, hash, earlier_versions_work from platform.schema_migrations';
 
 /**
  * Checks that a database is not of a newer version, and changes nothing.
  * @throws OtherVersion
  */
 export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
-  const { rows } = await database.query(
-    `select from pg_attribute where attrelid = to_regclass('platform.schema_migrations') and attname = 'earlier_versions_work'`,
-  );
   // Without the column the database is of an earlier version.
-  if (rows.length === 0) return;
-  const history = await database.query<AppliedMigration>(readHistory);
-  isAcceptedNewer(history.rows, sources, (await Promise.all(sources.map(readSource))).flat());
+  if (!(await tellsWhatWorks(database))) return;
+  isAcceptedNewer(await readMigrations(database), sources, (await Promise.all(sources.map(readSource))).flat());
 }
 
 /**
@@ -139,11 +198,14 @@ function isAcceptedNewer(
   const history = new Map(applied.map((row) => [keyOf(row), row.hash]));
   const isComplete = wanted.every((migration) => history.get(keyOf(migration)) === migration.hash);
   if (isComplete && newer.every((row) => row.earlier_versions_work)) return true;
-  throw new OtherVersion(
+  throw isNewer(newer);
+}
+
+const isNewer = (newer: readonly AppliedMigration[]) =>
+  new OtherVersion(
     `The database is of a newer version: its last migration is ${newer.map(keyOf).sort().at(-1)}, which this version does not have`,
     true,
   );
-}
 
 /** The applied migrations that are later than all files of their source. Others without a file were deleted. */
 function newerThan(
@@ -156,15 +218,10 @@ function newerThan(
   return applied.filter(({ source, version }) => version > (last.get(source) ?? version));
 }
 
-interface Migration {
-  source: string;
-  version: string;
+interface Migration extends AppliedMigration {
   /** A baseline, of one or several files, creates the same database as all migrations up to this version. */
   replaces: string | undefined;
-  /** Whether versions without this migration work with a database that has it. */
-  earlierVersionsWork: boolean;
   text: string;
-  hash: string;
 }
 
 /** The first line of a migration that keeps everything which earlier versions use. */
@@ -177,8 +234,8 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
       const text = await readFile(join(folder, file), 'utf8');
       const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
       const replaces = /^-- Replaces: (\S+)\n/.exec(text)?.[1];
-      const earlierVersionsWork = text.startsWith(earlierVersionsKeepWorking);
-      return { source: name, version: file.replace(/\.sql$/, ''), replaces, earlierVersionsWork, text, hash };
+      const earlier_versions_work = text.startsWith(earlierVersionsKeepWorking);
+      return { source: name, version: file.replace(/\.sql$/, ''), replaces, earlier_versions_work, text, hash };
     }),
   );
 }
@@ -236,10 +293,10 @@ async function applyFile(session: Session, migration: Migration) {
 
 async function recordFile(
   session: Session,
-  { source, version, hash, earlierVersionsWork }: Migration,
+  { source, version, hash, earlier_versions_work }: AppliedMigration,
 ): Promise<void> {
   await session.query(
     'insert into platform.schema_migrations (source, version, hash, earlier_versions_work) values ($1, $2, $3, $4)',
-    [source, version, hash, earlierVersionsWork],
+    [source, version, hash, earlier_versions_work],
   );
 }

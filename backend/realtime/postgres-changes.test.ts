@@ -178,6 +178,48 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect([deleted?.eventType, deleted?.new, deleted?.old]).toEqual(['DELETE', {}, { id: 1 }]);
   });
 
+  test('are received from the response to the join on', async () => {
+    const joins = 10;
+    const received = new Collected<Change>();
+    for (let id = 1; id <= joins; id += 1) {
+      const channel = service.client().channel(`at once ${id}`);
+      const wanted = { event: 'INSERT', schema: 'public', table: 'bursts', filter: `id=eq.${id}` };
+      channel.on('postgres_changes', wanted as never, received.add as never);
+      expect((await subscribed(channel)).status).toBe(states.SUBSCRIBED);
+      await database.query('insert into public.bursts (id) values ($1::int)', [id]);
+    }
+    expect((await received.atLeast(joins)).map(({ new: { id } }) => id)).toHaveLength(joins);
+    await empty('public.bursts');
+  });
+
+  test('that cannot be followed refuse a join that waits for them', async () => {
+    const join = async (table: string) => {
+      const socket = new WebSocket(
+        `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+      );
+      await new Promise((done) => socket.once('open', done));
+      const replied = new Promise<{ status: string; response: { reason?: string } }>((done) =>
+        socket.on('message', (text) => {
+          const [, , , event, payload] = JSON.parse(String(text));
+          if (event === 'phx_reply') done(payload);
+        }),
+      );
+      const config = {
+        postgres_changes: [{ event: '*', schema: 'public', table }],
+        postgres_changes_options: { wait: true },
+      };
+      socket.send(JSON.stringify(['1', '1', 'realtime:waiting', 'phx_join', { config }]));
+      const { status, response } = await replied;
+      socket.close();
+      return { status, reason: response.reason };
+    };
+    expect(await join('drinks')).toEqual({ status: 'ok', reason: undefined });
+    expect(await join('unwatched')).toEqual({
+      status: 'error',
+      reason: expect.stringMatching(/^RealtimeDisabledForConfiguration: Unable to subscribe to changes/),
+    });
+  });
+
   test('lists the columns that the role may select, with their types', async () => {
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,

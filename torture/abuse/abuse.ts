@@ -7,7 +7,7 @@ import { type AbusedShop, startAbusedShop } from './abused-shop.ts';
 import type { AttackerMessage } from './attacker.ts';
 import { attacks } from './attacks.ts';
 import { checkRules } from './rules.ts';
-import { measureShoppers, medianOf, type ShopperTimes } from './shopper.ts';
+import { measureShoppers, medianOf, type ShopperTimes, slowPercent } from './shopper.ts';
 
 export interface Abuse {
   kind: 'pglite' | 'postgresql';
@@ -85,6 +85,8 @@ async function measureAttack(
     ...(ratio(attacked, kind) < during ? [] : [`${kind} x${ratio(attacked, kind).toFixed(1)} during`]),
     ...(ratio(after, kind) < afterwards ? [] : [`${kind} x${ratio(after, kind).toFixed(1)} after`]),
   ]);
+  const slow = slowPercent(attacked);
+  if (slow > slowPercent(before)) problems.push(`${slow.toFixed(1)} % of requests over a second`);
   if (peak > 2 * idle) problems.push(`${Math.round(peak)} MB of memory, ${Math.round(idle)} MB idle`);
   if (!shop.isAlive()) problems.push('the process ended');
   for (const [when, { failures }] of Object.entries({ before, during: attacked, after })) {
@@ -92,7 +94,8 @@ async function measureAttack(
       problems.push(`${failures.length} failed ${when}: ${failures.slice(0, 3).join(', ')}`);
   }
   const cell = (times: ShopperTimes) => kinds.map((kind) => `x${ratio(times, kind).toFixed(1)}`).join(' ');
-  const text = `page, search, order ${cell(attacked)} (after ${cell(after)}); peak ${Math.round(peak)} MB; responses to the attacker ${JSON.stringify(statuses)}`;
+  const medians = kinds.map((kind) => `${Math.round(medianOf(attacked[kind]))} ms`).join(' ');
+  const text = `page, search, order ${cell(attacked)} (${medians}; after ${cell(after)}); ${slow.toFixed(1)} % over a second; peak ${Math.round(peak)} MB; responses to the attacker ${JSON.stringify(statuses)}`;
   return { text, problems };
 }
 

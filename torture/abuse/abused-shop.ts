@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { freePort } from '../../scripts/free-port.ts';
 import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { makeShopProcess, root } from '../shop-process.ts';
-import type { Target } from './attacks.ts';
 import { clientFrom } from './client.ts';
+import type { Target } from './target.ts';
 
 export interface AbusedShop {
   target: Target;
@@ -32,13 +32,15 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
   const folder = await mkdtemp(join(tmpdir(), 'jani-abuse-'));
   const cluster = kind === 'postgresql' ? await startThrowawayPostgresql() : null;
   const logFile = join(logs, `${kind}.log`);
-  const shop = await makeShopProcess(kind, logFile, {
+  const environment = {
     DATA_DIR: folder,
     SIMULATOR_PORT: String(await freePort()),
     // Lets a request send another IP address in X-Forwarded-For, such as an IPv6 address.
     TRUSTED_PROXIES: '1',
     ...(cluster ? { DATABASE_URL: cluster.url } : {}),
-  });
+  };
+  // Many systems allow no more.
+  const shop = await makeShopProcess(kind, logFile, environment, { maxFiles: 4096 });
   const close = async () => {
     await shop.stop();
     await cluster?.stop();

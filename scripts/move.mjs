@@ -1,0 +1,5 @@
+// `npm run move -- --to <place>`: moves a stopped shop to another database.
+import { importProgram, root } from './prepare.mjs';
+
+const { move } = await importProgram('backup-command', { isAsBuilt: true });
+await move(root, process.argv.slice(2));
