@@ -19,6 +19,7 @@ export const longTests = [
   'server/watch-loop.test.ts',
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
+  'scripts/build-while-running.test.ts',
   'scripts/containers.test.ts',
   'scripts/update.test.ts',
 ];
