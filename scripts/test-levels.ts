@@ -22,6 +22,7 @@ export const longTests = [
   'scripts/build-while-running.test.ts',
   'scripts/containers.test.ts',
   'scripts/update.test.ts',
+  'supabase/tests/updates/db-push.test.ts',
 ];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
