@@ -19,11 +19,21 @@ export interface FairShare {
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
+  /** Cached pages, files and plain reads, which need not wait in `entry`, beyond those that `startsAtOnce` allows. */
+  direct: FairQueue;
+  /**
+   * Whether such a request starts without queueing: a few per turn of the event loop, because a connection that has become ready in the
+   * meantime waits for all of them, and any number for a client that is alone. Call it once per request.
+   */
+  startsAtOnce(address: string): boolean;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
   noteConnection(): void;
 }
+
+/** Starts in one turn of the event loop, before the next connection is accepted and the next job starts. */
+const directStartsPerTurn = 8;
 
 /**
  * Creates the queues.
@@ -48,9 +58,30 @@ export function createFairShare(database: Database['kind']): FairShare {
     queuedBefore: (network: string) => entry.queuedOf('visitors', network),
     isAlone: (network: string) => recent.isAlone(network),
   };
+  // A connection waits for one answer at a time, so that the limits of connections are those of this queue, too.
+  const direct = createFairQueue({
+    concurrency: directStartsPerTurn,
+    maxRunningPerShare: directStartsPerTurn,
+    startsPerTurn: directStartsPerTurn,
+    maxQueued: Number.POSITIVE_INFINITY,
+    maxQueuedPerShare: Number.POSITIVE_INFINITY,
+  });
+  let startsOfTurn = 0;
+  const endTurn = () => {
+    startsOfTurn = 0;
+  };
   return {
     recent,
     entry,
+    direct,
+    startsAtOnce(address) {
+      if (startsOfTurn === 0) setImmediate(endTurn);
+      startsOfTurn += 1;
+      if (startsOfTurn <= directStartsPerTurn && direct.queued === 0) return true;
+      const [group, widest = ''] = visitorAt(address);
+      if (startsOfTurn <= directStartsPerTurn) return direct.queuedOf(group, widest) === 0;
+      return recent.isAlone(widest);
+    },
     noteConnection() {
       connections += 1;
     },

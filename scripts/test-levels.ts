@@ -13,6 +13,8 @@ export const longTests = [
   'backend/database/power-cut.test.ts',
   'backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
+  'server/backups/move-interrupted.test.ts',
+  'server/backups/move-to-project.test.ts',
   'server/image-memory.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',

@@ -46,7 +46,7 @@ export interface HttpServerOptions {
   pageViews: Pick<PageViews, 'fetch'>;
   /** Images for shared links of products. */
   shareImages?: ShareImages;
-  /** The fair queues of requests. Cached pages and files are served without queueing. */
+  /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
@@ -298,6 +298,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
+  /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */
+  const startInShare = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
+    // Without a proxy the IP address is that of the socket.
+    const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
+    if (fairShare.startsAtOnce(address)) {
+      answer();
+      return;
+    }
+    // Rejected only when the client has disconnected.
+    fairShare.direct
+      .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
+      .catch(() => response.destroy());
+  };
+
   const measure = (response: ServerResponse, route: () => string) => {
     const begun = performance.now();
     response.once('close', () =>
@@ -335,10 +349,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       // A URL that will be refused waits in the queue of its network.
       const read = path.length <= maxUrlLength ? readPlain(request) : null;
       if (read) {
-        answerPlain(request, response, read).catch((error) => {
-          const requestId = requestIdOf(request);
-          log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
-          response.destroy();
+        startInShare(request, response, () => {
+          answerPlain(request, response, read).catch((error) => {
+            const requestId = requestIdOf(request);
+            log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
+            response.destroy();
+          });
         });
       } else enter(request, response);
       return;
@@ -346,10 +362,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
     if (page?.bodies[encodingFor(request)]) {
       metrics.cachedPages += 1;
-      // Without a proxy the IP address is that of the socket.
       if (trustedProxies > 0) identifyClient(request);
       else fairShare.recent.note(request.socket.remoteAddress ?? '');
-      sendPage(request, response, page);
+      startInShare(request, response, () => sendPage(request, response, page));
       return;
     }
     let isFile = false;
@@ -358,11 +373,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
       if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
         isFile = true;
-        files(request, response, () => {
-          isFile = false;
-          giveRequestId(request, response);
-          enter(request, response);
-        });
+        startInShare(request, response, () =>
+          files(request, response, () => {
+            isFile = false;
+            giveRequestId(request, response);
+            enter(request, response);
+          }),
+        );
         return;
       }
     }

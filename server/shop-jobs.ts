@@ -64,7 +64,7 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
     ...(buildFiles ? [storeBuildFiles(buildFiles)] : []),
     ...(usesSimulator ? [registerAtSimulator(store)] : []),
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
-    ...(database ? [deleteExpiredRows(database)] : []),
+    ...(database ? [deleteExpiredRows(database), limitChangeLog(database)] : []),
     // A hosted project makes its own backups.
     ...(database && config.makesBackups ? [await backUpNightly(database, config, root, log, onError)] : []),
   ];
@@ -116,6 +116,17 @@ function deleteExpiredRows(database: Database): Job {
     async run() {
       await database.query('select realtime.prune_messages()');
       await database.query('select auth.prune()');
+    },
+  };
+}
+
+/** Also a flood of changes must not fill the database, and readers that are behind must not keep it. */
+function limitChangeLog(database: Database): Job {
+  return {
+    name: 'limit the log of changes',
+    everyMs: 60_000,
+    async run() {
+      await database.query('select realtime.prune_changes()');
     },
   };
 }

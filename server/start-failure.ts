@@ -30,6 +30,9 @@ for (const code of ['XX001', 'XX002', '58P01', '58030']) {
 export function describeStartFailure(error: unknown): string {
   if (ownSentences.some((kind) => error instanceof kind)) return (error as Error).message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
+  if (error instanceof DatabaseError && error.message.startsWith('The embedded database')) {
+    return `${error.message}; if this happens again, its files are damaged: ${backToBackup}.`;
+  }
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
   }

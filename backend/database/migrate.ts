@@ -19,7 +19,7 @@ export class MigrationChanged extends Error {
 // Any constant: it only has to be the same in every process.
 const lockKey = 7_204_517_331;
 
-/** Attempts of one call of `migrate`. Each repeats only after another database's migration has committed. */
+/** Attempts of one migration. Each repeats only after another database's migration has committed. */
 const maxAttempts = 20;
 
 /**
@@ -35,11 +35,19 @@ const maxAttempts = 20;
  */
 export async function migrate(database: Database, sources: readonly MigrationSource[]): Promise<string[]> {
   const migrations = (await Promise.all(sources.map(readSource))).flat();
-  for (let attempt = 1; ; attempt += 1) {
+  return repeatAfterCollisions(() => applyMissing(database, sources, migrations));
+}
+
+/**
+ * Repeats a transaction with migrations that failed because another database of the cluster was migrated concurrently.
+ * @param attempt a transaction of its own on each call
+ */
+export async function repeatAfterCollisions<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let attempts = 1; ; attempts += 1) {
     try {
-      return await applyMissing(database, sources, migrations);
+      return await attempt();
     } catch (error) {
-      if (attempt >= maxAttempts || !isRoleCollision(error)) throw error;
+      if (attempts >= maxAttempts || !isRoleCollision(error)) throw error;
     }
   }
 }
@@ -91,11 +99,9 @@ export async function migrateLike(
     const hash = left.get(key);
     left.delete(key);
     if (hash !== undefined && hash !== migration.hash) throw hasChanged(key);
-    const replaced = `${migration.source}/${migration.replaces}`;
-    if (hash === undefined && !history.some((row) => keyOf(row) === replaced)) continue;
-    for (const former of left.keys()) {
-      if (migration.replaces && former.startsWith(`${migration.source}/`) && former < key)
-        left.delete(former);
+    if (hash === undefined) {
+      if (!migration.replaces || !takesBaseline(migration, history.map(keyOf))) continue;
+      for (const former of left.keys()) if (isReplacedBy(migration, former)) left.delete(former);
     }
     await applyFile(session, migration);
   }
@@ -107,6 +113,22 @@ export async function migrateLike(
   for (const row of history) {
     if (!names.has(row.source)) await recordFile(session, row);
   }
+}
+
+const isReplacedBy = (baseline: Migration, key: string) =>
+  key.startsWith(`${baseline.source}/`) && key < keyOf(baseline);
+
+/**
+ * Whether a database has all migrations that a baseline replaces; false if it has none of them.
+ * @throws MigrationChanged if it has some
+ */
+function takesBaseline(baseline: Migration, history: readonly string[]): boolean {
+  const replaced = history.filter((key) => isReplacedBy(baseline, key));
+  if (replaced.length === 0) return false;
+  if (replaced.includes(`${baseline.source}/${baseline.replaces}`)) return true;
+  throw new MigrationChanged(
+    `This database was made by an earlier version: back it up, start the version whose last migration is ${baseline.replaces} once to bring it up to date, then start this version`,
+  );
 }
 
 const keyOf = ({ source, version }: Pick<AppliedMigration, 'source' | 'version'>) => `${source}/${version}`;
@@ -181,7 +203,11 @@ async function applyMissing(
 export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
   // Without the column the database is of an earlier version.
   if (!(await tellsWhatWorks(database))) return;
-  isAcceptedNewer(await readMigrations(database), sources, (await Promise.all(sources.map(readSource))).flat());
+  isAcceptedNewer(
+    await readMigrations(database),
+    sources,
+    (await Promise.all(sources.map(readSource))).flat(),
+  );
 }
 
 /**
@@ -235,7 +261,14 @@ async function readSource({ name, folder }: MigrationSource): Promise<Migration[
       const hash = createHash('sha256').update(text.replaceAll('\r\n', '\n')).digest('hex');
       const replaces = /^-- Replaces: (\S+)\n/.exec(text)?.[1];
       const earlier_versions_work = text.startsWith(earlierVersionsKeepWorking);
-      return { source: name, version: file.replace(/\.sql$/, ''), replaces, earlier_versions_work, text, hash };
+      return {
+        source: name,
+        version: file.replace(/\.sql$/, ''),
+        replaces,
+        earlier_versions_work,
+        text,
+        hash,
+      };
     }),
   );
 }
@@ -256,16 +289,9 @@ async function takeBaseline(
     await recordFile(session, baseline);
     return true;
   }
-  const isReplaced = (key: string) => key.startsWith(`${source}/`) && key < `${source}/${version}`;
-  const replaced = [...history.keys()].filter(isReplaced);
-  if (replaced.length === 0) return false;
-  if (!replaced.includes(`${source}/${replaces}`)) {
-    throw new MigrationChanged(
-      `This database was made by an earlier version: back it up, start the version whose last migration is ${replaces} once to bring it up to date, then start this version`,
-    );
-  }
+  if (!takesBaseline(baseline, [...history.keys()])) return false;
   taken.add(`${source}/${replaces}`);
-  for (const key of replaced) history.delete(key);
+  for (const key of history.keys()) if (isReplacedBy(baseline, key)) history.delete(key);
   await session.query('delete from platform.schema_migrations where source = $1 and version < $2', [
     source,
     version,

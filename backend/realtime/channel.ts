@@ -183,6 +183,8 @@ export class Channel {
       },
       inShare: (work) => this.#inShare(work),
       onServed: () => setProblem(null),
+      // The client joins again and then fetches what it shows.
+      onMissedChanges: () => this.fail(),
     };
     const former = this.#follower;
     this.#follower = follower;

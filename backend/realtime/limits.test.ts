@@ -152,6 +152,25 @@ describe('limits', () => {
     expect(close).toEqual(['realtime:a', null, 'realtime:a', 'phx_close', {}]);
   });
 
+  test('destroys handshakes above the rate of their network', async () => {
+    await start({ handshakesPerNetwork: 0.1 });
+    const open = (address: string) =>
+      new Promise((done) => {
+        const socket = new WebSocket(
+          `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
+          {
+            headers: { 'x-forwarded-for': address },
+          },
+        );
+        socket.on('open', () => done('open'));
+        socket.on('error', ({ message }) => done(message));
+      });
+    const answers = [];
+    for (let n = 0; n < 3; n += 1) answers.push(await open('2001:db8::1'));
+    expect(answers).toEqual(['open', 'open', 'socket hang up']);
+    expect(await open('192.0.2.1')).toBe('open');
+  });
+
   test('limits connections per network', async () => {
     await start({ connectionsPerNetwork: 1 });
     const open = (from: string) => {

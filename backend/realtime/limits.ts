@@ -36,7 +36,7 @@ export interface Limits {
    * HTTP request counts as one more.
    */
   callsPerNetwork: number;
-  /** Handshakes per network and second, with a burst of ten seconds. */
+  /** Handshakes per network and second, with a burst of twenty seconds. */
   handshakesPerNetwork: number;
   /** Messages per socket and second; more close the channel. */
   messagesPerSecond: number;
@@ -48,7 +48,7 @@ export interface Limits {
   framesPerNetwork: number;
   /** The same for all networks together. */
   framesInAll: number;
-  /** Frames that a socket may send per minute although others have used up the allowance of its network or of all. */
+  /** Frames that a socket may send in thirty seconds although others have used up the allowance of its network or of all. */
   reservedFrames: number;
   /**
    * Deliveries per network and second: messages times their receivers in this process. Each 32 KiB of a message counts as one
@@ -105,13 +105,13 @@ export const defaultLimits: Limits = {
   changesPerNetwork: 500,
   joinsPerSecond: 100,
   callsPerNetwork: 50,
-  handshakesPerNetwork: 50,
+  handshakesPerNetwork: 20,
   messagesPerSecond: 100,
   framesPerSecond: 1_000,
   bytesPerSecond: 25_000_000,
   framesPerNetwork: 5_000,
   framesInAll: 50_000,
-  reservedFrames: 60,
+  reservedFrames: 10,
   deliveriesPerNetwork: 10_000,
   deliveriesPerSecond: 50_000,
   visitorChangesPerNetwork: 10_000,
@@ -141,6 +141,9 @@ export interface SharedLimits {
 
 const burstSeconds = 10;
 const changesBurstSeconds = 2;
+/** After a restart of the process, all clients of a network connect at once. */
+const handshakesBurstSeconds = 20;
+const reservedMilliseconds = 30_000;
 
 /** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
@@ -148,7 +151,7 @@ export function shareLimits(limits: Limits): SharedLimits {
     channels: new NetworkQuota({ perNetwork: limits.channelsPerNetwork }),
     changes: new NetworkQuota({ perNetwork: limits.changesPerNetwork }),
     calls: new NetworkRate({ perNetwork: limits.callsPerNetwork }, burstSeconds),
-    handshakes: new NetworkRate({ perNetwork: limits.handshakesPerNetwork }, burstSeconds),
+    handshakes: new NetworkRate({ perNetwork: limits.handshakesPerNetwork }, handshakesBurstSeconds),
     frames: new NetworkRate({ perNetwork: limits.framesPerNetwork, inAll: limits.framesInAll }),
     deliveries: new NetworkRate({
       perNetwork: limits.deliveriesPerNetwork,
@@ -203,7 +206,7 @@ export class FrameAllowance {
   constructor(limits: Limits, shared: Pick<SharedLimits, 'frames'>, networks: readonly string[]) {
     this.#frames = new RateWindow(limits.framesPerSecond, 1000);
     this.#bytes = new RateWindow(limits.bytesPerSecond, 1000);
-    this.#reserved = new RateWindow(limits.reservedFrames, 60_000);
+    this.#reserved = new RateWindow(limits.reservedFrames, reservedMilliseconds);
     this.#shared = shared.frames;
     this.#networks = networks;
   }

@@ -919,6 +919,56 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       { record: { id: 77 } },
     ]);
   });
+
+  test('the log has a maximum size, also within the hour, and its newest changes stay', async () => {
+    await database.execute(`
+      delete from realtime.changes;
+      insert into public.bursts select id, repeat(md5(id::text), 30) from generate_series(1, 200) as id;`);
+    const stored = async () => {
+      const { rows } = await database.query<{ bytes: number; newest: number }>(
+        `select sum(100 + pg_column_size(record))::bigint as bytes, max((record ->> 'id')::int) as newest from realtime.changes`,
+      );
+      return rows[0];
+    };
+    const before = await stored();
+    await database.query(`select realtime.prune_changes('1 hour', 50000)`);
+    const after = await stored();
+    expect(before?.bytes).toBeGreaterThan(60_000);
+    expect(after?.bytes).toBeGreaterThan(45_000);
+    expect(after?.bytes).toBeLessThan(55_000);
+    expect(after?.newest).toBe(200);
+    await empty('public.bursts');
+  });
+
+  test('a subscriber whose changes were deleted unread joins again, and receives later ones', async () => {
+    let isBehind = false;
+    const own = await startService({
+      ...database,
+      // The reader is behind: when it reads, the change is gone.
+      async query<Row>(sql: string, parameters?: readonly unknown[]) {
+        if (sql.includes('realtime.pruned_changes') && isBehind) {
+          isBehind = false;
+          await database.query(`select realtime.prune_changes('0 seconds')`);
+        }
+        return database.query<Row>(sql, parameters);
+      },
+    });
+    const { channel, received } = await followTables(own.client(), { table: 'drinks' });
+    const rejoined = new Collected<unknown>();
+    channel.on('system', {}, rejoined.add as never);
+    isBehind = true;
+    await database.query('insert into public.drinks (id) values (1)');
+    await rejoined.atLeast(1);
+    await database.query('insert into public.drinks (id) values (2)');
+    expect(typesAndIds(await received.atLeast(1))).toEqual([['INSERT', 2]]);
+    expect(own.errors.splice(0).map(String)).toEqual([
+      'Error: changes were deleted from the log before they were read',
+    ]);
+    await own.close();
+    // The other service reads the same log.
+    service.errors.splice(0);
+    await empty('public.drinks');
+  });
 });
 
 describe.runIf(testDatabases().includes('postgresql'))('changes of tables in two processes', () => {

@@ -52,7 +52,7 @@ export interface RealtimeOptions {
 export interface RealtimeService extends Service {
   /**
    * Takes over an upgrade request of `node:http` for `/realtime/v1/websocket`: becomes a WebSocket, or is answered with an
-   * HTTP error and `{ error }`.
+   * HTTP error and `{ error }`, or destroyed when its network sends too many.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open WebSockets. */
@@ -113,7 +113,11 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
   const slots = new ConnectionSlots(limits);
   let isClosed = false;
 
-  async function acceptHandshake(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
+  async function acceptHandshake(
+    request: IncomingMessage,
+    socket: Duplex,
+    networks: readonly string[],
+  ): Promise<Handshake> {
     const [path = ''] = (request.url ?? '').split('?', 1);
     if (!/\/websocket\/?$/.test(path)) throw new HandshakeRefused(404, 'Not found');
     const query = handshakeQuery(request);
@@ -125,9 +129,6 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     // Each connection retains its headers, for policies.
     const bytes = request.rawHeaders.reduce((sum, text) => sum + text.length, request.url?.length ?? 0);
     if (bytes > maxHeaderBytes) throw new HandshakeRefused(431, 'Request header fields too large');
-    const address = headers['x-forwarded-for'];
-    const networks = address ? networksOf(address) : [];
-    if (!hub.shared.handshakes.take(networks)) throw new HandshakeRefused(429, 'Too many joins per second');
     const release = isClosed ? null : slots.take(networks, () => socket.destroy());
     if (!release) throw new HandshakeRefused(429, 'Too many connected users');
     socket.once('close', release);
@@ -141,7 +142,14 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     upgrade(request, socket, head) {
       // A client disconnect must not end the process.
       socket.on('error', () => socket.destroy());
-      acceptHandshake(request, socket)
+      const address = request.headers['x-forwarded-for']?.toString();
+      const networks = address ? networksOf(address) : [];
+      // Without an answer, which browsers do not show, and which would take most of the time.
+      if (!hub.shared.handshakes.take(networks)) {
+        socket.destroy();
+        return;
+      }
+      acceptHandshake(request, socket, networks)
         .then((handshake) => {
           if (socket.destroyed) return;
           const allowance = new FrameAllowance(limits, hub.shared, handshake.networks);

@@ -1,12 +1,15 @@
 // The commands `npm run backup`, `npm run restore` and `npm run move`.
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { DatabaseError } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
+import { createDiskFiles } from '../../backend/storage/disk-files.ts';
 import { formatKes } from '../../domain/money.ts';
 import { type Config, readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
 import { openDatabase, openFiles } from '../persistence.ts';
 import { describeStartFailure } from '../start-failure.ts';
+import { watchLoop } from '../watch-loop.ts';
 import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
 import { Refused } from './create-database.ts';
@@ -75,6 +78,7 @@ export function move(root: string, args: readonly string[]): Promise<void> {
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       dataDir: config.dataDir,
       files: openFiles(config),
+      formerFiles: config.s3 ? createDiskFiles(join(config.dataDir, 'storage')) : null,
     };
     return describeMove(await moveShop(place, target, root), target, config);
   });
@@ -105,27 +109,35 @@ function describeMove({ content, files }: Moved, target: MoveTarget, config: Con
   const rows = content.tables.reduce((sum, table) => sum + table.rows, 0);
   const orders = content.tables.find(({ name }) => name === 'public.orders')?.rows ?? 0;
   const total = formatKes(content.sums['total of all orders'] ?? 0);
-  const next = {
-    embedded: () =>
-      'dataDir' in target && target.dataDir === config.dataDir
-        ? 'Remove DATABASE_URL and start the shop.'
-        : `Remove DATABASE_URL and the S3 settings, set DATA_DIR to ${'dataDir' in target ? target.dataDir : ''} and start the shop.`,
-    postgresql: () =>
-      `Set DATABASE_URL to the new database, leave DATA_DIR as it is (keys${config.s3 ? '' : ' and uploaded files'} are there), and start the shop.`,
-    project: () =>
-      'Set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY, remove DATABASE_URL, and start the shop.',
-  }[target.kind]();
   const carried = files === null ? '' : ` and ${files} uploaded files`;
-  return `The shop is in its new place: ${orders} orders of ${total} in all, ${rows} rows${carried}, read again and equal. ${next} The old place is as it was; do not start a shop on it.`;
+  return `The shop is in its new place: ${orders} orders of ${total} in all, ${rows} rows${carried}, read again and equal. ${describeNextStep(target, config)} The old place is as it was; do not start a shop on it.`;
+}
+
+function describeNextStep(target: MoveTarget, { dataDir, s3 }: Config): string {
+  switch (target.kind) {
+    case 'postgresql':
+      return `Set DATABASE_URL to the new database, keep DATA_DIR${s3 ? ' and the S3 settings' : ''} (keys and uploaded files are there), and start the shop.`;
+    case 'project':
+      return 'Set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY, remove DATABASE_URL, and start the shop.';
+    case 'embedded':
+      return target.dataDir === dataDir
+        ? 'Remove DATABASE_URL and start the shop.'
+        : `Remove DATABASE_URL and the S3 settings, set DATA_DIR to ${target.dataDir} and start the shop.`;
+  }
 }
 
 async function runAndReport(failure: string, work: () => Promise<string>): Promise<void> {
+  // An embedded database that computes without end blocks every timer.
+  await watchLoop(openLog('silent'));
   try {
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
     process.exitCode = 1;
     const isPlain = [Refused, BrokenArchive, ContentMismatch].some((kind) => error instanceof kind);
-    process.stderr.write(`${failure} ${isPlain ? (error as Error).message : describeStartFailure(error)}\n`);
+    const text = isPlain ? (error as Error).message : describeStartFailure(error);
+    // Such as a right that the connecting role lacks: the stack would not help.
+    const isOfDatabase = error instanceof DatabaseError && text === error.stack;
+    process.stderr.write(`${failure} ${isOfDatabase ? error.message : text}\n`);
   }
 }
 
@@ -141,6 +153,9 @@ async function backUpHere(config: Config, root: string): Promise<string> {
   }
 }
 
+const answerTimeoutMs = 60_000;
+const backupTimeoutMs = 60 * 60 * 1000;
+
 /** Only the running shop can open the embedded database, so it makes the backup and this command waits. */
 async function askRunningShop(config: Config): Promise<string> {
   const keys = JSON.parse(await readFile(join(config.dataDir, 'keys.json'), 'utf8')) as { secret: string };
@@ -153,20 +168,22 @@ async function askRunningShop(config: Config): Promise<string> {
     file_name: string | null;
     problem: string | null;
   }
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(`${origin}${path}`, { ...init, headers, signal: AbortSignal.timeout(answerTimeoutMs) }).catch(
+      () => {
+        throw new Refused(`Another process uses ${config.dataDir}, but no shop answers at ${origin}.`);
+      },
+    );
   const newest = async (): Promise<Row | undefined> => {
-    const path = '/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1';
-    const answer = await fetch(`${origin}${path}`, { headers });
+    const answer = await call('/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1');
     if (!answer.ok) throw new Refused(`The running shop at ${origin} answered ${answer.status}.`);
     return ((await answer.json()) as Row[])[0];
   };
   const before = await newest();
-  const response = await fetch(`${origin}/rest/v1/rpc/request_backup`, {
-    method: 'POST',
-    headers,
-    body: '{}',
-  });
+  const response = await call('/rest/v1/rpc/request_backup', { method: 'POST', body: '{}' });
   if (!response.ok) throw new Refused(((await response.json()) as { message: string }).message);
-  for (;;) {
+  const startedAt = performance.now();
+  while (performance.now() - startedAt < backupTimeoutMs) {
     const backup = await newest();
     if (backup && backup.id !== before?.id) {
       if (backup.problem) throw new Refused(backup.problem);
@@ -174,6 +191,9 @@ async function askRunningShop(config: Config): Promise<string> {
     }
     await new Promise((done) => setTimeout(done, 500));
   }
+  throw new Refused(
+    `The running shop at ${origin} has made no backup within an hour. Its log has the reason, or it has BACKUPS=off.`,
+  );
 }
 
 function sentenceOf(config: Config, fileName: string): string {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +15,8 @@ import {
   testDatabases,
   throwawayDatabase,
 } from '../../backend/database/throwaway.ts';
+import { allRows } from '../../scripts/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
@@ -26,7 +27,6 @@ import { copyOfEmbedded } from './embedded.ts';
 import type { Figures } from './figures.ts';
 import { type FormerManifest, type Manifest, manifestName, readManifest } from './manifest.ts';
 import { restoreBackup } from './restore-backup.ts';
-import { allRows } from './testing/all-rows.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -73,21 +73,6 @@ const backupsOf = (database: Database & { url?: string }, log = openLog('silent'
     log,
     root,
   });
-
-/** An empty PostgreSQL database beside a test's own. */
-async function withEmptyDatabase(work: (url: string) => Promise<void>): Promise<void> {
-  const admin = openPostgresql(process.env.TEST_POSTGRESQL_URL ?? '', { poolSize: 1 });
-  const name = `restored_${randomBytes(6).toString('hex')}`;
-  await admin.execute(`create database ${name} template template0`);
-  const url = new URL(process.env.TEST_POSTGRESQL_URL ?? '');
-  url.pathname = `/${name}`;
-  try {
-    await work(url.href);
-  } finally {
-    await admin.execute(`drop database ${name} with (force)`);
-    await admin.close();
-  }
-}
 
 // Each backup is restored whole by a process of its own, which takes long on a busy machine.
 describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
@@ -229,6 +214,8 @@ describe('the embedded database', () => {
     await database.execute('delete from public.orders');
     await database.close();
     await expect(restore(false)).rejects.toThrow(Refused);
+    // What a restore that was killed has left.
+    await mkdir(join(dataDir, 'restoring-earlier/database'), { recursive: true });
     const bytes = await readFile(archive);
     await writeFile(archive, bytes.subarray(0, bytes.length / 2));
     await expect(restore(true)).rejects.toThrow(BrokenArchive);

@@ -1,6 +1,7 @@
 // Creates a shop's database with the rows of a source, in an empty place.
 import { join } from 'node:path';
 import { DatabaseError } from '../../backend/database/database.ts';
+import { repeatAfterCollisions } from '../../backend/database/migrate.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
 import { migrationsOf } from '../prepare-database.ts';
@@ -45,12 +46,15 @@ export async function createInPostgresql(
 ): Promise<Content> {
   const database = openPostgresql(url, { poolSize: 1 });
   try {
-    return await database.transaction(
-      async (session) => {
-        if (replaces) await session.execute(dropShopSchemas);
-        return createShop(session, source, migrationsOf(root));
-      },
-      { settings: { lock_timeout: lockTimeout } },
+    // Migrations come before the first row is read.
+    return await repeatAfterCollisions(() =>
+      database.transaction(
+        async (session) => {
+          if (replaces) await session.execute(dropShopSchemas);
+          return createShop(session, source, migrationsOf(root));
+        },
+        { settings: { lock_timeout: lockTimeout } },
+      ),
     );
   } catch (error) {
     throw isLockTimeout(error) ? inUse() : error;

@@ -20,7 +20,10 @@ export interface ShopPlace {
   /** Null: the embedded database in `dataDir`. */
   databaseUrl: string | null;
   dataDir: string;
+  /** Uploaded files. */
   files: FileStore;
+  /** Where uploaded files were before `files` was configured: a move to PostgreSQL copies them. */
+  formerFiles?: FileStore | null;
 }
 
 export type MoveTarget =
@@ -30,7 +33,7 @@ export type MoveTarget =
 
 export interface Moved {
   content: Content;
-  /** Uploaded files at the target, null where they stay in their place. */
+  /** Number of copied files. Null: they stay where they are. */
   files: number | null;
 }
 
@@ -50,7 +53,12 @@ export async function moveShop(from: ShopPlace, to: MoveTarget, root: string): P
         const rows = await databaseRows(session);
         if (to.kind === 'embedded') return moveToFolder(from, to.dataDir, session, rows, root);
         if (to.kind === 'project') return moveToProject(from.files, to, session, rows);
-        return { content: await moveToPostgresql(to.url, rows, root), files: null };
+        const content = await moveToPostgresql(to.url, rows, root);
+        if (!from.formerFiles) return { content, files: null };
+        return {
+          content,
+          files: await copyFiles(await readInstallation(session), from.formerFiles, from.files),
+        };
       },
       { readOnly: true, isolation: 'repeatable read' },
     );

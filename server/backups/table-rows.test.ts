@@ -13,9 +13,12 @@ const tables = `
     flag boolean, small smallint, amount numeric, ratio double precision, words text, short varchar(8), moods public.mood[],
     moment timestamptz, day date, span interval, bytes bytea, document jsonb, plain json, nets inet, ids uuid, texts text[], lexemes tsvector
   );
+  create table public.parts (n integer) partition by range (n);
+  create table public.first_part partition of public.parts for values from (0) to (10);
   create unlogged table public.forgotten (id integer);`;
 
 const rows = `
+  insert into public.parts values (1), (2);
   insert into public.parents values (7, E'a\\tb\\n"c"\\\\ \\u2028 😀');
   insert into public.values_of_all_types
     (parent, flag, small, amount, ratio, words, short, moods, moment, day, span, bytes, document, plain, nets, ids, texts, lexemes)
@@ -38,6 +41,7 @@ test.each(ways)('copies every value from %s to %s', async (from, to) => {
   await target.execute(tables);
   await copyAll(source, target);
   expect((await target.query(printed)).rows).toEqual((await source.query(printed)).rows);
+  expect((await target.query('select from public.parts')).rowCount).toBe(2);
   await target.close();
   await source.close();
 });
@@ -46,7 +50,11 @@ async function copyAll(source: Database, target: Database): Promise<void> {
   await source.transaction(async (reading) => {
     await setTextForm(reading);
     const listed = await listTables(reading);
-    expect(listed.map(({ name }) => name)).toEqual(['public.parents', 'public.values_of_all_types']);
+    expect(listed.map(({ name }) => name)).toEqual([
+      'public.parents',
+      'public.parts',
+      'public.values_of_all_types',
+    ]);
     await target.transaction(async (writing) => {
       await setTextForm(writing);
       for (const table of listed) {

@@ -75,7 +75,7 @@ export async function listTables(session: Session): Promise<Table[]> {
 export async function* readLines(session: Session, { name, columns }: Table): AsyncIterable<string[]> {
   const texts = columns.map((column) => `${column.name}::text`);
   await session.query(
-    `declare read_lines no scroll cursor for select to_json(array[${texts}])::text as line from only ${name}`,
+    `declare read_lines no scroll cursor for select to_json(array[${texts}])::text as line from ${name}`,
   );
   for (let read = batchRows; read === batchRows; ) {
     const { rows } = await session.query<{ line: string }>(`fetch forward ${batchRows} from read_lines`);

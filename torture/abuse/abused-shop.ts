@@ -18,6 +18,8 @@ export interface AbusedShop {
   logFile: string;
   /** Resident memory of the process. */
   residentMegabytes(): Promise<number>;
+  /** Processor time that the process has used, in seconds. */
+  processorSeconds(): Promise<number>;
   /** Whether the started process still runs. */
   isAlive(): boolean;
   close(): Promise<void>;
@@ -86,6 +88,12 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
       async residentMegabytes() {
         const status = await readFile(`/proc/${shop.pid()}/status`, 'utf8').catch(() => '');
         return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+      },
+      async processorSeconds() {
+        const stat = await readFile(`/proc/${shop.pid()}/stat`, 'utf8').catch(() => '');
+        // After the name in parentheses: user and system time are fields 14 and 15, in hundredths.
+        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+        return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) / 100;
       },
       isAlive: shop.isUp,
       close,

@@ -81,11 +81,13 @@ interface Flood {
   disconnectsAfterMs?: number;
   /** All senders together. Default: 50 MB. */
   bytesPerSecond?: number;
+  floodsConnections?: boolean;
 }
 
 function flood(name: string, { senders, begin, packet, ...options }: Flood): Attack {
   return {
     name,
+    floodsConnections: options.floodsConnections ?? false,
     async run(target, signal) {
       const counts = { connected: 0, answered: 0, disconnected: 0, megabytes: 0 };
       const open = new Set<Socket>();
@@ -122,13 +124,13 @@ function flood(name: string, { senders, begin, packet, ...options }: Flood): Att
       const rate = options.bytesPerSecond ?? bytesPerSecond;
       while (!signal.aborted) {
         let left = (rate * intervalMs) / 1000;
-        for (const socket of ready) {
+        const round = [...ready].filter((socket) => socket.writableLength <= maxQueued);
+        for (const socket of round) {
           if (!packet || left <= 0) break;
+          socket.write(packet);
           // The next round begins with another one.
           ready.delete(socket);
-          if (!socket.destroyed) ready.add(socket);
-          if (socket.writableLength > maxQueued) continue;
-          socket.write(packet);
+          ready.add(socket);
           left -= packet.length;
           counts.megabytes += packet.length / 1e6;
         }
@@ -164,6 +166,7 @@ export const socketAttacks: readonly Attack[] = [
     ...websocket,
     senders: ofOneAddress(100),
     disconnectsAfterMs: 5,
+    floodsConnections: true,
   }),
   flood('A1: upgrades to a path that is not served', {
     senders: ofNetworks(200, 20),
@@ -187,9 +190,11 @@ export const socketAttacks: readonly Attack[] = [
     senders: ofOneAddress(100),
     begin: request,
     disconnectsAfterMs: 2,
+    floodsConnections: true,
   }),
   flood('A8: 5,000 half requests', {
     senders: ofNetworks(5_000, 20),
     begin: ({ port }) => `GET /shop HTTP/1.1\r\nhost: localhost:${port}\r\nx-half: `,
+    floodsConnections: true,
   }),
 ];

@@ -12,6 +12,11 @@ export interface Target {
 
 export interface Attack {
   name: string;
+  /**
+   * Whether it opens connections as fast as the shop accepts them. Each must be accepted before a customer's next one, so that medians
+   * rise; a proxy in front accepts more.
+   */
+  floodsConnections?: boolean;
   /** Runs until the signal is aborted; resolves to the number of responses by status. */
   run(target: Target, signal: AbortSignal): Promise<Record<string, number>>;
 }
