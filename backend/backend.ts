@@ -12,9 +12,10 @@ import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
 import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
-import { isQueueRejection, queueRejectionStatus } from './fair-queue.ts';
+import { isQueueRejection, queueRejectionStatus, type Turn } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
+import { networksOf } from './network.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
 import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
@@ -120,7 +121,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     ...options.realtime,
     database,
     authenticate,
-    ...(fairShare ? { joinQueue: fairShare.joins } : {}),
+    ...(fairShare ? { joinQueue: fairShare.joins, backlog: fairShare.unread } : {}),
     onError: (error) => onError(error, 'realtime'),
   });
   const storage = options.files
@@ -181,8 +182,15 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       const caller: Caller = { claims, address: senderOf(request) };
       if (!signal || !fairShare) return caller;
       const client = clientOf(caller);
-      const inShare: Caller['inShare'] = (queue, cost, job) =>
-        fairShare[queue].run(client, ({ addCost }) => job(addCost), { cost, signal });
+      // Neighbours that do not read must not keep staff from working.
+      const networks = claims.role === 'anon' && caller.address ? networksOf(caller.address) : [];
+      const inShare: Caller['inShare'] = (queue, cost, job) => {
+        const run = async ({ addCost }: Turn) => {
+          const release = queue === 'work' ? fairShare.unread.reserve(networks) : () => {};
+          return job(addCost).finally(release);
+        };
+        return fairShare[queue].run(client, run, { cost, signal });
+      };
       return { ...caller, inShare };
     };
     const visitor = callerWith({ role: 'anon' });

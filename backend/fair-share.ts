@@ -1,4 +1,5 @@
 // One client's share of the machine (docs/decisions/fair-share.md).
+import { Backlog } from './backlog.ts';
 import type { Caller } from './caller.ts';
 import type { Database } from './database/database.ts';
 import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
@@ -26,6 +27,8 @@ export interface FairShare {
    * meantime waits for all of them, and any number for a client that is alone. Call it once per request.
    */
   startsAtOnce(address: string): boolean;
+  /** Memory of answers and messages that are not read yet. */
+  unread: Backlog;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
   recent: Pick<RecentNetworks, 'note'>;
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
@@ -82,6 +85,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       if (startsOfTurn <= directStartsPerTurn) return direct.queuedOf(group, widest) === 0;
       return recent.isAlone(widest);
     },
+    unread: new Backlog(),
     noteConnection() {
       connections += 1;
     },

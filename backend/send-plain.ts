@@ -14,7 +14,14 @@ export function sendPlain(
 ): void {
   const all: PlainHeaders = { ...extra, ...headers };
   const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 304;
-  if (hasBody) all['content-length'] = String(body === null ? 0 : Buffer.byteLength(body));
+  const sent = typeof body === 'string' && body.length > maxStringLength ? Buffer.from(body) : body;
+  if (hasBody) all['content-length'] = String(sent === null ? 0 : Buffer.byteLength(sent));
   if (statusText !== '') response.statusMessage = statusText;
-  response.writeHead(status, all).end(hasBody ? (body ?? undefined) : undefined);
+  response.writeHead(status, all).end(hasBody ? (sent ?? undefined) : undefined);
 }
+
+/**
+ * Maximum length of a string that is written as one, in the same packet as its header. To convert a longer one, Node would reserve
+ * three times its length until it is read.
+ */
+const maxStringLength = 16 * 1024;

@@ -18,6 +18,7 @@ export const longTests = [
   'server/image-memory.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
+  'server/unread-answers.test.ts',
   'server/watch-loop.test.ts',
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',

@@ -11,7 +11,7 @@ import { type DataServer, startDataServer } from '../backend/standalone/data-ser
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
-import { BoundedRequest, limitConnections } from './connection-limits.ts';
+import { BoundedRequest, BoundedResponse, limitConnections } from './connection-limits.ts';
 import { exitForRestart } from './end-broken.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
@@ -77,10 +77,13 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
       },
       { overrideGlobalObjects: false },
     );
-    const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
-      establishClientAddress(request, config.trustedProxies);
-      void web(request, response);
-    });
+    const server = createServer(
+      { IncomingMessage: BoundedRequest, ServerResponse: BoundedResponse },
+      (request, response) => {
+        establishClientAddress(request, config.trustedProxies);
+        void web(request, response);
+      },
+    );
     server.on('upgrade', (request, socket, head) => {
       socket.on('error', () => socket.destroy());
       establishClientAddress(request, config.trustedProxies);

@@ -2,8 +2,12 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
+import { Backlog } from '../backend/backlog.ts';
+import { QueueFull } from '../backend/fair-queue.ts';
+import { networksOf } from '../backend/network.ts';
 import {
   BoundedRequest,
+  BoundedResponse,
   type ConnectionLimits,
   defaultConnectionLimits,
   limitConnections,
@@ -19,10 +23,15 @@ afterEach(async () => {
   await new Promise((done) => server.close(done));
 });
 
-const start = async (listener: RequestListener, limits: Partial<ConnectionLimits>, trustedProxies = 0) => {
-  server = createServer({ IncomingMessage: BoundedRequest }, listener);
+const start = async (
+  listener: RequestListener,
+  limits: Partial<ConnectionLimits>,
+  trustedProxies = 0,
+  backlog = new Backlog(),
+) => {
+  server = createServer({ IncomingMessage: BoundedRequest, ServerResponse: BoundedResponse }, listener);
   server.on('upgrade', () => {});
-  limitConnections(server, trustedProxies, { ...defaultConnectionLimits, ...limits });
+  limitConnections(server, trustedProxies, { ...defaultConnectionLimits, ...limits }, backlog);
   await new Promise<void>((done) => server.listen(0, '::', done));
 };
 const open = async (requests: number, path = '/', localAddress = '127.0.0.1') => {
@@ -89,12 +98,49 @@ const countConnections = () =>
 
 test('above the limit of queued bytes, disconnects clients that do not read, but not one that reads', async () => {
   const large = Buffer.alloc(20_000_000);
-  await start((_, response) => response.end(large), { queuedBytes: 50_000_000 });
+  const backlog = new Backlog({ queuedBytes: 50_000_000, queuedBytesPerNetwork: 50_000_000 });
+  await start((_, response) => response.end(large), {}, 0, backlog);
   for (let n = 0; n < 8; n += 1) (await open(1)).client.pause();
   const reader = await open(1);
   await expect.poll(reader.received).toBeGreaterThan(large.length);
   await expect.poll(countConnections).toBeLessThanOrEqual(5);
 });
+
+test.each<[string, RequestListener, number]>([
+  ['a whole response', (_, response) => response.end(Buffer.alloc(9_000_000)), 9_000_000],
+  [
+    'a stream with its buffers',
+    (_, response) => {
+      for (let n = 0; n < 140; n += 1) response.write(Buffer.alloc(65_536));
+    },
+    9_000_000 + 192 * 1024,
+  ],
+])(
+  'counts %s at once for the network of the client behind a proxy, until it is closed',
+  async (_, listener, bytes) => {
+    const backlog = new Backlog({ queuedBytes: 100_000_000, queuedBytesPerNetwork: 2_000_000 + bytes / 2 });
+    const answered = new Promise<void>((done) => {
+      void start(
+        (request, response) => {
+          listener(request, response);
+          done();
+        },
+        {},
+        1,
+        backlog,
+      ).then(async () => {
+        const { client } = await open(0);
+        client.pause().write('GET / HTTP/1.1\r\nhost: shop.example\r\nx-forwarded-for: 192.0.2.1\r\n\r\n');
+      });
+    });
+    await answered;
+    expect(backlog.heldBytes).toBeGreaterThanOrEqual(bytes);
+    expect(() => backlog.reserve(networksOf('192.0.2.1'))).toThrow(QueueFull);
+    expect(backlog.reserve(networksOf('198.51.100.1'))).toBeTypeOf('function');
+    for (const client of clients) client.destroy();
+    await expect.poll(() => backlog.reserve(networksOf('192.0.2.1'))).toBeTypeOf('function');
+  },
+);
 
 test('disconnects a client that does not read after a timeout, but not one that waits for the server', async () => {
   const large = Buffer.alloc(20_000_000);

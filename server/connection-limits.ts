@@ -1,6 +1,6 @@
 // Limits of connections: connections per network, pending requests per connection, unread bytes of responses,
 // and bytes of incomplete requests.
-import { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
 import { networksOf } from '../backend/network.ts';
@@ -22,10 +22,6 @@ export interface ConnectionLimits {
   newConnectionsPerNetwork: number;
   /** Requests of one connection that wait for their response at a time. Browsers and proxies send one after another. */
   pipelinedRequests: number;
-  /** Bytes of responses that may wait for their readers, over all connections. */
-  queuedBytes: number;
-  /** The same per network, counted as connections are. */
-  queuedBytesPerNetwork: number;
   /**
    * Maximum bytes of incomplete request bodies, over all connections. Above it, the largest are disconnected every second; above one
    * and a half times as much, longer bodies are not read in the meantime.
@@ -42,8 +38,6 @@ export const defaultConnectionLimits: ConnectionLimits = {
   connectionsPerNetwork: 1_000,
   newConnectionsPerNetwork: 50,
   pipelinedRequests: 8,
-  queuedBytes: 64_000_000,
-  queuedBytesPerNetwork: 16_000_000,
   receivedBytes: 24_000_000,
   receivedBytesPerNetwork: 8_000_000,
   stalledMilliseconds: 30_000,
@@ -51,6 +45,8 @@ export const defaultConnectionLimits: ConnectionLimits = {
 
 /** Approximate memory of a waiting response besides its bytes. */
 const bytesOfResponse = 4 * 1024;
+/** Approximate memory of a response that is read from a file or another service: a chunk in each of its streams. */
+const bytesOfStream = 192 * 1024;
 /** Approximate memory of a chunk of a body besides its bytes. */
 const bytesOfChunk = 256;
 /** Maximum bytes of a body in memory: services write longer ones to disk. */
@@ -149,6 +145,30 @@ export class BoundedRequest extends IncomingMessage {
   }
 }
 
+/** A response that reports when its client does not read it as fast as it is written. */
+export class BoundedResponse<
+  Request extends IncomingMessage = IncomingMessage,
+> extends ServerResponse<Request> {
+  /** Called after each write that leaves bytes unread. */
+  onUnread: (() => void) | null = null;
+
+  override write(chunk: unknown, encoding?: unknown, callback?: unknown): boolean {
+    const isRead = super.write(chunk, encoding as BufferEncoding, callback as () => void);
+    this.#report();
+    return isRead;
+  }
+
+  override end(chunk?: unknown, encoding?: unknown, callback?: unknown): this {
+    super.end(chunk, encoding as BufferEncoding, callback as () => void);
+    this.#report();
+    return this;
+  }
+
+  #report(): void {
+    if (this.socket && this.socket.writableLength > 0) this.onUnread?.();
+  }
+}
+
 /** Memory for unfinished bodies. When it is full, longer bodies wait until others are complete or disconnected. */
 class BodyMemory {
   readonly #maxBytes: number;
@@ -197,7 +217,7 @@ class BodyMemory {
 }
 
 /** A connection and its pending responses. */
-class Connection implements Reader {
+class Connection {
   readonly networks: readonly string[];
   readonly responses = new Set<ServerResponse>();
   /** Starts the requests that arrived while another one was handled, in their order. */
@@ -209,10 +229,13 @@ class Connection implements Reader {
   since = 0;
   /** The body being received; counts its bytes in memory. */
   readonly sender: Reader;
+  /** The response being read; counts its bytes in memory. */
+  readonly reader: Reader;
   readonly giveBack: () => void;
   readonly #socket: Socket;
 
-  constructor(socket: Socket, networks: readonly string[], giveBack: () => void) {
+  /** @param isProxys whether the connection is a proxy's, and carries requests of many clients */
+  constructor(socket: Socket, networks: readonly string[], giveBack: () => void, isProxys: boolean) {
     this.#socket = socket;
     this.networks = networks;
     this.giveBack = giveBack;
@@ -224,12 +247,26 @@ class Connection implements Reader {
       },
       terminate: () => this.terminate(),
     };
+    const bytesUnread = () => this.#unreadBytes();
+    const clientAddress = () => this.request?.headers['x-forwarded-for']?.toString();
+    this.reader = {
+      get networks() {
+        const address = isProxys ? clientAddress() : undefined;
+        return address === undefined ? networks : networksOf(address);
+      },
+      get queuedBytes() {
+        return bytesUnread();
+      },
+      terminate: () => this.terminate(),
+    };
   }
 
-  get queuedBytes(): number {
+  #unreadBytes(): number {
     if (this.#socket.writableLength === 0) return 0;
     let bytes = 0;
-    for (const response of this.responses) bytes += response.writableLength + bytesOfResponse;
+    for (const response of this.responses) {
+      bytes += response.writableLength + (response.writableEnded ? bytesOfResponse : bytesOfStream);
+    }
     return bytes;
   }
 
@@ -305,18 +342,19 @@ class Networks {
 }
 
 /**
- * Limits a server's connections. Call it after adding listeners; the server must be created with `BoundedRequest`.
+ * Limits a server's connections. Call it after adding listeners; the server must be created with `BoundedRequest` and `BoundedResponse`.
  * @param trustedProxies number of proxies in front. With any, all connections are the proxy's, which has its own limits
+ * @param backlog counts unread responses, together with other unread bytes of the process. Default: its own
  */
 export function limitConnections(
   server: Server,
   trustedProxies: number,
   limits: ConnectionLimits = defaultConnectionLimits,
+  backlog: Backlog = new Backlog(),
 ): void {
   if (trustedProxies > 0) server.keepAliveTimeout = proxyKeepAliveMilliseconds;
   const quota = new NetworkQuota({ perNetwork: limits.connectionsPerNetwork });
   const rate = new NetworkRate({ perNetwork: limits.newConnectionsPerNetwork }, burstSeconds);
-  const backlog = new Backlog(limits);
   const received = new Backlog({
     queuedBytes: limits.receivedBytes,
     queuedBytesPerNetwork: limits.receivedBytesPerNetwork,
@@ -344,13 +382,13 @@ export function limitConnections(
       socket.destroy();
       return;
     }
-    const connection = new Connection(socket, networks, giveBack);
+    const connection = new Connection(socket, networks, giveBack, trustedProxies > 0);
     connections.set(socket, connection);
     byNetwork.add(connection);
     socket.once('close', () => {
       connections.delete(socket);
       byNetwork.delete(connection);
-      backlog.forget(connection);
+      backlog.forget(connection.reader);
       received.forget(connection.sender);
       // A request whose response was complete before its body is not closed with its connection.
       if (connection.request instanceof BoundedRequest) bodyMemory.forget(connection.request);
@@ -389,6 +427,9 @@ export function limitConnections(
     connection.request = request;
     if (request instanceof BoundedRequest) request.memory = bodyMemory;
     responses.add(response);
+    if (response instanceof BoundedResponse) {
+      response.onUnread = () => backlog.note(connection.reader, connection.reader.queuedBytes);
+    }
     response.once('close', () => {
       responses.delete(response);
       if (connections.has(socket) && !connection.isUpgraded) byNetwork.add(connection);
@@ -409,7 +450,6 @@ export function limitConnections(
 
   const check = setInterval(() => {
     for (const connection of connections.values()) {
-      if (connection.queuedBytes > 0) backlog.note(connection, 0);
       if (connection.sender.queuedBytes > 0) received.note(connection.sender, 0);
     }
     backlog.enforce();

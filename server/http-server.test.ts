@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createFairShare } from '../backend/fair-share.ts';
+import { networksOf } from '../backend/network.ts';
 import { addressOf, PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { createHttpServer } from './http-server.ts';
@@ -15,6 +16,7 @@ let folder: string;
 let server: ReturnType<typeof createHttpServer>;
 let port: number;
 const log = openLog('silent');
+const fairShare = createFairShare('pglite');
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-http-server-'));
@@ -28,7 +30,7 @@ beforeAll(async () => {
       finishPage(200, { 'content-type': 'text/html' }, Buffer.from(`<p>${await request.text()}</p>`)),
     assets: folder,
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
-    fairShare: createFairShare('pglite'),
+    fairShare,
     isReady: async () => true,
     metrics: createMetrics(),
     secretKey: 'sb_secret_test',
@@ -104,6 +106,17 @@ test('cached pages and files wait in the share of their client while there are t
   );
   full.closeAllConnections();
   await new Promise((done) => full.close(done));
+});
+
+test('renders no page for a network that does not read its answers', async () => {
+  const post = () =>
+    fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body: new URLSearchParams('a=b') });
+  const reader = { networks: networksOf('127.0.0.1'), queuedBytes: 16_000_000, terminate() {} };
+  fairShare.unread.note(reader, reader.queuedBytes);
+  const refused = await post();
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
+  fairShare.unread.forget(reader);
+  expect((await post()).status).toBe(200);
 });
 
 test('a network with many page requests delays only itself, and requests that wait for a function delay no one', async () => {

@@ -13,6 +13,7 @@ import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
 import { ClientDisconnected, QueueFull, queueRejectionStatus, type Turn } from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
+import { networksOf } from '../backend/network.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
@@ -20,7 +21,12 @@ import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { establishClientAddress } from './client-address.ts';
-import { BoundedRequest, limitConnections } from './connection-limits.ts';
+import {
+  BoundedRequest,
+  BoundedResponse,
+  defaultConnectionLimits,
+  limitConnections,
+} from './connection-limits.ts';
 import type { Log } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
@@ -141,7 +147,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
       await encodePage(page, encoding);
       return page;
     };
-    const page = await fairShare.work.run(client, render, { cost: pageCost, signal });
+    const renderWithinMemory = async (turn: Turn) => {
+      const release = fairShare.unread.reserve(networksOf(addressOf(request)));
+      return render(turn).finally(release);
+    };
+    const page = await fairShare.work.run(client, renderWithinMemory, { cost: pageCost, signal });
     sendPage(request, response, page);
   };
 
@@ -323,69 +333,73 @@ export function createHttpServer(options: HttpServerOptions): Server {
     fairShare.recent.note(addressOf(request));
   };
 
-  const server = createServer({ IncomingMessage: BoundedRequest }, (request, response) => {
-    const path = request.url ?? '/';
-    if (log.isLevelEnabled('debug')) {
-      const started = performance.now();
-      response.once('finish', () => {
-        const ms = Math.round(performance.now() - started);
-        log.debug(
-          {
-            requestId: requestIdOf(request),
-            method: request.method,
-            path,
-            status: response.statusCode,
-            ms,
-          },
-          'request',
-        );
-      });
-    }
-    // No page has such a URL.
-    if (backend && path.startsWith('/rest/v1/')) {
-      measure(response, () => routeOf(path));
-      identifyClient(request);
-      giveRequestId(request, response);
-      // A URL that will be refused waits in the queue of its network.
-      const read = path.length <= maxUrlLength ? readPlain(request) : null;
-      if (read) {
-        startInShare(request, response, () => {
-          answerPlain(request, response, read).catch((error) => {
-            const requestId = requestIdOf(request);
-            log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
-            response.destroy();
-          });
+  const server = createServer(
+    { IncomingMessage: BoundedRequest, ServerResponse: BoundedResponse },
+    (request, response) => {
+      const path = request.url ?? '/';
+      if (log.isLevelEnabled('debug')) {
+        const started = performance.now();
+        response.once('finish', () => {
+          const ms = Math.round(performance.now() - started);
+          log.debug(
+            {
+              requestId: requestIdOf(request),
+              method: request.method,
+              path,
+              status: response.statusCode,
+              ms,
+            },
+            'request',
+          );
         });
-      } else enter(request, response);
-      return;
-    }
-    const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
-    if (page?.bodies[encodingFor(request)]) {
-      metrics.cachedPages += 1;
-      if (trustedProxies > 0) identifyClient(request);
-      else fairShare.recent.note(request.socket.remoteAddress ?? '');
-      startInShare(request, response, () => sendPage(request, response, page));
-      return;
-    }
-    let isFile = false;
-    measure(response, () => (isFile ? 'file' : routeOf(path)));
-    identifyClient(request);
-    if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
-      if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
-        isFile = true;
-        startInShare(request, response, () =>
-          files(request, response, () => {
-            isFile = false;
-            giveRequestId(request, response);
-            enter(request, response);
-          }),
-        );
+      }
+      // No page has such a URL.
+      if (backend && path.startsWith('/rest/v1/')) {
+        measure(response, () => routeOf(path));
+        identifyClient(request);
+        giveRequestId(request, response);
+        // A URL that will be refused waits in the queue of its network.
+        const read = path.length <= maxUrlLength ? readPlain(request) : null;
+        if (read) {
+          startInShare(request, response, () => {
+            answerPlain(request, response, read).catch((error) => {
+              const requestId = requestIdOf(request);
+              log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
+              response.destroy();
+            });
+          });
+        } else enter(request, response);
         return;
       }
-    }
-    giveRequestId(request, response);
-    enter(request, response);
-  });
+      const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
+      if (page?.bodies[encodingFor(request)]) {
+        metrics.cachedPages += 1;
+        // Without a proxy the IP address is that of the socket.
+        if (trustedProxies > 0) identifyClient(request);
+        else fairShare.recent.note(request.socket.remoteAddress ?? '');
+        startInShare(request, response, () => sendPage(request, response, page));
+        return;
+      }
+      let isFile = false;
+      measure(response, () => (isFile ? 'file' : routeOf(path)));
+      identifyClient(request);
+      if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
+        if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
+          isFile = true;
+          startInShare(request, response, () =>
+            files(request, response, () => {
+              isFile = false;
+              giveRequestId(request, response);
+              enter(request, response);
+            }),
+          );
+          return;
+        }
+      }
+      giveRequestId(request, response);
+      enter(request, response);
+    },
+  );
   server.maxHeadersCount = 100;
   server.on('connection', fairShare.noteConnection);
   server.on('upgrade', (request, socket, head) => {
@@ -396,7 +410,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (backend && request.url?.startsWith('/realtime/v1/')) backend.upgrade(request, socket, head);
     else refuseUpgrade(socket, 404, '');
   });
-  limitConnections(server, trustedProxies);
+  limitConnections(server, trustedProxies, defaultConnectionLimits, fairShare.unread);
   return server;
 }
 

@@ -47,6 +47,8 @@ export interface RealtimeOptions {
   limits?: Partial<Limits>;
   /** Fair queue of the queries of joins. Default: its own. */
   joinQueue?: FairQueue;
+  /** Counts unread messages, together with other unread bytes of the process. Default: its own, with the limits of unread bytes. */
+  backlog?: Backlog;
 }
 
 export interface RealtimeService extends Service {
@@ -76,7 +78,7 @@ class HandshakeRefused extends Error {
 export function createRealtimeService(options: RealtimeOptions): RealtimeService {
   const limits = { ...defaultLimits, ...options.limits };
   const onError = options.onError ?? (() => {});
-  const backlog = new Backlog(limits);
+  const backlog = options.backlog ?? new Backlog(limits);
   const fanOut = new FanOut({ drained: () => backlog.drained(), onError });
   const channels = new Channels(fanOut);
   const hub: Hub = {

@@ -1,4 +1,4 @@
-// The attacked shop: the build in its own process, with a large stock and an uploaded image.
+// The attacked shop: the build in its own process, with a large stock, a large catalogue and an uploaded image.
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -64,6 +64,23 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
     const fee = (JSON.parse(settings.body) as { delivery_fee: number }[])[0]?.delivery_fee ?? 0;
     const [product] = products;
     if (!product) throw new Error('the shop has no products');
+    // As many as one answer may have, each as long as they fit in it.
+    for (let part = 0; part < 4; part += 1) {
+      const drinks = Array.from({ length: 250 }, (_, at) => ({
+        name: `Drink ${part}-${at}`,
+        slug: `drink-${part}-${at}`,
+        description: `${part} ${at} `.repeat(200).slice(0, 1300),
+        price: 10_000,
+        stock_quantity: 1000,
+      }));
+      const created = await owner.send({
+        method: 'POST',
+        path: '/rest/v1/products',
+        headers,
+        body: JSON.stringify(drinks),
+      });
+      if (created.status !== 201) throw new Error(`the catalogue was not filled: ${created.body}`);
+    }
     const imagePath = 'products/abuse.webp';
     const uploaded = await owner.send({
       method: 'POST',

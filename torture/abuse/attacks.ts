@@ -158,6 +158,22 @@ export const attacks: readonly Attack[] = [
     name: '300 unfinished bodies of 500 KB',
     run: (target, signal) => sendBodies(target, signal, 300, '/auth/v1/sso/saml/acs', 500_000, 50_000),
   },
+  {
+    name: 'A2: the largest answers on 200 connections of one network that do not read',
+    run: (target, signal) => neverRead(target, signal, 200, 1, largestAnswer),
+  },
+  {
+    name: 'A2: the largest answers on 400 connections of 40 networks that do not read',
+    run: (target, signal) => neverRead(target, signal, 400, 40, largestAnswer),
+  },
+  {
+    name: 'A2: answers, pages, images and ranges on 600 connections of 40 networks that do not read',
+    run: (target, signal) => neverRead(target, signal, 600, 40, anyLongAnswer),
+  },
+  flood('A2: a column under 59 names', 30, (target) => ({
+    path: `/rest/v1/products?select=${Array.from({ length: 59 }, (_, at) => `c${at}:description`).join(',')}`,
+    headers: { apikey: target.publishableKey },
+  })),
   flood('forged callbacks of M-PESA', 30, (target) => ({
     method: 'POST',
     path: `/functions/v1/mobile-money/notice/${randomBytes(32).toString('hex')}`,
@@ -363,6 +379,72 @@ async function pipelineWithoutReading(target: Target, signal: AbortSignal): Prom
   const open = sockets.filter((socket) => !socket.destroyed).length;
   for (const socket of sockets) socket.destroy();
   return { connections: sockets.length, 'still open': open };
+}
+
+interface UnreadCall {
+  path: string;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** All rows that one answer may have, as JSON or CSV. */
+const largestAnswer = (_target: Target, index: number): UnreadCall => ({
+  path: '/rest/v1/products?select=*',
+  headers: { accept: index % 2 ? 'text/csv' : 'application/json' },
+});
+
+function anyLongAnswer(target: Target, index: number): UnreadCall {
+  const path = `/storage/v1/object/public/product-images/${target.imagePath}`;
+  const calls: readonly UnreadCall[] = [
+    largestAnswer(target, index),
+    { path: `/shop?search=x${index}y` },
+    { path: '/sitemap.xml' },
+    { path },
+    { path, headers: { range: `bytes=${index % 100}-` } },
+  ];
+  return calls[index % calls.length] ?? { path };
+}
+
+/** Connections that pipeline requests and read no answer, and begin again when they are closed. */
+async function neverRead(
+  { port, publishableKey, ...target }: Target,
+  signal: AbortSignal,
+  connections: number,
+  networks: number,
+  callOf: (target: Target, index: number) => UnreadCall,
+): Promise<Record<string, number>> {
+  const counts = { opened: 0, 'closed by the shop': 0 };
+  let index = 0;
+  const requestOf = () => {
+    const { path, headers = {} } = callOf({ port, publishableKey, ...target }, index++);
+    const all = { host: `localhost:${port}`, apikey: publishableKey, ...headers };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+    return `GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
+  };
+  const openOne = (localAddress: string) =>
+    new Promise<void>((done) => {
+      const socket = connect({ host: '127.0.0.1', port, localAddress });
+      const abort = () => socket.destroy();
+      signal.addEventListener('abort', abort, { once: true });
+      socket.on('error', () => {});
+      socket.once('close', () => {
+        signal.removeEventListener('abort', abort);
+        if (!signal.aborted) counts['closed by the shop'] += 1;
+        done();
+      });
+      socket.once('connect', () => {
+        counts.opened += 1;
+        socket.pause();
+        socket.write(Array.from({ length: 8 }, requestOf).join(''));
+      });
+    });
+  const loop = async (_: unknown, at: number) => {
+    while (!signal.aborted) {
+      await openOne(`127.${66 + (at % networks)}.0.1`);
+      await new Promise((next) => setTimeout(next, 20));
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, loop));
+  return counts;
 }
 
 /** Sockets that each send a body in chunks of a size, never its end, and begin again when they are closed. */
