@@ -131,6 +131,12 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
       );
       expect(await staff('take_back_payment', { payment_id: typed.id })).toBe('unpaid');
       await staff('resume_prompts', {});
+      // The order waits as it did when the database was stored.
+      await database.query(
+        `update public.orders set expires_at = now() + interval '15 minutes', expiry_limit = now() + interval '30 minutes',
+           reserved_until = case when reserved_until is not null then now() + interval '15 minutes' end
+         where customer_name = 'open'`,
+      );
       const earlier = await first<PlacedOrder>(
         `select id, tracking_number from public.orders where customer_name = 'open'`,
       );
