@@ -25,8 +25,10 @@ export const longTests = [
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/compose-processes.test.ts',
+  'scripts/build-while-running.test.ts',
   'scripts/containers.test.ts',
   'scripts/update.test.ts',
+  'supabase/tests/updates/db-push.test.ts',
 ];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */

@@ -1,4 +1,4 @@
-// Whether this version can run on the database, for `npm run update`.
+// Whether this version can run on the database, for `npm run update` and `npm run restore`.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ export async function checkVersion(root: string): Promise<void> {
   try {
     const config = readConfig(process.env, root);
     // A check creates no database.
-    if (!config.databaseUrl && !existsSync(join(config.dataDir, 'database'))) return;
+    if (config.supabase || (!config.databaseUrl && !existsSync(join(config.dataDir, 'database')))) return;
     const database = await openDatabase(config, () => {});
     await refuseNewer(database, migrationsOf(release)).finally(() => database.close());
   } catch (error) {

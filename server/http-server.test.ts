@@ -555,3 +555,47 @@ test('gives each request an id in its response, in the log and on the error page
   failing.closeAllConnections();
   await new Promise((done) => failing.close(done));
 });
+
+test('serves the files of other builds, renders nothing for unknown ones, and reports the release', async () => {
+  const files = new Map([
+    ['/assets/other-1.js', { body: Buffer.from('other'), isBrotli: false }],
+    ['/assets/down-1.js', null],
+  ]);
+  const other = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: () => Promise.reject(new Error('nothing is rendered')),
+    assets: folder,
+    buildFiles: {
+      serves: (path) => path.startsWith('/assets/'),
+      async find(path) {
+        const file = files.get(path);
+        if (file === null) throw new Error('the store does not answer');
+        return file ?? null;
+      },
+      renew: async () => {},
+    },
+    release: '835a37cfae175108',
+    pageViews: { fetch: async () => new Response(null) },
+    fairShare: createFairShare('pglite'),
+    isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 0,
+    publicUrl: 'http://shop.example',
+    log,
+  });
+  await new Promise<void>((done) => other.listen(0, '127.0.0.1', () => done()));
+  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  const read = async (path: string) => {
+    const { status, headers } = await fetch(url + path);
+    return [status, headers.get('cache-control')];
+  };
+  expect(await read('/assets/letters.js')).toEqual([200, 'public, max-age=31536000, immutable']);
+  expect(await read('/assets/other-1.js')).toEqual([200, 'public, max-age=31536000, immutable']);
+  expect(await read('/assets/unknown-1.js')).toEqual([404, 'no-store']);
+  expect(await read('/assets/down-1.js')).toEqual([503, 'no-store']);
+  expect((await fetch(`${url}/readyz`)).headers.get('x-release')).toBe('835a37cfae175108');
+  other.closeAllConnections();
+  other.close();
+});

@@ -209,12 +209,15 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
+  let canFindFiles = true;
   /** A file that this build does not have. No page has such a URL, so that nothing is rendered for it. */
   const answerFile = async (pathname: string, request: IncomingMessage, signal: () => AbortSignal) => {
     const file = await buildFiles?.find(pathname).catch((error: unknown) => {
-      log.error({ error: String(error) }, 'the files of other builds could not be read');
+      // Once for an outage, not for every request.
+      if (canFindFiles) log.error({ error: String(error) }, 'the files of other builds could not be read');
       return undefined;
     });
+    canFindFiles = file !== undefined;
     if (!file) {
       const status = file === null ? 404 : 503;
       return new Response(`${STATUS_CODES[status]}\n`, { status, headers: { 'cache-control': 'no-store' } });

@@ -8,6 +8,7 @@ import { pgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { findPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { pooled } from './pooled.ts';
 import { openPooledShops } from './pooled-shops.ts';
+import { rolling } from './rolling.ts';
 import { root } from './shop-process.ts';
 import { trackers } from './trackers.ts';
 
@@ -36,6 +37,12 @@ describe.runIf(isPossible)('several processes behind a pooler', () => {
     expect(figures['paid once']).toBe(30);
     // Connections are identified by name. A short run may have only short-lived ones.
     expect(figures['connections at any moment, most']).toBeGreaterThan(0);
+  }, 600_000);
+
+  test('are updated one after another without a failed page, file or order', async () => {
+    const { violations, figures } = await rolling({ orders: 20, logs: join(logs, 'rolling') });
+    expect(violations, JSON.stringify(violations)).toEqual([]);
+    expect(figures['files read']).toBeGreaterThan(100);
   }, 600_000);
 
   test('show every tracker the final status of its order', async () => {

@@ -117,7 +117,8 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
   }
 }
 
-function purchaseOf({ products, deliveryFee }: PooledShops, index: number): Purchase {
+/** A purchase of another product, by another customer in another network, for each number. */
+export function purchaseOf({ products, deliveryFee }: PooledShops, index: number): Purchase {
   const product = products[index % products.length] as PooledShops['products'][number];
   return {
     productId: product.id,

@@ -1,5 +1,5 @@
 // `npm run torture`: long tests that no money is lost and that attackers cannot stop the shop. Options: --seed N,
-// --only soak|kill|postgres-stop|pooled|trackers|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --orders N,
+// --only soak|kill|postgres-stop|pooled|rolling|trackers|abuse|abuse-postgresql, --payments N, --kills N, --stops N, --orders N,
 // --trackers N, --updates N (per second), --matching TEXT (of abuse).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { kill } from './kill.ts';
 import { pooled } from './pooled.ts';
 import { stopPostgresql } from './postgresql-stop.ts';
 import { describe, type Outcome, type Report, writeReport } from './report.ts';
+import { rolling } from './rolling.ts';
 import { root } from './shop-process.ts';
 import { soak } from './soak.ts';
 import { trackers } from './trackers.ts';
@@ -38,6 +39,7 @@ const parts: Record<string, () => Promise<Outcome>> = {
   'postgres-stop': () =>
     stopPostgresql({ seed, stops: Number(values.stops), logs: join(folder, 'postgres-stop') }),
   pooled: () => pooled({ orders: Number(values.orders), logs: join(folder, 'pooled') }),
+  rolling: () => rolling({ orders: Number(values.orders), logs: join(folder, 'rolling') }),
   trackers: () =>
     trackers({
       trackers: Number(values.trackers),

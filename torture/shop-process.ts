@@ -19,8 +19,13 @@ export interface ShopProcess {
   pid(): number | undefined;
   /** Kills it immediately with SIGKILL. */
   kill(): void;
-  /** Starts it; resolves with the duration once it is ready. */
-  start(): Promise<number>;
+  /**
+   * Starts it; resolves with the duration once it is ready.
+   * @param release folder of the release that it runs. Default: the current one
+   */
+  start(release?: string): Promise<number>;
+  /** Ends it as a service manager does, and waits. */
+  end(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -42,14 +47,13 @@ export async function makeShopProcess(
   let child: ChildProcess | null = null;
   let ended: Promise<void> = Promise.resolve();
   let isUp = false;
-  const release = currentRelease(root);
-  if (!release) throw new Error('the shop is not built: npm run build');
-  const main = pathToFileURL(join(release, 'service/main.js')).href;
   const memorySettings = pathToFileURL(join(root, 'scripts/memory-settings.mjs')).href;
 
-  async function start(): Promise<number> {
+  async function start(release = currentRelease(root)): Promise<number> {
     const startedAt = performance.now();
     await ended;
+    if (!release) throw new Error('the shop is not built: npm run build');
+    const main = pathToFileURL(join(release, 'service/main.js')).href;
     const script = `
       (await import(${JSON.stringify(memorySettings)})).applyMemorySettings();
       await (await import(${JSON.stringify(main)})).main(${JSON.stringify(root)});
@@ -76,7 +80,7 @@ export async function makeShopProcess(
     for (const stream of [started.stdout, started.stderr]) stream.on('data', (chunk) => log.write(chunk));
     while (!(await isReady(port))) {
       // Killed during its start.
-      if (started.signalCode !== null) return start();
+      if (started.signalCode !== null) return start(release);
       if (started.exitCode !== null) {
         const last = (await readFile(logFile, 'utf8')).slice(-2000);
         throw new Error(`${name} ended by itself (${logFile}):\n${last}`);
@@ -98,6 +102,10 @@ export async function makeShopProcess(
       child?.kill('SIGKILL');
     },
     start,
+    async end() {
+      child?.kill('SIGTERM');
+      await ended;
+    },
     async stop() {
       child?.kill('SIGKILL');
       await ended;

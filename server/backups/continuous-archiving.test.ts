@@ -8,10 +8,10 @@ import { afterEach, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { migrate } from '../../backend/database/migrate.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
+import { findPrograms } from '../../scripts/find-programs.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { call, makeProduct, orderForm } from '../../supabase/tests/shop-database.ts';
-import { findPrograms } from './postgresql-programs.ts';
 
 const run = promisify(execFile);
 const programs = await findPrograms(['pg_basebackup', 'pg_receivewal', 'pg_verifybackup']);

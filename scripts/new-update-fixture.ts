@@ -1,0 +1,37 @@
+// `npm run new-update-fixture`: stores a filled database of this commit in supabase/tests/updates/, from which later versions are tested to
+// update. Once for every version that shops get, before the next migration is written.
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { brotliCompressSync } from 'node:zlib';
+import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import { fillShop } from '../supabase/tests/updates/fill-shop.ts';
+import { findPrograms } from './find-programs.ts';
+import { shopMigrations } from './shop-migrations.ts';
+import { startThrowawayPostgresql } from './throwaway-postgresql.ts';
+
+const programs = await findPrograms(['pg_dump']);
+if (!programs) throw new Error('pg_dump is not on this machine: install PostgreSQL.');
+const commit = execFileSync('git', ['rev-parse', '--short=8', 'HEAD'], { encoding: 'utf8' }).trim();
+const folder = await mkdtemp(join(tmpdir(), 'jani-fixture-'));
+const cluster = await startThrowawayPostgresql();
+try {
+  process.env.TEST_POSTGRESQL_URL = cluster.url;
+  const database = await throwawayDatabase('postgresql', shopMigrations);
+  await fillShop(database);
+  const file = join(folder, 'dump.sql');
+  execFileSync(join(programs, 'pg_dump'), [
+    ...['--no-owner', '--inserts', '--rows-per-insert=100', '--file', file],
+    ...['--dbname', database.url ?? ''],
+  ]);
+  await database.close();
+  // psql's own commands, which newer versions of pg_dump write.
+  const script = (await readFile(file, 'utf8')).replaceAll(/^\\(?:un)?restrict .*\n/gm, '');
+  const fixture = new URL(`../supabase/tests/updates/${commit}.sql.br`, import.meta.url);
+  await writeFile(fixture, brotliCompressSync(script));
+  console.log(`supabase/tests/updates/${commit}.sql.br`);
+} finally {
+  await cluster.stop();
+  await rm(folder, { recursive: true });
+}

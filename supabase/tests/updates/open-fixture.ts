@@ -1,0 +1,31 @@
+// Opens a filled database of an earlier version (npm run new-update-fixture).
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
+import type { Database } from '../../../backend/database/database.ts';
+import { throwawayDatabase } from '../../../backend/database/throwaway.ts';
+import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+
+const ending = '.sql.br';
+
+/** The commits of the stored databases. */
+export async function listFixtures(): Promise<string[]> {
+  const files = await readdir(new URL('.', import.meta.url));
+  return files.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
+}
+
+/** Restores the database of a commit into an empty one, which is deleted when it is closed. */
+export async function openFixture(
+  kind: Database['kind'],
+  commit: string,
+): Promise<Database & { url?: string }> {
+  const database = await throwawayDatabase(kind, []);
+  const platform = shopMigrations.find(({ name }) => name === 'platform')?.folder ?? '';
+  const [roles] = (await readFile(join(platform, '01_roles.sql'), 'utf8')).split('grant anon');
+  await database.execute(roles ?? '');
+  await database.execute('drop schema if exists platform cascade');
+  const dump = brotliDecompressSync(await readFile(new URL(commit + ending, import.meta.url))).toString();
+  // The schema public exists, and a dump changes settings of its session.
+  await database.execute(`${dump.replace('CREATE SCHEMA public;', '')}\nreset all;`);
+  return database;
+}
