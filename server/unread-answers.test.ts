@@ -26,7 +26,8 @@ describe.each(testDatabases())('clients of %s that do not read', (kind) => {
     path = join(folder, 'socket');
     sockets = new Set();
     shop = fork(new URL('unread-answers-process.ts', import.meta.url), [kind, path, folder], {
-      execArgv: ['--import', 'tsx'],
+      // As `npm start` runs the shop (`applyMemorySettings`).
+      execArgv: ['--heap-growing-percent=100', '--import', 'tsx'],
       env: { ...process.env, ...memoryEnvironment },
     });
     await new Promise((done, fail) => {
